@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from outpace._cores import granted_cpus
-from outpace.advice import following, rank
+from outpace.advice import following, headline, rank
 from outpace.metrics.program.budget import budgets
 from outpace.model import Failure, Finding, NotFoundError, Page, ProfileError, Report, Severity, UsageError
 from outpace.model.text import clean
@@ -95,7 +95,7 @@ class Profile(EveryTool):
             )  # symptoms come behind
             asked = {_place(f) for page in every if page.id in wanted for f in page.findings}
             struck = tuple(f for f in struck if _place(f) in asked)
-        return Report(self.run.source, _headline(pages), self.warnings, findings, pages, struck, commands)
+        return Report(self.run.source, headline(self.run, pages, findings), self.warnings, findings, pages, struck, commands)
 
     def report_of(self, page: Page) -> Report:
         """One page as a report of its own."""
@@ -194,15 +194,6 @@ def _paid(pages: Sequence[Page], findings: Sequence[Finding]) -> tuple[Page, ...
 def _place(finding: Finding) -> tuple[str, str, str, str]:
     """What tells a finding from all others."""
     return finding.id, finding.location, finding.host, finding.sentence
-
-
-def _headline(pages: Sequence[Page]) -> str:
-    """What the first page says that says anything; else why the first one cannot."""
-    if said := next((p.headline for p in pages if p.headline), ""):
-        return said
-    if why := next((p.unavailable for p in pages if p.unavailable), None):
-        return f"{why.reason[:1].upper()}{why.reason[1:]}."
-    return "No tool could say anything of this profile."
 
 
 def _on_all_cores(page: Callable[[Tool], Page], tools: Sequence[Tool]) -> tuple[Page, ...]:

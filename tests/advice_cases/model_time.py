@@ -8,11 +8,14 @@ from typing import Any
 
 from outpace.metrics.input import odd_ops
 from outpace.metrics.machine import host_copies
-from outpace.metrics.model import hlo_lines, model_parts, small_ops
+from outpace.metrics.model import hlo_lines, model_parts, model_work, small_ops
+from outpace.metrics.program import host_time
 from outpace.metrics.program.program import Program
 from outpace.model import Category, Severity
+from outpace.timeline.names import Work, work_of
 from outpace.tools.model_time import findings as rules
-from tests.advice_cases.build import STEP, STEPS, budget, run, table
+from outpace.trace import Trace
+from tests.advice_cases.build import STEP, STEPS, budget, device_trace, run, table
 from tests.advice_cases.case import JAX, KERAS_JAX, TENSORFLOW, Case, Find, about, fires, silent, worded
 
 _US = 1_000_000
@@ -29,17 +32,23 @@ def _find(
     profiling: float = 0.0,
     record: Mapping[str, Any] | None = None,
     copied: float = 0.0,
+    work: Rows | None = None,
+    traces: tuple[Trace, ...] = (),
+    between: float = 0.0,
 ) -> Find:
     """A model of which nothing is said but this."""
     of = run(
         {
+            host_time.host_time: table("host_time", host_time.FIELDS, {"part": host_time.DISPATCH, "share": between}),
             host_copies.host_copies: table("host_copies", host_copies.FIELDS, {"share": copied}),
             model_parts.model_parts: table("model_parts", model_parts.FIELDS, *(parts or [])),
             odd_ops.odd_ops: table("odd_ops", odd_ops.FIELDS, *(odd or [])),
             small_ops.small_ops: table("small_ops", small_ops.FIELDS, *(small or [])),
             hlo_lines.hlo_lines: table("hlo_lines", hlo_lines.FIELDS, *(lines or [])),
+            model_work.model_work: table("model_work", model_work.FIELDS, *(work or [])),
         },
         record,
+        *traces,
     )
     known = {host: replace(one, profiling=profiling) for host, one in budget(shares or {Category.INPUT: 0.3}).items()}
     return lambda: rules.find(of, known, program)
@@ -53,9 +62,16 @@ def _part(share: float, op: str = "TopKV2", name: str = "dense", mean: float = 1
         "source": "/home/me/model.py:5",
         "share": share,
         "self_ps": round(share * STEP),
+        "work": work_of(op).value,
         "top_op": op,
         "count": count,
     }
+
+
+def _works(*shares: float, kind: Work = Work.CONVOLUTION, op: str = "_MklNativeConv2D", side: str = "Host") -> Rows:
+    """A kind of work in so many layers."""
+    named = {"work": kind.value, "top_op": op, "side": side}
+    return [{**named, "part": f"layer_{n}", "share": share} for n, share in enumerate(shares)]
 
 
 def _loop(share: float, starts: float, count: float = 200.0, beside: float = 0.0) -> Rows:
@@ -174,10 +190,94 @@ CASES: list[Case] = [
         lambda program: _slow(0.35, "Conv2D", program)(),
         Severity.HIGH,
         name="of dense arithmetic",
-        keras="outpace tune",
-        tensorflow="@tf.function(jit_compile=True)",
-        jax="bfloat16",
+        keras="set_global_policy('mixed_bfloat16')",
+        tensorflow="with variables in float32",
+        jax="with parameters in float32",
         **_AT,
+    ),
+    fires(
+        "slow_kind",
+        "three layers together",
+        _find(work=_works(0.12, 0.1, 0.1)),
+        Severity.HIGH,
+        says=("32% of the step goes to convolutions", "in 3 parts of the model: layer_0 12%", "AMX"),
+        never=("jit_compile", "ONEDNN", "smaller"),
+    ),
+    fires(
+        "slow_kind",
+        "on a GPU",
+        _find(work=_works(0.12, 0.1, 0.1, side="Device"), traces=(device_trace(),)),
+        Severity.HIGH,
+        says=("bfloat16",),
+        never=("AMX", "ONEDNN"),
+    ),
+    fires(
+        "slow_kind",
+        "in many layers of one name, on a GPU",
+        _find(
+            work=[{**row, "part": f"bert/{n}/dropout"} for n, row in enumerate(_works(*[0.03] * 12, kind=Work.CAST, op="Cast"))]
+        ),
+        Severity.HIGH,
+        says=("36% of the step goes to casts", "12 x dropout 36%", "let XLA fuse"),
+    ),
+    fires(
+        "slow_kind",
+        "of a program that XLA compiled on a CPU",
+        _find(work=_works(0.3, kind=Work.POOLING, op="reduce-window"), small=[{"xla": True}]),
+        Severity.HIGH,
+        says=("most of it in reduce-window", "Compare with jit_compile=False"),
+        never=("jit_compile=True",),
+    ),
+    fires(
+        "slow_kind",
+        "of which 60% computes in 16 bits",
+        _find(work=[{**_works(0.3)[0], "half": True}, *_works(0.2)]),
+        Severity.HIGH,
+        never=("16 bits", "bfloat16"),
+    ),
+    fires(
+        "slow_kind",
+        "of which 30% computes in 16 bits",
+        _find(work=[{**_works(0.15)[0], "half": True}, *_works(0.35)]),
+        Severity.HIGH,
+        says=("bfloat16",),
+    ),
+    fires(
+        "slow_kind",
+        "of four layers",
+        _find(work=_works(0.1, 0.1, 0.1, 0.1)),
+        Severity.HIGH,
+        says=("layer_2",),
+        never=("layer_3",),
+    ),
+    fires(
+        "slow_kind",
+        "of small parts",
+        _find(work=_works(0.3, 0.015, 0.007)),
+        Severity.HIGH,
+        says=("layer_1",),
+        never=("layer_2",),
+    ),
+    silent("slow_kind", "15% of the step", _find(work=_works(0.1, 0.05))),
+    silent("slow_kind", "beside a part that is slow", _find([_part(0.35)], work=_works(0.2, 0.2))),
+    silent("slow_kind", "ops of no known kind", _find(work=_works(0.4, kind=Work.OTHER))),
+    fires(
+        "small_ops",
+        "beside convolutions on a CPU",
+        _find(small=[{"elementwise_share": 0.6, "median_ps": 5 * _US}], work=_works(0.015)),
+        Severity.HIGH,
+        saves=about(0.6),
+        never=("jit_compile",),
+        takes_from=("host_compute", "device_compute_16", "device_compute_32"),
+    ),
+    fires(
+        "small_ops",
+        "beside hardly any convolution",
+        _find(small=[{"elementwise_share": 0.6, "median_ps": 5 * _US}], work=_works(0.006)),
+        Severity.HIGH,
+        saves=about(0.6),
+        says=("jit_compile=True",),
+        takes_from=("host_compute", "device_compute_16", "device_compute_32"),
     ),
     fires("slow_part", "a line that mostly sorts", _line(0.7), Severity.HIGH, saves=about(0.4), **_AT),
     fires("slow_part", "a line that mostly multiplies", _line(0.35), Severity.HIGH, **_AT),
@@ -208,6 +308,8 @@ CASES: list[Case] = [
         _short(0.1, 0.5, 200, parts=_loop(0.6, 0.8, 100.0, beside=0.3)),
         Severity.HIGH,
         saves=about(0.5),
+        says=("most of it in smoother (model.py:5)",),
+        **_AT,
         **_COMPUTE,
     ),
     fires(
@@ -216,6 +318,8 @@ CASES: list[Case] = [
         _short(0.1, 0.3, 200, parts=_loop(0.9, 0.3, 160.0)),
         Severity.HIGH,
         saves=about(0.4),
+        says=("most of it in smoother (model.py:5)",),
+        **_AT,
         **_COMPUTE,
     ),
     fires(
@@ -303,12 +407,28 @@ CASES: list[Case] = [
     silent("small_ops", "compiled ops, 20% of the step", _compiled(1500, 7, 0.2)),
     *worded(
         "model_bound",
-        lambda program: _bound(0.7, program=program)(),
+        lambda program: _find(work=_works(0.2), shares={Category.INPUT: 0.3}, program=program)(),
         Severity.MODERATE,
-        keras="outpace tune train.py",
-        tensorflow="@tf.function(jit_compile=True)",
-        jax="donated arguments",
-        keras_jax="a larger batch, or a smaller largest part",
+        keras="set_global_policy('mixed_bfloat16')",
+        tensorflow="with variables in float32",
+        jax="with parameters in float32",
+    ),
+    fires("model_bound", "of no known kind", _bound(0.7), Severity.MODERATE, says=("@tf.function(jit_compile=True)",)),
+    fires("model_bound", "of no known kind, in JAX", _bound(0.7, program=JAX), Severity.MODERATE, says=("donate_argnums",)),
+    fires(
+        "model_bound",
+        "of many small parts",
+        _find([_part(0.08)], work=_works(0.08, 0.08), shares={Category.HOST_COMPUTE: 0.7, Category.INPUT: 0.3}),
+        Severity.MODERATE,
+        says=("70% of the step: convolutions 16%",),
+    ),
+    fires(
+        "model_bound",
+        "of a part that stands out",
+        _find([_part(0.15)], work=_works(0.08, 0.08), shares={Category.HOST_COMPUTE: 0.7, Category.INPUT: 0.3}),
+        Severity.MODERATE,
+        says=("70% of the step: dense (model.py:5) 15%",),
+        location="model.py:5",
     ),
     fires("model_bound", "40% of the step", _bound(0.4), Severity.INFO, says=("40% of the step", "waiting for input 60.0%")),
     fires(
@@ -331,6 +451,20 @@ CASES: list[Case] = [
         _bound(0.9, program=JAX, copied=0.008),
         Severity.MODERATE,
         never=("copying",),
+    ),
+    fires(
+        "model_bound",
+        "of which 20% is no op",
+        _find(work=_works(0.2), shares={Category.INPUT: 0.1}, between=0.2),
+        Severity.MODERATE,
+        says=("takes 70% of the step", "calls and waiting between ops 20.0%"),
+    ),
+    fires(
+        "model_bound",
+        "of which half is no op",
+        _find(work=_works(0.2), shares={Category.INPUT: 0.1}, between=0.5),
+        Severity.INFO,
+        says=("takes 40% of the step",),
     ),
     fires(
         "model_bound",

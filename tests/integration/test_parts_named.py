@@ -83,3 +83,25 @@ def test_lines_of_a_loop(tmp_path: Path) -> None:
     assert (first["part"], first["kind"], first["text"]) == ("train.py:9", "line", "return tf.sort(x, axis=-1)")
     assert first["backward_ps"] > 0
     assert rows["train.py:14"]["backward_ps"] > 0
+
+
+EMBEDDING = """
+import os
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import numpy as np, keras
+from keras import layers
+
+ids = keras.Input((1,), dtype="int32")
+user = layers.Embedding(60000, 32, name="user")(ids)
+model = keras.Model(ids, layers.Dense(1)(layers.Dense(16, activation="relu")(layers.Flatten()(user))))
+model.compile("adam", "mse", jit_compile=False)
+model.fit(np.zeros((12800, 1), "int32"), np.zeros((12800, 1), "float32"), batch_size=64, epochs=2, verbose=0)
+"""
+
+
+@needs_tensorflow
+def test_updates_of_a_table_belong_to_its_layer(tmp_path: Path) -> None:
+    """Adam computes on all rows of an embedding, whatever a batch reads."""
+    largest = parts(tmp_path, EMBEDDING)[0]
+    assert (largest["part"], largest["source"], largest["layer_type"]) == ("user", "train.py:8", "Embedding")
+    assert largest["share"] > 0.3

@@ -1,6 +1,7 @@
 """Advice of all tools together: which finding a reader should act on first, and how to go on."""
 
+from outpace.advice.headline import headline
 from outpace.advice.next import following
 from outpace.advice.rank import rank
 
-__all__ = ["following", "rank"]
+__all__ = ["following", "headline", "rank"]

@@ -18,7 +18,7 @@ def following(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> t
     if first is not None and first.id.startswith(CAPTURE):
         damaged = first.id == f"{CAPTURE}damaged"
         what = "capture again, if no whole copy is left" if damaged else "capture again, while the program trains"
-        return (Command(f"outpace profile {script}", what),)
+        return (Command(f"outpace profile {script or 'SCRIPT'}", what),)
     return tuple(filter(None, (_closer(source, pages, first), _trial(run, script))))
 
 
@@ -33,12 +33,12 @@ def _closer(source: str, pages: Sequence[Page], first: Finding | None) -> Comman
 
 
 def _trial(run: Run, script: str) -> Command | None:
-    if program(run).predicts:
+    if not script or program(run).predicts:
         return None
     return Command(f"outpace tune {script}", "try the changes, measure what each gains")
 
 
 def _script(run: Run) -> str:
-    """The script that was captured with its arguments, by its record; a stand-in where the profile has none."""
+    """The script that was captured with its arguments, by its record; empty where the profile has none."""
     record = next((record for record in run.records.values() if record.get("script")), None)
-    return shlex.join((str(record["script"]), *map(str, record.get("argv", ())))) if record is not None else "train.py"
+    return shlex.join((str(record["script"]), *map(str, record.get("argv", ())))) if record is not None else ""

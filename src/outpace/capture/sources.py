@@ -20,6 +20,7 @@ import sysconfig
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
@@ -34,6 +35,8 @@ _GRADIENT = re.compile(r"(?:^|/)(?:gradient_tape|gradients(?:_\d+)?)/")
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _CALLS_A_LAYER = ("keras/src/layers/layer.py", "keras/src/ops/operation.py", "keras/src/backend/tensorflow/trainer.py")
 
+_MOST_VARIABLES = 10_000
+_NUMBERED = re.compile(r"_\d+$")
 _KINDS = {"Model": "model", "Layer": "layer", "BaseOptimizer": "optimizer", "Metric": "metric"}  # by Keras' class
 
 Place = tuple[str, int]
@@ -151,7 +154,7 @@ class SourceRecorder:
         used = {name[:at] for name in (op.name for op in graph.get_operations()) for at in _slashes(name)} if held else set()
         for path, owner in held.items():
             if path in used and (made := owner()) is not None and (facts := self._facts(made)):
-                yield path, facts
+                yield path, _with_updates(facts, made, graph, path) if facts.kind == "optimizer" else facts
 
     def _facts(self, owner: Any) -> LayerSource | None:
         """What is noted of the owner of a name scope; None for what is neither a layer, a metric nor an optimizer."""
@@ -166,6 +169,26 @@ class SourceRecorder:
         code = getattr(inspect.unwrap(call), "__code__", None) if callable(call) else None
         own = (os.path.abspath(code.co_filename), code.co_firstlineno) if code and _is_users(code.co_filename) else ("", 0)
         return LayerSource(str(owner.name), kind, type(owner).__name__, *place, _text(place), inner, *own)
+
+
+def _with_updates(facts: LayerSource, optimizer: Any, graph: Any, path: str) -> LayerSource:
+    """An optimizer with its variables and the ops that it runs for each: those whose names are numbered as the variables are. Keras updates one
+    variable after the other, and assigns it last."""
+    with contextlib.suppress(Exception):
+        variables = [str(v.path) for v in optimizer._trainable_variables][:_MOST_VARIABLES]
+        of: dict[str, list[int]] = {}
+        at = 0
+        for op in graph.get_operations():
+            scope, _, name = op.name.rpartition("/")
+            if scope == path:
+                of.setdefault(_NUMBERED.sub("", name).lower(), []).append(at)
+                at += op.type == "AssignSubVariableOp"
+        count = len(variables)
+        even = {name: len(found) // count for name, found in of.items() if count and len(found) % count == 0}
+        updates = {name: each for name, each in even.items() if of[name] == [i // each for i in range(len(of[name]))]}
+        if at == count:
+            return replace(facts, variables=tuple(variables), updates=updates)
+    return facts
 
 
 class _Lines:

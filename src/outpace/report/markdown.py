@@ -37,7 +37,8 @@ def _change(number: int, finding: Finding) -> Iterator[str]:
     yield f"{number}. {_plain(clean_prose(finding.sentence))}{where}"
     yield f"   **{_plain(clean_prose(finding.action))}**"
     saving = saving_text(finding)
-    yield f"   Saves {_plain(saving)}." if saving else "   Saving: not measurable from this profile."
+    if saving:
+        yield f"   Saves {_plain(saving)}."
 
 
 def _plain(text: str) -> str:

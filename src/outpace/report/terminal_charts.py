@@ -14,7 +14,7 @@ from outpace.report import chart_data, palette
 from outpace.report.terminal_cells import fit, in_lines
 from outpace.report.terminal_grid import Column, fits, grid, rows
 
-GLYPHS = "█▓▒░#=+:o."
+GLYPHS = "█▓▒░#=+:o.-"
 HEIGHT = 7
 _EDGE = 10  # left of the axis: room for "14.0 GiB"
 _EIGHTHS = " ▁▂▃▄▅▆▇█"

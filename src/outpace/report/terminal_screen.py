@@ -91,9 +91,9 @@ class _Layout:
         if finding.id.startswith(CAPTURE):
             return
         saving = saving_text(finding, self.screen.step)
-        gain = Text(f"saves {saving}", "green") if saving else Text("estimated saving: not measurable from this profile", "dim")
+        gain = [Text(f"saves {saving}", "green")] if saving else []
         where = [Text(clean(finding.location), "cyan")] if finding.location else []
-        yield from (Text("     ") + line for line in self._flow([gain, *where], self.width - 5))
+        yield from (Text("     ") + line for line in self._flow([*gain, *where], self.width - 5))
 
     def _labelled(self, label: str, said: Sequence[str], count: int) -> Iterator[Text]:
         for number, text in enumerate(said):

@@ -83,7 +83,8 @@ class LayerSource:
     """What Keras calls in a name scope: `kind` is model, layer, metric or optimizer, `type` its class.
 
     `file`, `line` and `text` are the user's line that made it, empty where unknown; `inner` says that library code made it on behalf of
-    that line. `call_file` and `call_line` are where its `call` stands if the user wrote it.
+    that line. `call_file` and `call_line` are where its `call` stands if the user wrote it. Of an optimizer, `variables` are the paths of
+    those that it updates, in their order, and `updates` how many ops of each name it runs for each of them (`mul`: `Mul`, `Mul_1`, ...).
     """
 
     name: str
@@ -95,6 +96,8 @@ class LayerSource:
     inner: bool = False
     call_file: str = ""
     call_line: int = 0
+    variables: tuple[str, ...] = ()
+    updates: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,8 @@ class Is(IntFlag):
     EXECUTES = auto()  # a run of an executor, in whatever case it is written
     INPUT = auto()  # an op that asks for input, likewise
     DISPATCHES = auto()  # an op from Python, or a constant
+    RUNTIME = auto()  # of a framework: what it does to run a call
+    AWAITS_BUFFER = auto()  # until a device has made it
     WRITES_LOGS = auto()  # of a training, for TensorBoard: also what a capture does when it is over
 
 
@@ -133,6 +135,16 @@ _BEGINS = {
     "lower_": Is.ON_PYTHON,
     "backend_compile": Is.ON_PYTHON,
     "gradient_tape/": Is.TAPE,
+    "BufferSequencingEvent": Is.AWAITS_BUFFER,
+    **dict.fromkeys(
+        ("KernelAndDeviceFunc", "EagerCopy", "ValidateInput", "ExecutorDone", "ThreadpoolListener", "Memory"), Is.RUNTIME
+    ),
+    **dict.fromkeys(
+        ("CommonPjRt", "PjRt", "PJRT_", "Pjrt", "DevicePut", "DeviceMem", "GpuExecutable", "CpuExecutable"), Is.RUNTIME
+    ),
+    **dict.fromkeys(
+        ("Build buffer", "ThenExecute", "ParseArguments", "AllocateOutput", "Handle inputs", "shard_args"), Is.RUNTIME
+    ),
     **dict.fromkeys(("PJRT_LoadedExecutable_Execute", "TfrtCpuExecutable::Execute"), Is.JAX),
     **dict.fromkeys(("PjRtStreamExecutorLoadedExecutable", "PyLoadedExecutable"), Is.JAX),
     **dict.fromkeys(("one_step_on_iterator", "multi_step_on_iterator", "one_step_on_data"), Is.KERAS),
@@ -159,6 +171,8 @@ _BUILDS_IN_PYTHON = re.compile(  # frames of JAX that do nothing else
 )
 _OF_MODULE = re.compile(r"\((jit_\S+|pmap_\S+)\)$")  # `HLO passes after layout assignment (jit_step)`
 _CALL = re.compile(r"(?:PjitFunction|PmapFunction)\((.*)\)")
+_WRITES_LOGS = ("WriteSummary", "WriteRawProtoSummary", "WriteGraphSummary", "FlushSummaryWriter")
+_PASSES_ON = ("_Send", "_Recv", "_HostSend", "_HostRecv")  # a tensor, from device to device
 _MARKS = ("train", "test", "TraceContext")
 _BLOCKS = ("Await", "BlockUntilReady", "BlockHostUntilReady", "block_until_ready")
 _AWAITS_DEVICE = ("Synchronize", "BufferSequencingEvent", "Rendezvous")
@@ -189,6 +203,89 @@ class OpKind(str, Enum):
     JAX = "jax"
     COPY = "copy"
     OTHER = "other"
+
+
+class Work(str, Enum):
+    """Kind of op: what it computes, as far as its name tells; what makes it cheaper hangs on that. The value is its name for people."""
+
+    ATTENTION = "attention"
+    RECURRENT = "recurrent loops"
+    OPTIMIZER = "the optimizer"
+    CONVOLUTION = "convolutions"
+    POOLING = "pooling"
+    NORMALISATION = "normalisation"
+    RANDOM = "random numbers"
+    MATMUL = "matrix products"
+    EMBEDDING = "embedding lookups"
+    CAST = "casts"
+    REDUCTION = "reductions"
+    ELEMENTWISE = "element-wise ops"
+    MOVEMENT = "copies and reshapes"
+    OTHER = "other ops"
+
+
+_RANDOM = re.compile(
+    r"Random[A-Z]\w*|Stateless(Random|TruncatedNormal|Multinomial|Parameterized|Shuffle|SampleDistorted)\w*|Multinomial|"
+    r"(Parameterized)?TruncatedNormal|Stateful(Uniform|StandardNormal|Random|TruncatedNormal)\w*|Rng\w*|rng(-\w+)*"
+)
+_RANDOM_NAME = re.compile(
+    r"StatelessRandom|threefry|random_bits|rng_bit_generator|rng_uniform|RandomUniform|RandomStandardNormal|"
+    r"jit\(_(?:uniform|normal|truncated_normal|gumbel|randint|shuffle|gamma|laplace|bernoulli)\)"
+)
+_WORK = tuple(
+    (kind, re.compile(pattern, re.IGNORECASE))
+    for kind, pattern in {  # what fits first counts; searched in the type of an op, and in the last part of a compiled op's name
+        Work.OTHER: r"^(Collective|Nccl|all-|reduce-scatter)",
+        Work.ATTENTION: r"attention|attn|fmha",
+        Work.RECURRENT: r"CudnnRNN|BlockLSTM|LSTMBlock|GRUBlock",
+        Work.OPTIMIZER: r"^(Resource)?(Sparse)?Apply[A-Z]",
+        Work.CONVOLUTION: r"conv(olution|_general|[123]d|forward|backward)|depthwise",
+        Work.POOLING: r"(max|avg|average)_?pool|reduce[-_]window|select[-_]and[-_](scatter|gather)",
+        Work.NORMALISATION: r"(batch|layer|group|rms|instance)_?norm|\bLRN",
+        Work.MATMUL: r"mat_?mul|einsum|gemm|^dot|[^a-z]dot(_general)?\b",
+        Work.EMBEDDING: r"^ResourceGather|EmbeddingLookup",
+        Work.CAST: r"^(_?Cast|_?MklCast)$|^convert|[^a-z]convert(_element_type)?\b",
+        Work.REDUCTION: r"^(Sum|Mean|Max|Min|Prod|All|Any|L2Loss|BiasAddGrad|Cum(sum|prod))$|arg_?(max|min)|reduce|Softmax|Entropy",
+        Work.ELEMENTWISE: r"^(_Mkl)?(Add(N|V2)?|Sub|Mul(NoNan)?|Real[Dd]iv|Div(NoNan)?|Floor(Div|Mod)?|Neg|Abs|Sign|Exp(m1)?|Log(1p|istic)?|"
+        r"Pow|R?sqrt(Grad)?|Square|SquaredDifference|Reciprocal|Inv(Grad)?|Maximum|Minimum|Tanh(Grad)?|Sigmoid(Grad)?|Relu6?(Grad)?|"
+        r"LeakyRelu(Grad)?|[ES]elu(Grad)?|Soft(plus|sign)(Grad)?|Erf|Sin|Cos|Tan|Select(V2|_n)?|Greater(Equal)?|Less(Equal)?|(Not)?Equal|"
+        r"Logical(And|Or|Not)|Ceil|Round|Clip\w*|ZerosLike|OnesLike|Fill|BiasAdd|IsFinite|Assign(Add|Sub)?VariableOp|integer_pow|add_any)$|"
+        r"(add|multiply|subtract|divide|maximum|minimum|compare|select|exponential|tanh)\w*_fusion",
+        Work.MOVEMENT: r"transpose|copy|Concat|Slice|^Pad|Tile|Split|Pack|Reshape|Broadcast(To|_in_dim)|DynamicStitch|Reverse|Bitcast|"
+        r"Gather|Scatter|Unsorted_?Segment",
+    }.items()
+)
+_OF_LAYER = tuple(  # layers of several ops, whose whole is what can be cheaper
+    (kind, re.compile(pattern, re.IGNORECASE))
+    for kind, pattern in {
+        Work.RECURRENT: r"lstm|(^|[/_])gru|(^|[/_])rnn|simple_?rnn",
+        Work.ATTENTION: r"attention|attn",
+        Work.NORMALISATION: r"(batch|layer|group|rms|instance|unit)_?norm",
+        Work.EMBEDDING: r"embedding",
+    }.items()
+)
+
+
+def draws_random(op_type: str, name: str) -> bool:
+    """Whether an op draws random numbers: by its type, or for compiled programs its name."""
+    return bool(_RANDOM.fullmatch(op_type) or _RANDOM_NAME.search(name))
+
+
+def work_of(op_type: str, name: str = "", layer: str = "") -> Work:
+    """Kind of an op by its type (`Conv2D`), by its name where the type is that of a compiled op (`fusion`, `dot`), which tells little, and
+    by the layer (class or path) that it belongs to; whatever a recurrent layer holds is its loop."""
+    if layer and (whole := _first(_OF_LAYER, layer)) is Work.RECURRENT:
+        return whole
+    if layer and (whole := _first(_OF_LAYER, layer.rpartition("/")[2])) is not Work.OTHER:
+        return whole
+    if draws_random(op_type, name):
+        return Work.RANDOM
+    found = _first(_WORK, op_type)
+    return _first(_WORK, _type_from_name(name)) if found in (Work.OTHER, Work.MOVEMENT) and op_type.islower() else found
+
+
+def _first(kinds: tuple[tuple[Work, re.Pattern[str]], ...], text: str) -> Work:
+    return next((kind for kind, says in kinds if says.search(text)), Work.OTHER)
 
 
 class Op(NamedTuple):
@@ -255,7 +352,7 @@ def _flags(text: str, op: Op) -> int:
         (Is.INPUT, lower.startswith("iteratorgetnext")),
         (Is.ITERATOR_ROOT, op.kind is OpKind.TF_DATA and text.count("::") == 1),
         (Is.AWAITS_OTHERS, op.type.startswith(("IteratorGetNext", "Collective"))),
-        (Is.WRITES_LOGS, op.type in ("WriteSummary", "WriteRawProtoSummary", "WriteGraphSummary", "FlushSummaryWriter")),
+        (Is.WRITES_LOGS, op.type in _WRITES_LOGS),
         (Is.TO_DEVICE, op.type in ("InfeedEnqueue", "InfeedEnqueueTuple", "MemcpyHToD")),
     ):
         if holds:
@@ -268,6 +365,13 @@ def _flags(text: str, op: Op) -> int:
 def trains_a_model(op_type: str) -> bool:
     """Whether hardly any training is without such an op: one of a layer with weights, of a backward pass, or of an optimizer."""
     return _TRAINS.search(op_type) is not None
+
+
+def outside_model(op_type: str) -> Is | None:
+    """What an op of a step does that is no part of a model: it writes logs, asks for input, or hands tensors on; None for all others."""
+    if op_type in _WRITES_LOGS:
+        return Is.WRITES_LOGS
+    return Is.INPUT if op_type in _PASSES_ON or op_type.startswith("IteratorGetNext") else None
 
 
 def called_function(call: str) -> str | None:

@@ -16,9 +16,16 @@ def commands(profile: str, **record: Any) -> list[str]:
     return [command.line for command in following(dataclasses.replace(run, records={"host": record} if record else {}), (), ())]
 
 
+@pytest.mark.parametrize(
+    "profile", ["keras_fit", "custom_loop", "eager_loop", "jax_loop", "jax_loop_unmarked", "tpu_v6e_inference"]
+)
+def test_a_training_whose_script_nobody_knows_is_not_tuned(profile: str) -> None:
+    assert not [line for line in commands(profile) if "tune" in line or "train.py" in line]
+
+
 @pytest.mark.parametrize("profile", ["keras_fit", "custom_loop", "eager_loop", "jax_loop", "jax_loop_unmarked"])
-def test_every_training_is_tuned(profile: str) -> None:
-    assert commands(profile)[-1] == "outpace tune train.py"
+def test_every_training_of_a_known_script_is_tuned(profile: str) -> None:
+    assert commands(profile, script="my.py")[-1] == "outpace tune my.py"
 
 
 @pytest.mark.parametrize(

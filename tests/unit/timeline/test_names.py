@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from outpace.timeline.names import Is, Names, OpKind
+from outpace.timeline.names import Is, Names, OpKind, Work, outside_model, work_of
 
 
 def names(*texts: str, code: tuple[int, ...] = ()) -> Names:
@@ -63,3 +63,46 @@ def test_each_distinct_name_is_read_once(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(module, "parse_op", counted)
     names("one", "two", "one", "one")
     assert read == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("op", "work"),
+    [
+        (("_MklNativeFusedConv2D",), Work.CONVOLUTION),
+        (("Conv2DBackpropFilter",), Work.CONVOLUTION),
+        (("fusion", "jit(step)/conv_general_dilated"), Work.CONVOLUTION),
+        (("convert", "jit(step)/convert_element_type"), Work.CAST),
+        (("Cast", "bert/dropout/Cast"), Work.CAST),
+        (("_MklMatMul",), Work.MATMUL),
+        (("dot", "jit(step)/transpose"), Work.MATMUL),
+        (("fusion", "wrapped_reduce-window.3"), Work.POOLING),
+        (("MaxPoolGrad",), Work.POOLING),
+        (("custom-call", "jit(loss_fn)/te_fused_attn_backward_ffi"), Work.ATTENTION),
+        (("MatMul", "mha/einsum/MatMul", "MultiHeadAttention"), Work.ATTENTION),
+        (("FusedBatchNormGradV3",), Work.NORMALISATION),
+        (("Mul", "ln/Mul", "LayerNormalization"), Work.NORMALISATION),
+        (("Mul", "lstm/while/Mul", "LSTM"), Work.RECURRENT),
+        (("CudnnRNNV3",), Work.RECURRENT),
+        (("ResourceGather",), Work.EMBEDDING),
+        (("UnsortedSegmentSum", "embedding/grad", "Embedding"), Work.EMBEDDING),
+        (("RandomUniform",), Work.RANDOM),
+        (("fusion", "jit(_normal)/jit(_uniform)/add"), Work.RANDOM),
+        (("ResourceApplyAdam",), Work.OPTIMIZER),
+        (("Sum",), Work.REDUCTION),
+        (("reduce", "jit(step)/reduce_sum"), Work.REDUCTION),
+        (("GreaterEqual",), Work.ELEMENTWISE),
+        (("fusion", "loop_add_fusion.12"), Work.ELEMENTWISE),
+        (("fusion", "transpose_copy_fusion.4"), Work.MOVEMENT),
+        (("GatherV2",), Work.MOVEMENT),
+        (("CollectiveReduceV2",), Work.OTHER),
+        (("TopKV2",), Work.OTHER),
+    ],
+)
+def test_the_kind_of_an_op(op: tuple[str, ...], work: Work) -> None:
+    assert work_of(*op) is work
+
+
+def test_what_is_no_part_of_a_model() -> None:
+    assert outside_model("FlushSummaryWriter") is Is.WRITES_LOGS
+    assert outside_model("_Send") is outside_model("IteratorGetNext") is Is.INPUT
+    assert outside_model("MatMul") is None

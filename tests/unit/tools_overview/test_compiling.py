@@ -32,7 +32,7 @@ def run_of(**record: Any) -> Run:
         (8, 20, {"script": "a.py", "mode": "custom loop"}, "8 of 28 steps compile: no steady state yet, unless it goes on; capture "
          "later: outpace profile --warmup 100 a.py"),
         (12, 60, {}, "12 of 72 steps compile (10.0 ms without): no steady state yet, unless it goes on; capture later: "
-         "outpace profile --warmup 100 train.py"),
+         "outpace profile --warmup 100 SCRIPT"),
     ],
 )  # fmt: skip
 def test_what_compiles_is_told(compiled: int, others: int, record: dict[str, Any], told: str) -> None:

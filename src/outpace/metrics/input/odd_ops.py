@@ -16,20 +16,13 @@ from outpace.metrics.model.model_parts import by_op, op_places
 from outpace.metrics.model.op_places import OpPlace, OpPlaces
 from outpace.model import Table, schema
 from outpace.timeline import Run
+from outpace.timeline.names import draws_random
 
 AUGMENTATION, PREPROCESSING, RANDOM, IMAGE, PYTHON = "augmentation", "preprocessing", "random", "image", "python"
 _AUGMENTS = re.compile(r"Random\w+|RandAugment|AugMix|AutoContrast|CutMix|MixUp|Equalization|Solarization|MaxNumBoundingBoxes")
 _PREPARES = re.compile(
     r"Resizing|Rescaling|CenterCrop|TextVectorization|StringLookup|IntegerLookup|Hashing|HashedCrossing|Discretization|"
     r"CategoryEncoding|MelSpectrogram|STFTSpectrogram"
-)
-_RANDOM = re.compile(
-    r"Random[A-Z]\w*|Stateless(Random|TruncatedNormal|Multinomial|Parameterized|Shuffle|SampleDistorted)\w*|Multinomial|"
-    r"(Parameterized)?TruncatedNormal|Stateful(Uniform|StandardNormal|Random|TruncatedNormal)\w*|Rng\w*|rng(-\w+)*"
-)
-_RANDOM_NAME = re.compile(
-    r"StatelessRandom|threefry|random_bits|rng_bit_generator|rng_uniform|RandomUniform|RandomStandardNormal|"
-    r"jit\(_(?:uniform|normal|truncated_normal|gumbel|randint|shuffle|gamma|laplace|bernoulli)\)"
 )
 _IMAGE = re.compile(
     r"ImageProjectiveTransform\w*|(Quantized)?Resize(Bilinear|Bicubic|Area|NearestNeighbor|\w*)|ScaleAndTranslate\w*|"
@@ -90,4 +83,4 @@ def kind_of(layer: str, name: str, op_type: str) -> str | None:
         return PYTHON
     if _IMAGE.fullmatch(op_type):
         return IMAGE
-    return RANDOM if _RANDOM.fullmatch(op_type) or _RANDOM_NAME.search(name) else None
+    return RANDOM if draws_random(op_type, name) else None

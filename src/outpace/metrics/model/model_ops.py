@@ -37,11 +37,12 @@ _HANDS_OVER = INPUT_THREADS + "_iterator_get_next"  # such a thread also runs th
 _WAITING = re.compile(
     r"XlaLaunch|_?XlaRun|(Stateful)?PartitionedCall|(Stateless)?(While|If|Case)|RemoteCall|MapDefun|BatchFunction|__(inference|forward|backward)_.*"
 )
-_AWAITS = "BlockUntilReady"  # a call of a compiled program waits for the threads that run it
+AWAITS = "BlockUntilReady"  # a call of a compiled program waits for the threads that run it
 COMPILED = "compiled program"
 _DATASET = re.compile(r"Dataset(V\d+)?$")
 OpName = tuple[str, str, str]  # name, type, line that a compiled program gives
-_NONE, _OVERHEAD, _WORK, _WAIT = 0, 1, 2, 3
+NONE, OVERHEAD, WORK, WAIT = 0, 1, 2, 3
+"""What a name is: nothing of a step's ops, the executor around them, an op, or what waits for others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +51,8 @@ class ModelOps:
 
     name: index into `ops`, (name, type, line that a compiled program gives) of each; wall: time of its own, ps; overhead: the executor's time
     that goes to it; alone: of `wall`, while no other thread computed; pooled: whether tasks of the intra-op pool were seen to run in it.
-    `steps`: training steps that count, those of each device; `step_ps`: mean length of one; `busy_ps`: per step, time in which any thread computed; `alone_ps`:
-    exactly one; `thread_ps`: sum over threads; `overhead_ps`: the executor's time outside of ops, per step, wall clock.
+    `steps`: training steps that count, those of each device; `step_ps`: mean length of one; `busy_ps`: per step, time in which any thread
+    computed; `alone_ps`: exactly one; `thread_ps`: sum over threads; `overhead_ps`: the executor's time outside of ops, per step, wall clock.
     """
 
     host: str
@@ -126,13 +127,13 @@ def _host(timeline: Timeline, counted: Mask) -> _Rows | None:
     """Ops and executor runs on the host's threads."""
     trace = timeline.trace
     of_event: Codes = np.zeros(len(trace), np.uint8)
-    by_name = _by_name(timeline)
+    of_name = by_name(timeline)
     for plane in timeline.host_planes:
         own = trace.rows_of(plane)
-        of_event[own] = by_name[trace.name[own]]
+        of_event[own] = of_name[trace.name[own]]
     hlo_row, hlo_name, hlo_ops = _hlo_ops(timeline)
-    of_event[hlo_row] = _WORK
-    of_event[_of_input(timeline)] = _NONE
+    of_event[hlo_row] = WORK
+    of_event[_of_input(timeline)] = NONE
     rows = np.flatnonzero(of_event)
     rows = rows[_in_steps(timeline, rows, counted)]
     what: Codes = of_event[rows]
@@ -151,25 +152,25 @@ def _named(text: str, op: Op) -> tuple[str, str, str]:
     """(name, type, line) of an op on the host, by the name of its event."""
     if text.startswith(_EAGER):
         return text[len(_EAGER) :], text[len(_EAGER) :], ""
-    return (COMPILED, COMPILED, "") if text == _AWAITS or text.startswith("__inference_") else (op.name, op.type, "")
+    return (COMPILED, COMPILED, "") if text == AWAITS or text.startswith("__inference_") else (op.name, op.type, "")
 
 
-def _by_name(timeline: Timeline) -> Codes:
+def by_name(timeline: Timeline) -> Codes:
     """What an event is, by its name."""
     names = timeline.trace.names
     is_op = timeline.is_kind(OpKind.TENSORFLOW)
     what = np.zeros(len(names), np.uint8)
     for i, (text, op) in enumerate(zip(names, timeline.ops, strict=True)):
         if text.startswith(_EXECUTOR):
-            what[i] = _OVERHEAD
-        elif text == _AWAITS or text.startswith("__inference_"):
-            what[i] = _WAIT
+            what[i] = OVERHEAD
+        elif text == AWAITS or text.startswith("__inference_"):
+            what[i] = WAIT
         elif text.startswith(_EAGER):
             kind = text[len(_EAGER) :]
             own = not kind.startswith(("__", *_INPUT_OPS)) and not _DATASET.search(kind)
-            what[i] = _WORK if own else _NONE
+            what[i] = WORK if own else NONE
         elif is_op[i] and not op.type.startswith(_INPUT_OPS) and not _DATASET.search(op.type):
-            what[i] = _WAIT if _WAITING.fullmatch(op.type) else _WORK
+            what[i] = WAIT if _WAITING.fullmatch(op.type) else WORK
     return what
 
 
@@ -245,7 +246,7 @@ def _device(timeline: Timeline, counted: Mask) -> _Rows | None:
     ops = [device_op(text) for text in texts] + [named.get(i, ("", "")) for i in range(len(trace.names))]
     none = np.zeros(len(rows), bool)
     lane = trace.lines.plane[trace.line[rows]].astype(np.int64)
-    return _Rows(rows, np.full(len(rows), _WORK, np.uint8), key, none, none, tuple((name, kind, "") for kind, name in ops), lane)
+    return _Rows(rows, np.full(len(rows), WORK, np.uint8), key, none, none, tuple((name, kind, "") for kind, name in ops), lane)
 
 
 def _measured(
@@ -256,11 +257,11 @@ def _measured(
     step = timeline.step_of[found.row]
     start = np.maximum(trace.start[found.row], timeline.steps.start[step])
     end = np.maximum(np.minimum(trace.end[found.row], timeline.steps.end[step]), start)
-    apart = found.lane * (int(end.max()) + 1)  # devices are laid one behind the other
+    apart = found.lane * (int(end.max()) - int(start.min()) + 1)  # devices are laid one behind the other
     start, end = start + apart, end + apart
     parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, found.row)
     parent = np.where(parent >= 0, np.searchsorted(found.row, parent), -1)
-    computes, waits = (what == _OVERHEAD) | (what == _WORK), what == _WAIT
+    computes, waits = (what == OVERHEAD) | (what == WORK), what == WAIT
     times = np.concatenate((start, end))
     order = np.argsort(times, kind="stable")
     clock = times[order]
@@ -276,7 +277,7 @@ def _measured(
     alone = np.where(waits, 0.0, _within(single, order, parent))
     scale = min(1.0, most / total) if most is not None and (total := float(own.sum())) > 0 else 1.0
     own, alone = own * scale, alone * scale
-    is_op = what != _OVERHEAD
+    is_op = what != OVERHEAD
     overhead = _to_ops(own, what, start, step, parent, found.loop)
     return ModelOps(
         timeline.host,
@@ -317,8 +318,8 @@ def _within(amount: Values, order: Indices, parent: Indices) -> Values:
 def _to_ops(own: Values, what: Codes, start: Picoseconds, step: Codes, parent: Indices, loop: Mask) -> Values:
     """The executor's own time, given to ops: those inside the same executor run, or the nearest one in time in the step."""
     given = np.zeros(len(own))
-    is_op = what != _OVERHEAD
-    nested = np.flatnonzero(is_op & (parent >= 0) & (what[np.maximum(parent, 0)] == _OVERHEAD))
+    is_op = what != OVERHEAD
+    nested = np.flatnonzero(is_op & (parent >= 0) & (what[np.maximum(parent, 0)] == OVERHEAD))
     children = np.bincount(parent[nested], minlength=len(own))
     given[nested] = own[parent[nested]] / children[parent[nested]]
     op_in_loop = is_op & (parent >= 0) & loop[np.maximum(parent, 0)]

@@ -11,9 +11,10 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace._once import derived
 from outpace.metrics.model.model_ops import ModelOps, functions_called, model_ops
-from outpace.metrics.model.op_places import OpPlace, OpPlaces
+from outpace.metrics.model.op_places import LINE, OPTIMIZER, OpPlace, OpPlaces
 from outpace.model import Table, schema
 from outpace.timeline import Run
+from outpace.timeline.names import Work, work_of
 
 FIELDS = schema("""
     host        | text     | host that ran the model
@@ -24,10 +25,11 @@ FIELDS = schema("""
     text        | text     | that source line | Code
     layer_type  | text     | class of the layer; empty for other parts | Class
     forward_ps  | ps       | time per step in forward ops, wall clock: threads at work at once share a moment
-    backward_ps | ps       | time per step in gradient ops, wall clock
+    backward_ps | ps       | time per step in gradient ops and in the optimizer's updates of its variables, wall clock
     self_ps     | ps       | both together
     overhead_ps | ps       | time per step that the executor spends around these ops, and in ops too cheap for an event
     share       | fraction | share of the step time that ops and overhead take: what the part can save at most | Of step
+    work        | text     | kind of op that takes most of it: convolutions, matrix products, casts, ...
     top_op      | text     | type of op that takes most of it
     top_op_name | text     | name of the op that takes most of it
     top_op_ps   | ps       | time per step of that type of op | Top op time
@@ -43,6 +45,7 @@ class _Part:
     overhead: float = 0.0
     count: int = 0
     lines: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    work: dict[Work, float] = field(default_factory=lambda: defaultdict(float))
     types: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     names: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
 
@@ -70,6 +73,13 @@ def by_op(ops: ModelOps, places: OpPlaces) -> Iterator[tuple[OpPlace, str, str, 
         yield place, name, op_type, int(count[i]), float(wall[i]), float(overhead[i]), float(alone[i])
 
 
+def work_at(place: OpPlace, op_type: str, name: str) -> Work:
+    """Kind of an op in its place: an optimizer's arithmetic is the optimizer's."""
+    layer = place.of or ("" if place.kind == LINE else place.part)
+    found = work_of(op_type, name, layer)
+    return Work.OPTIMIZER if place.part == OPTIMIZER or (place.update and found is not Work.EMBEDDING) else found
+
+
 def _rows(ops: ModelOps, places: OpPlaces) -> Iterator[tuple[object, ...]]:
     parts: dict[tuple[str, str], _Part] = defaultdict(_Part)
     for place, name, op_type, count, wall, overhead, _ in by_op(ops, places):
@@ -80,6 +90,7 @@ def _rows(ops: ModelOps, places: OpPlaces) -> Iterator[tuple[object, ...]]:
         part.overhead += overhead
         part.count += count
         part.lines[place.source, place.text] += (wall + overhead) if place.source else 0.0
+        part.work[work_at(place, op_type, name)] += wall
         part.types[op_type] += wall
         part.names[name, op_type] += wall
     for (label, kind), part in parts.items():
@@ -89,5 +100,6 @@ def _rows(ops: ModelOps, places: OpPlaces) -> Iterator[tuple[object, ...]]:
         source, text = max(part.lines, key=part.lines.__getitem__)
         per_step = [round(ps / ops.steps) for ps in (part.forward, part.backward, own, part.overhead)]
         share = (own + part.overhead) / ops.steps / ops.step_ps if ops.step_ps else 0.0
-        numbers = (*per_step, share, top, name, round(part.types[top] / ops.steps), part.count / ops.steps)
+        work = max(part.work, key=part.work.__getitem__)
+        numbers = (*per_step, share, work.value, top, name, round(part.types[top] / ops.steps), part.count / ops.steps)
         yield (ops.host, ops.side, label, kind, source, text, part.of, *numbers)

@@ -12,13 +12,16 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.metrics.python.source_line import source_line
+from outpace.timeline.names import Is, outside_model
 
 LAYER, LINE, OP = "layer", "line", "op"
 OPTIMIZER, METRICS, LOSS, COLLECTIVES = "optimizer", "metrics", "loss", "collectives"
+LOGS, TRANSFERRED = "logs", "transfers"  # no part of a model
 _BACK = re.compile(r"^(?:gradient_tape|gradients(?:_\d+)?)$")
 _BACK_JAX = re.compile(r"transpose\(")
 _WRAPPED_JAX = re.compile(r"^(?:jit|jvp|vmap|transpose|remat|checkpoint|custom_[a-z_]+)\((.*)\)$")
@@ -33,13 +36,14 @@ _OPTIMIZERS = re.compile(
 )
 _UPDATES = re.compile(r"^(?:Resource)?(?:Sparse)?Apply[A-Z]|^ResourceApply|^Assign(?:Add|Sub)?VariableOp$|^ResourceScatter")
 _KERAS_ROOT = re.compile(r"^(?:functional|sequential|model)(?:_\d+)?$")
+_NUMBERED = re.compile(r"_\d+$")
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 
 @dataclass(frozen=True)
 class OpPlace:
     """`part`: layer path, line or scope, as `kind` says; `source` (`train.py:41`) and `text` of the line, empty where unknown; `of`: class of
-    the layer; `backward`: whether the op computes gradients.
+    the layer; `backward`: whether the op computes gradients, or with them updates a variable of the layer (`update`).
     """
 
     part: str
@@ -48,6 +52,7 @@ class OpPlace:
     text: str = ""
     of: str = ""
     backward: bool = False
+    update: bool = False
 
 
 class OpPlaces:
@@ -73,12 +78,14 @@ class OpPlaces:
     def _place(self, name: str, op_type: str, source: str) -> OpPlace:
         if _COLLECTIVES.match(op_type):
             return OpPlace(COLLECTIVES, OP)
+        if (other := outside_model(op_type)) is not None:
+            return OpPlace(LOGS if other is Is.WRITES_LOGS else TRANSFERRED, OP)
         segments, back = _plain(name)
         stem = segments[back:]
         line = self._line(segments, stem if back else [])
         path = self._layer_path(segments)
         if path:
-            found = self._of_layer(path, line, bool(back))
+            found = self._of_layer(path, line, bool(back), segments[-1])
             if found is not None:
                 return found
         if source and not any(package in source for package in _PACKAGES):
@@ -91,10 +98,25 @@ class OpPlaces:
             return OpPlace(self._shown(line)[0], LINE, *self._shown(line), "", bool(back))
         return _by_scope(stem, bool(back or _BACK_JAX.search(name)))
 
-    def _of_layer(self, path: str, line: int | None, back: bool) -> OpPlace | None:
-        """The place of an op in a layer's scope; None where the scope is a model's, whose own ops have lines."""
+    def _updated(self, optimizer: Mapping[str, Any], name: str) -> OpPlace | None:
+        """The layer whose variable an optimizer's op updates, by the op's number among those of its name; None where that is not known."""
+        base, _, number = name.rpartition("_") if _NUMBERED.search(name) else (name, "", "0")
+        each = (optimizer.get("updates") or {}).get(base.lower())
+        variables = optimizer.get("variables") or ()
+        if not each or int(number) // each >= len(variables):
+            return None
+        owner = str(variables[int(number) // each]).rpartition("/")[0]
+        own = owner.rpartition("/")[2]
+        paths = {self._named(p): p for p, layer in self._layers.items() if layer["kind"] == "layer" and layer["name"] == own}
+        found = self._of_layer(next(iter(paths.values())), None, True) if len(paths) == 1 else None
+        return replace(found, update=True) if found else None
+
+    def _of_layer(self, path: str, line: int | None, back: bool, name: str = "") -> OpPlace | None:
+        """The place of an op in a layer's scope; None where the scope is a model's, whose own ops have lines. `name`: the op's own."""
         layer = self._layers[path]
         kind = layer["kind"]
+        if kind == "optimizer" and (updated := self._updated(layer, name)) is not None:
+            return updated
         if kind in ("optimizer", "metric"):
             return OpPlace(OPTIMIZER if kind == "optimizer" else METRICS, OP, *self._made(layer), layer["type"], False)
         if kind == "model":

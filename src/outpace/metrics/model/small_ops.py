@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from outpace._once import derived
@@ -12,16 +10,10 @@ from outpace.metrics.model.op_metrics import HOST
 from outpace.metrics.model.tf_functions import tf_functions
 from outpace.model import Table, schema
 from outpace.timeline import Run, Timeline
-from outpace.timeline.names import Is
+from outpace.timeline.names import Is, Work, work_of
 from outpace.trace import dialect
 
-_ELEMENTWISE = re.compile(
-    r"Add(N|V2)?|Sub|Mul(NoNan)?|Real[Dd]iv|Div(NoNan)?|FloorDiv|FloorMod|Neg|Abs|Sign|Exp(m1)?|Log(1p)?|Pow|Sqrt(Grad)?|Rsqrt(Grad)?|"
-    r"Square|SquaredDifference|Reciprocal|Inv(Grad)?|Maximum|Minimum|Tanh(Grad)?|Sigmoid(Grad)?|Relu6?(Grad)?|LeakyRelu(Grad)?|"
-    r"Elu(Grad)?|Selu(Grad)?|Soft(plus|sign)(Grad)?|Erf|Sin|Cos|Tan|Cast|Select(V2)?|Greater(Equal)?|Less(Equal)?|(Not)?Equal|"
-    r"Logical(And|Or|Not)|Floor|Ceil|Round|Clip\w*|ZerosLike|OnesLike|Fill|BiasAdd|IsFinite|Assign(Add|Sub)?VariableOp|_Mkl(Add|Mul|Sub)\w*"
-)
-_EXECUTOR = "ExecutorState::Process"
+_FUSED = (Work.ELEMENTWISE, Work.CAST)  # by compilers, with what stands beside it
 
 FIELDS = schema("""
     host              | text     | host of the steps
@@ -48,7 +40,7 @@ def small_ops(run: Run) -> Table:
 
 def _row(run: Run, timeline: Timeline, ops: ModelOps) -> tuple[object, ...]:
     per_step = ops.steps * ops.step_ps
-    elementwise = np.fromiter((bool(_ELEMENTWISE.fullmatch(kind)) for _, kind, _ in ops.ops), bool, len(ops.ops))
+    elementwise = np.fromiter((work_of(kind) in _FUSED for _, kind, _ in ops.ops), bool, len(ops.ops))
     return (
         ops.host,
         len(ops.name) / ops.steps,

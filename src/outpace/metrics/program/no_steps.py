@@ -7,7 +7,7 @@ from outpace.model import Unavailable
 from outpace.timeline import Run
 
 START = (
-    "Capture while the program trains: 'outpace profile train.py' waits for steps by itself. With a profiler server, capture for longer than "
+    "Capture while the program trains: 'outpace profile SCRIPT' waits for steps by itself. With a profiler server, capture for longer than "
     "one step takes."
 )
 REPAIR = "Copy the file again, in full. If it was cut while it was being written, capture again."
@@ -34,8 +34,8 @@ def missing(run: Run) -> str:
 def mark(kind: Program) -> str:
     """How a program's steps are captured, or marked."""
     return kind.say(
-        keras="Capture at least ten batches with 'outpace profile train.py' or callbacks=[outpace.ProfilerCallback(...)].",
-        tensorflow="Capture ten steps with 'outpace profile train.py', or mark them with "
+        keras="Capture at least ten batches with 'outpace profile SCRIPT' or callbacks=[outpace.ProfilerCallback(...)].",
+        tensorflow="Capture ten steps with 'outpace profile SCRIPT', or mark them with "
         "tf.profiler.experimental.Trace('train', step_num=n, _r=1).",
-        jax="Capture ten steps with 'outpace profile train.py', or mark them with jax.profiler.StepTraceAnnotation('train', step_num=n).",
+        jax="Capture ten steps with 'outpace profile SCRIPT', or mark them with jax.profiler.StepTraceAnnotation('train', step_num=n).",
     )

@@ -8,11 +8,16 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.metrics.model.hlo_lines import hlo_lines
+from outpace.metrics.model.model_ops import COMPILED
 from outpace.metrics.model.model_parts import model_parts, op_places
-from outpace.metrics.model.op_places import LAYER
+from outpace.metrics.model.model_work import TRANSFERS, model_work
+from outpace.metrics.model.op_metrics import DEVICE, HOST
+from outpace.metrics.model.op_places import LAYER, LOGS, TRANSFERRED
 from outpace.metrics.model.small_ops import small_ops
 from outpace.metrics.program.program import Program
+from outpace.model import Table
 from outpace.timeline import Run
+from outpace.timeline.names import Work, work_of
 
 # Ops that loop, sort, search or move data, run on one thread, or call Python: mostly there is a cheaper way. Dense arithmetic hardware does
 # well, and of element-wise chains a profile does not tell.
@@ -23,8 +28,10 @@ _SLOW = re.compile(
 )
 _SHORT = 50e6  # ps per op: shorter ones cost about as much to start
 _MANY = 150  # executions per step, as a loop over a sequence makes them
+_NO_PART = (COMPILED, LOGS, TRANSFERRED)  # no layer, or nothing is known of what is in it
+_NAMED = 3  # parts in a sentence
+_TOLD = 0.01  # of the step: a part with less is not named
 _REPLICA = re.compile(r"(.*/)?replica_\d+")  # a copy of the whole model, and no part of it
-_TRANSFERS = ("-done", "-start", "send", "recv", "infeed", "outfeed")  # they wait, and compute nothing
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,7 @@ class Part:
     mean_op: mean time of one of its ops, ps; 0 where that is not known. loops: it has a line, and is many short ops.
     starting: share of the step that the executor spends around its ops, and in those too short for an event.
     sure: whether what makes it slow takes most of its time; of a loop of short ops, starting them may be the smaller part.
+    work: kind of op that takes most of it.
     """
 
     name: str
@@ -47,6 +55,7 @@ class Part:
     loops: bool = False
     starting: float = 0.0
     sure: bool = True
+    work: Work = Work.OTHER
 
     @property
     def short(self) -> bool:
@@ -69,13 +78,14 @@ def short(source: str) -> str:
 
 
 def parts(run: Run, host: str, program: Program) -> list[Part]:
-    """The parts of one host's model, the largest first."""
-    return (_compiled(run, host) if program.is_jax else []) or _ops(run, host)
+    """The parts of one host's model, the largest first, without what is none."""
+    found = (_compiled(run, host) if program.is_jax else []) or _ops(run, host)
+    return [part for part in found if part.name not in _NO_PART]
 
 
 def _ops(run: Run, host: str) -> list[Part]:
     found = []
-    rows = [row for row in model_parts(run).of("host", host).records() if row["share"] > 0]
+    rows = [row for row in computing(model_parts(run).of("host", host)) if row["share"] > 0]
     rounds = sum(row["dispatches"] for row in small_ops(run).of("host", host).records())
     around = max(sum(row["overhead_ps"] for row in rows), 1)
     for row in rows:
@@ -90,7 +100,19 @@ def _ops(run: Run, host: str) -> list[Part]:
             starting = row["share"] * row["overhead_ps"] / max(time, 1)
             sure = slow or starts or not loops
             found.append(
-                Part(*named, row["share"], time, row["top_op"], slow or loops, "model_parts", mean, loops, starting, sure)
+                Part(
+                    *named,
+                    row["share"],
+                    time,
+                    row["top_op"],
+                    slow or loops,
+                    "model_parts",
+                    mean,
+                    loops,
+                    starting,
+                    sure,
+                    Work(row["work"]) if row["work"] else Work.OTHER,
+                )
             )
     return sorted(found, key=lambda part: -part.share)
 
@@ -101,7 +123,7 @@ def _compiled(run: Run, host: str) -> list[Part]:
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     places = op_places(run)[host]
     for row in hlo_lines(run).of("host", host).records():
-        if not row["opcode"].endswith(_TRANSFERS):
+        if not row["opcode"].endswith(TRANSFERS):
             place = places.of(row["op"], row["opcode"], row["source"])
             known = {"layer": place.part, "source": place.source} if place.kind == LAYER else {"layer": ""}
             row = {**row, **known}
@@ -116,6 +138,9 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> Part:
     share, time = sum(row["share"] for row in rows), sum(row["time_ps"] for row in rows)
     slow = sum(row["share"] for row in rows if _SLOW.search(f"{row['opcode']} {row['op'].rpartition('/')[2]}"))
     source, op = short(top["source"]), top["op"].rpartition("/")[2]
+    by_work: dict[Work, float] = defaultdict(float)
+    for row in rows:
+        by_work[work_of(row["opcode"], row["op"], row["layer"])] += row["time_ps"]
     mean = time * steps / max(sum(row["count"] for row in rows), 1)
     return Part(
         top["layer"] or source or top["op"],
@@ -126,7 +151,49 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> Part:
         slow > share / 2,
         "hlo_lines",
         mean,
+        work=max(by_work, key=by_work.__getitem__),
     )
+
+
+def computing(table: Table) -> list[dict[str, Any]]:
+    """The rows of the side that computes: where devices ran ops, what their host did is launching them."""
+    rows = list(table.records())
+    return [row for row in rows if row["side"] == DEVICE] or [row for row in rows if row["side"] in (HOST, "")]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of op, added up over the whole model: its share of the step, the op that takes most of it, in how many parts of the model it is,
+    and the largest of these in words (equal names are one); `half`: whether it computes in 16 bits, as far as is known."""
+
+    work: Work
+    share: float
+    op: str
+    parts: int
+    largest: str
+    half: bool
+
+
+def kinds(run: Run, host: str) -> list[Kind]:
+    """The kinds of work of one host's model, the largest first."""
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in computing(model_work(run).of("host", host)):
+        if not _REPLICA.fullmatch(row["part"]):
+            groups[row["work"]].append(row)
+    return sorted((_kind(Work(work), rows) for work, rows in groups.items()), key=lambda kind: -kind.share)
+
+
+def _kind(work: Work, rows: list[dict[str, Any]]) -> Kind:
+    share = sum(row["share"] for row in rows)
+    named: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        named[short(row["part"])].append(row["share"])
+    most = sorted(named, key=lambda name: -sum(named[name]))[:_NAMED]
+    most = [name for name in most if sum(named[name]) >= _TOLD] or most[:1]
+    said = (f"{len(named[n])} x {n}" if len(named[n]) > 1 else n for n in most)
+    largest = ", ".join(f"{text} {sum(named[n]):.0%}" for text, n in zip(said, most, strict=True))
+    half = sum(row["share"] for row in rows if row["half"]) > share / 2
+    return Kind(work, share, rows[0]["top_op"], len({row["part"] for row in rows}), largest, half)
 
 
 @dataclass(frozen=True)

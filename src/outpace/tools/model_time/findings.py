@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from outpace.metrics.input.odd_ops import AUGMENTATION, IMAGE, PREPROCESSING, PYTHON, RANDOM, odd_ops
+from outpace.metrics.machine.device import device_facts
 from outpace.metrics.machine.host_copies import host_copies
 from outpace.metrics.model.small_ops import small_ops
 from outpace.metrics.program.budget import Budget, at_most
-from outpace.metrics.program.program import Framework, Program
+from outpace.metrics.program.host_time import EXECUTOR, OPS, of_hosts
+from outpace.metrics.program.program import Program
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
-from outpace.timeline import Run
-from outpace.tools.model_time.facts import Part, parts, short, short_ops
+from outpace.timeline import Run, Timeline
+from outpace.timeline.names import Work
+from outpace.tools.model_time.actions import CPU, GPU, TPU, Here, cheaper
+from outpace.tools.model_time.facts import Kind, Part, kinds, parts, short, short_ops
+from outpace.trace import dialect
 
 _ODD = Threshold("input work inside the model", 0.05, Unit.FRACTION, "our choice: a smaller saving could not be measured")
 _MUCH_ODD = Threshold(
@@ -35,14 +41,14 @@ _MANY = 150  # rounds of the executor per step, from where their cost adds up
 _MADE = 0.75  # of what the executor spends around ops
 _COMPUTES = Threshold("the model computes", 0.50, Unit.FRACTION, "half of the step: nothing else can save more")
 _NAMED = 3  # parts in a sentence
-_COPIED = 0.01  # of the step: less is no limit worth a word
+_TOLD = 0.01  # of the step: less is no limit worth a word
 _OF_NO_LINE = {  # parts that no line of the model makes: what is to be done about them
-    "optimizer": "Try an optimizer with less to do per step (SGD with momentum instead of Adam). Or try a larger batch, so that it runs less "
-    "often per example, or XLA, which fuses its updates.",
     "collectives": "Find the worker that the others wait for (the pod page). Reduce less: larger batches per worker, gradients in 16 "
     "bits.",
 }
-_OPAQUE = "compiled program"  # a part that says nothing of what is in it
+_LARGE = 0.10  # of the step, from where a part stands out
+_CONVOLVES = (Work.CONVOLUTION, Work.POOLING)
+_SOME = 0.01  # of the step: a model with less of it hardly convolves
 _COMPUTE = (Category.HOST_COMPUTE, Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
 _MOVED = {
     AUGMENTATION: "augments the data",
@@ -60,17 +66,50 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         if budget is None:
             continue
         mine = parts(run, timeline.host, program)
+        work = kinds(run, timeline.host)
+        here = _here(run, timeline, budget, program, work)
         odd = list(_odd(run, timeline.host, program))
         yield from odd
-        starts = list(_short_ops(run, timeline.host, budget, program)) or list(_compiled_short_ops(run, timeline.host, program))
+        starts = list(_short_ops(run, timeline.host, budget, here, mine)) or list(
+            _compiled_short_ops(run, timeline.host, program)
+        )
         if _made_by_loops(run, timeline.host, mine):
             starts = []  # what makes the short ops has a place
         yield from starts
         large = [part for part in mine if not starts or not part.short]  # parts of many short ops are the executor's matter
         named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
-        yield from _slow(timeline.host, large, program, named)
-        copied = sum(row["share"] for row in host_copies(run).of("host", timeline.host).records())
-        yield from _bound(timeline.host, budget, mine, program, run.has_device, copied)
+        slow = list(_slow(timeline.host, large, here, named))
+        yield from slow or ([] if starts else _kind(timeline.host, work, here))
+        yield from _bound(timeline.host, budget, mine, work, here, _outside_ops(run, timeline.host, budget))
+
+
+def _outside_ops(run: Run, host: str, budget: Budget) -> dict[str, float]:
+    """Shares of the step that count as computation on the host, in which none of the model's ops runs, by what the host does then."""
+    copied = sum(row["share"] for row in host_copies(run).of("host", host).records())
+    time = of_hosts(run, host)
+    between = max(0.0, sum(share for part, share in time.shares.items() if part not in (OPS, EXECUTOR)) - copied)
+    return {
+        "copying arguments": copied,
+        "calls and waiting between ops": min(between, budget.shares[Category.HOST_COMPUTE.value]),
+    }
+
+
+def _here(run: Run, timeline: Timeline, budget: Budget, program: Program, work: list[Kind]) -> Here:
+    """What advice on the model must fit."""
+    devices = device_facts(run)
+    row = next(small_ops(run).of("host", timeline.host).records(), {})
+    half, full = (budget.shares[c.value] for c in _COMPUTE[1:])
+    planes = [plane.name for plane in timeline.device_planes]
+    hardware = CPU if not planes else TPU if planes[0].startswith(f"{dialect.DEVICES}{TPU}") else GPU
+    return Here(
+        program,
+        hardware,
+        xla=program.is_jax or bool(row.get("xla")),
+        half=half > full,
+        faster_half=devices.has_tensor_cores,
+        bfloat16=devices.has_bfloat16,
+        convolves=any(kind.work in _CONVOLVES and kind.share >= _SOME for kind in work),
+    )
 
 
 def _made_by_loops(run: Run, host: str, mine: list[Part]) -> bool:
@@ -130,9 +169,8 @@ def _move(what: str, python: bool, program: Program) -> str:
     )
 
 
-def _slow(host: str, mine: list[Part], program: Program, known: set[str]) -> Iterator[Finding]:
+def _slow(host: str, mine: list[Part], here: Here, known: set[str]) -> Iterator[Finding]:
     """One part that takes a good deal of the step. Only ops that mostly could be cheaper get a promise."""
-    mine = [part for part in mine if part.name != _OPAQUE]
     if not mine or mine[0].share < _SLOW.value or {mine[0].source, mine[0].name} & (known - {""}):
         return
     top = mine[0]
@@ -141,7 +179,7 @@ def _slow(host: str, mine: list[Part], program: Program, known: set[str]) -> Ite
         id="slow_part",
         severity=Severity.HIGH,
         sentence=f"{top} {top.takes} {top.share:.0%} of the step, most of it in {_work(top)}{others}.",
-        action=_cheaper(top, program),
+        action=_cheaper(top, here),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
         saving=_saving(top.share, "if it cost nothing") if top.slow else None,
@@ -158,28 +196,14 @@ def _work(top: Part) -> str:
     return "starting many short ops, as in a loop over a sequence" if top.loops else top.op
 
 
-def _cheaper(top: Part, program: Program) -> str:
+def _cheaper(top: Part, here: Here) -> str:
     if top.name in _OF_NO_LINE:
         return _OF_NO_LINE[top.name]
-    if top.loops:
-        return (
-            f"Vectorise {top} over the sequence (a convolution, cumsum or matrix product) instead of in a loop. Or let XLA fuse the "
-            + program.say(
-                keras="loop: compile(..., jit_compile=True), which 'outpace tune' tries.",
-                tensorflow="loop: @tf.function(jit_compile=True).",
-                jax="loop under one jax.jit.",
-            )
-        )
-    if not top.slow:
-        return program.say(
-            keras=f"Make {top} smaller (fewer units or filters, smaller kernels, SeparableConv2D, earlier pooling). 'outpace tune' "
-            "tries XLA and 16 bits.",
-            tensorflow=f"Make {top} smaller (fewer units or filters, smaller kernels, earlier pooling). Or compile the step with "
-            "@tf.function(jit_compile=True).",
-            jax=f"Make {top} smaller (fewer units or filters, smaller kernels, earlier pooling). Or compute it in bfloat16 where the "
-            "hardware supports it.",
-        )
-    return program.say(
+    if top.loops and top.work is not Work.RECURRENT:
+        return f"Vectorise {top} over the sequence (cumsum, a matrix product) instead of in a loop. Or: {cheaper(Work.RECURRENT, here)}"
+    if not top.slow or top.loops:
+        return cheaper(top.work, replace(here, op=top.op))
+    return here.program.say(
         keras=f"Replace {top.op} in {top} with something cheaper: fewer elements, one op instead of a loop, or "
         "once per epoch instead of in every step.",
         tensorflow=f"Replace {top.op} in {top} with something cheaper: fewer elements, one op instead of a loop, or "
@@ -189,10 +213,33 @@ def _cheaper(top: Part, program: Program) -> str:
     )
 
 
-def _short_ops(run: Run, host: str, budget: Budget, program: Program) -> Iterator[Finding]:
+def _kind(host: str, work: list[Kind], here: Here) -> Iterator[Finding]:
+    """One kind of op, which no single part of the model makes, takes a good deal of the step."""
+    if not work or work[0].share < _SLOW.value or work[0].work is Work.OTHER:
+        return
+    top = work[0]
+    named = top.work.value
+    where = f"in {top.parts} parts of the model: {top.largest}" if top.parts > 1 else f"in {top.largest}"
+    others = "; next " + ", ".join(f"{kind.work.value} {kind.share:.0%}" for kind in work[1:_NAMED]) if len(work) > 1 else ""
+    yield Finding(
+        id="slow_kind",
+        severity=Severity.HIGH,
+        sentence=f"{top.share:.0%} of the step goes to {named}, most of it in {top.op}, {where}{others}.",
+        action=cheaper(top.work, replace(here, op=top.op, half=here.half or top.half)),
+        evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, "model_work"),),
+        threshold=_SLOW,
+        counter_evidence=("A profile cannot say what another implementation would take: measure it.",),
+        host=host,
+        certainty=Certainty.LIKELY,
+        effort=Effort.LARGE,
+        explains=("model_bound",),
+    )
+
+
+def _short_ops(run: Run, host: str, budget: Budget, here: Here, mine: list[Part]) -> Iterator[Finding]:
     """Many short ops that XLA would fuse; what profiling adds to a step counts as theirs, since it adds most to short events."""
     row = next(small_ops(run).of("host", host).records(), None)
-    if row is None or row["xla"] or program.is_jax:
+    if row is None or here.xla:
         return
     lost, rounds = budget.profiling, row["dispatches"]
     elementwise = row["elementwise_share"]
@@ -203,18 +250,13 @@ def _short_ops(run: Run, host: str, budget: Budget, program: Program) -> Iterato
     many = rounds >= _MANY and overhead >= _EXECUTOR.value and share >= _SHORT_OPS.value
     if not chains and not many:
         return
+    most = next((part for part in mine[:1] if part.source and part.share >= _MADE * share), None)
     yield Finding(
         id="small_ops",
         severity=Severity.HIGH,
         sentence=f"{share:.0%} of the step goes to element-wise ops and executor overhead: {rounds:,.0f} rounds per step, "
-        f"{humanize(row['median_ps'], Unit.PS)} per op (median).",
-        action=program.say(
-            keras="Let XLA fuse the short ops: compile(..., jit_compile=True), which 'outpace tune' tries. Larger batches also amortise "
-            "each op's start.",
-            tensorflow="Let XLA fuse the short ops: @tf.function(jit_compile=True) on the training step. Larger batches also amortise "
-            "each op's start.",
-            jax="Put the whole step under one jax.jit.",
-        ),
+        f"{humanize(row['median_ps'], Unit.PS)} per op (median){f'; most of it in {most}' if most else ''}.",
+        action=cheaper(Work.ELEMENTWISE, here),
         evidence=(
             Evidence("share of the step in element-wise ops", elementwise, Unit.FRACTION, "small_ops"),
             Evidence("share of the step in the executor, outside of ops", overhead, Unit.FRACTION, "small_ops"),
@@ -222,6 +264,7 @@ def _short_ops(run: Run, host: str, budget: Budget, program: Program) -> Iterato
         threshold=_CHAINS if chains else _SHORT_OPS,
         counter_evidence=("XLA can also be slower on a CPU, and takes long to compile: measure it before you keep it.",),
         saving=_saving(kept, "if fused ops, and starting them, cost nothing"),
+        location=most.source if most else "",
         host=host,
         certainty=Certainty.POSSIBLE,
         effort=Effort.SMALL,
@@ -250,11 +293,14 @@ def _compiled_short_ops(run: Run, host: str, program: Program) -> Iterator[Findi
     )
 
 
-def _bound(host: str, budget: Budget, mine: list[Part], program: Program, has_device: bool, copied: float) -> Iterator[Finding]:
-    """What is said where nothing else is: the model computes, these parts of it, and these are the limits of everything else. `copied`: share
-    of the step in which arguments were copied, by the host's own threads, which is none of the model's computation."""
+def _bound(
+    host: str, budget: Budget, mine: list[Part], work: list[Kind], here: Here, outside: dict[str, float]
+) -> Iterator[Finding]:
+    """What is said where nothing else is: the model computes, these parts of it, and these are the limits of everything else. `outside`: shares
+    of the step that count as computation on the host, in which none of the model's ops runs."""
+    has_device = here.hardware != CPU
     share = sum(budget.shares[c.value] for c in (_COMPUTE[1:] if has_device else _COMPUTE))
-    share = share if has_device else max(0.0, share - copied)
+    share = share if has_device else max(0.0, share - sum(outside.values()))
     limits = {c: budget.shares[c.value] for c in (Category.INPUT, Category.ALL_OTHERS, Category.COMPILATION)}
     names = {
         Category.INPUT: "waiting for input",
@@ -262,33 +308,25 @@ def _bound(host: str, budget: Budget, mine: list[Part], program: Program, has_de
         Category.COMPILATION: "compiling",
     }
     rest = ", ".join(f"{names[c]} {limit:.1%}" for c, limit in limits.items())
-    rest += f", copying arguments {copied:.1%}" if copied >= _COPIED else ""
-    largest = ", ".join(f"{part} {part.share:.0%}" for part in mine[:_NAMED])
+    rest += "".join(f", {what} {part:.1%}" for what, part in outside.items() if part >= _TOLD and not has_device)
+    many = work and (not mine or mine[0].share < _LARGE)  # no part stands out: what they do, added up, says more
+    told = (
+        [(kind.work.value, kind.share, "model_work") for kind in work] if many else [(str(p), p.share, p.table) for p in mine]
+    )
+    largest = ", ".join(f"{name} {part:.0%}" for name, part, _ in told[:_NAMED])
     yield Finding(
         id="model_bound",
         severity=Severity.MODERATE if share >= _COMPUTES.value else Severity.INFO,
         sentence=f"The model's computation takes {share:.0%} of the step{f': {largest}' if largest else ''}. Everything else saves at most "
         f"its own share: {rest}.",
-        action=_race(program, has_device),
+        action=cheaper(work[0].work, replace(here, op=work[0].op)) if work else cheaper(Work.OTHER, here),
         evidence=(
-            *(Evidence(f"share of the step: {part.name}", part.share, Unit.FRACTION, part.table) for part in mine[:_NAMED]),
+            *(Evidence(f"share of the step: {name}", part, Unit.FRACTION, table) for name, part, table in told[:_NAMED]),
             *(Evidence(f"at most: {names[c]}", limit, Unit.FRACTION, "overview.average_step") for c, limit in limits.items()),
         ),
         threshold=_COMPUTES,
-        location=mine[0].source if mine else "",
+        location=mine[0].source if mine and not many else "",
         host=host,
         certainty=Certainty.CERTAIN,
         effort=Effort.LARGE,
-    )
-
-
-def _race(program: Program, has_device: bool) -> str:
-    if program.framework is Framework.KERAS:
-        return "Run 'outpace tune train.py': it tries XLA, several steps per call, 16 bits and more."
-    device = " or 16 bits" if has_device else ""
-    return program.say(
-        keras=f"Compare changes with 'outpace race a.py b.py': a larger batch{device}, or a smaller largest part.",
-        tensorflow=f"Compare changes with 'outpace race a.py b.py': @tf.function(jit_compile=True), a larger batch{device}.",
-        jax=f"Try a larger batch{device}, donated arguments, or a smaller largest part, and capture again. 'outpace race' compares scripts "
-        "whose loop has step markers, or that define outpace_race().",
     )

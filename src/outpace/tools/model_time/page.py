@@ -6,6 +6,7 @@ from outpace.metrics.input.odd_ops import odd_ops
 from outpace.metrics.machine.core_use import core_use, lone_ops
 from outpace.metrics.model.hlo_lines import hlo_lines
 from outpace.metrics.model.model_parts import model_parts
+from outpace.metrics.model.model_work import model_work
 from outpace.metrics.model.small_ops import small_ops
 from outpace.metrics.program.budget import ALL_HOSTS, budgets
 from outpace.metrics.program.no_steps import no_steps
@@ -26,6 +27,8 @@ _PARTS = ("part", "source", "share", "forward_ps", "backward_ps", "self_ps", "to
 def _rows(table: Table) -> Rows:
     if table.name == "model_parts":
         return Rows(table, _PARTS, limit=12, pick=("side", "host"), by=_BY, sums=_SUMS)
+    if table.name == "model_work":
+        return Rows(table, limit=12, pick=("side", "host"), by=("work", "top_op"), sums=("self_ps", "share", "count"))
     return Rows(table, limit=12, pick=tuple(name for name in ("host",) if name in table))
 
 
@@ -34,7 +37,7 @@ def analyse(run: Run) -> Page:
     known, kind = budgets(run), program(run)
     if ALL_HOSTS not in known:
         return TOOL.page(unavailable=no_steps(run))
-    tables = (model_parts(run), hlo_lines(run), odd_ops(run), small_ops(run), core_use(run), lone_ops(run))
+    tables = (model_parts(run), model_work(run), hlo_lines(run), odd_ops(run), small_ops(run), core_use(run), lone_ops(run))
     sections: tuple[Section, ...] = tuple(_rows(table) for table in tables if len(table))
     found = tuple(rules.find(run, known, kind))
     hidden = tuple(table for table in tables if not len(table))

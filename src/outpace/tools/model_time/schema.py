@@ -5,6 +5,7 @@ from outpace.metrics.machine.core_use import FIELDS as CORE_USE
 from outpace.metrics.machine.core_use import LONE_FIELDS as LONE_OPS
 from outpace.metrics.model.hlo_lines import FIELDS as HLO_LINES
 from outpace.metrics.model.model_parts import FIELDS as MODEL_PARTS
+from outpace.metrics.model.model_work import FIELDS as MODEL_WORK
 from outpace.metrics.model.small_ops import FIELDS as SMALL_OPS
 
-__all__ = ["CORE_USE", "HLO_LINES", "LONE_OPS", "MODEL_PARTS", "ODD_OPS", "SMALL_OPS"]
+__all__ = ["CORE_USE", "HLO_LINES", "LONE_OPS", "MODEL_PARTS", "MODEL_WORK", "ODD_OPS", "SMALL_OPS"]

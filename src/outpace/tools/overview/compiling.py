@@ -46,5 +46,5 @@ def compiling(breakdown: StepBreakdown) -> Compiling | None:
 def _again(run: Run) -> str:
     """The command that captures later: by time where the capture saw no step by itself."""
     record = next((record for record in run.records.values() if record.get("script")), {})
-    script = shlex.quote(str(record.get("script") or "train.py"))
+    script = shlex.quote(str(record.get("script") or "SCRIPT"))
     return f"outpace profile {_LATER['seconds' if record.get('mode') == 'seconds' else '']} {script}"

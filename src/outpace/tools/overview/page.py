@@ -14,6 +14,7 @@ from outpace.metrics.model.op_metrics import op_metrics
 from outpace.metrics.model.tf_functions import tf_functions
 from outpace.metrics.program.between import between
 from outpace.metrics.program.budget import ALL_HOSTS, budgets, overhead_samples, slowdown
+from outpace.metrics.program.host_time import HostTime, host_time, of_hosts
 from outpace.metrics.program.no_steps import no_steps
 from outpace.metrics.program.program import Program, program
 from outpace.metrics.program.same_program import comparable, main_program
@@ -31,6 +32,7 @@ from outpace.model import (
     Page,
     Rows,
     Section,
+    Table,
     Text,
     Unit,
     humanize,
@@ -49,6 +51,7 @@ from outpace.tools.overview.compute import (
     precision,
     top_ops,
 )
+from outpace.tools.overview.schema import STEADY
 
 _SHOWN = tuple(f"{c.value}_ps" for c in Category)
 _COLORS = {f"{c.value}_ps": c.value for c in Category}
@@ -75,6 +78,7 @@ def analyse(run: Run) -> Page:
         _summary(run, breakdown, kind, speed),
         _graph(run, every),
         _links(mean),
+        Rows(host_time(run)),
         *_ops(run),
         Rows(environment, _HOST_COLUMNS),
     )
@@ -82,7 +86,7 @@ def analyse(run: Run) -> Page:
         headline(run, mean),
         sections,
         found,
-        glance=Chart("Steady step", ChartKind.STACK_TOTAL, mean.table, "category", ("mean_ps",), _COLORS_BY_TITLE),
+        glance=_glance(run, mean),
         key_figures=speed,
         evidence=tuple(_evidence(run, breakdown, mean)),
     )
@@ -135,15 +139,25 @@ def _bound(run: Run, mean: Average) -> str:
     if top is Category.HOST_COMPUTE and sum(copied) >= _MOSTLY_COPIES * shares[top] * len(copied) > 0:
         share = sum(copied) / len(copied)
         return f"Bound by copies of NumPy arrays to the device: {share:.0%} of the {step}; {waits:.0%} waits for input."
+    if top is Category.HOST_COMPUTE:
+        return f"{_on_host(of_hosts(run, *main_program(run)), step)}; {waits:.0%} waits for input."
     bound = {
-        Category.HOST_COMPUTE: "Bound by computation on the host",
         Category.DEVICE_COMPUTE_32: "Bound by computation on the device",
         Category.ALL_OTHERS: _UNSEEN,
     }.get(top, f"Bound by {top.label.lower()}")
     return f"{bound}: {shares[top]:.0%} of the {step}; {waits:.0%} waits for input."
 
 
+def _on_host(time: HostTime, step: str) -> str:
+    """What bounds a step in which the host works: ops, or what stands between them."""
+    if time.running >= _MOSTLY_OPS * time.computation:
+        return f"Bound by computation on the host: ops run in {time.running:.0%} of the {step}"
+    what, share = time.rest
+    return f"Host-bound: no op runs in {time.computation - time.running:.0%} of the {step} ({what}: {share:.0%})"
+
+
 _FEW, _MOST_TOLD = 3, 4
+_MOSTLY_OPS = 0.5  # of what counts as computation on the host
 _MOSTLY_BETWEEN = 0.5
 _MOSTLY_COPIES = 0.5  # of what counts as computation on the host
 _INPUT_BOUND = 0.2  # of the step, from where XProf calls a program highly input-bound
@@ -161,6 +175,26 @@ _BEHIND: dict[Category, tuple[tuple[str, ...], str]] = {
     Category.DEVICE_COMPUTE_32: (_COMPUTE, "which kernels and ops"),
     Category.ALL_OTHERS: (("explain.events",), "between which events"),
 }
+
+
+_RUNS, _BETWEEN = "Ops on the host", "Host, no op runs"
+
+
+def _glance(run: Run, mean: Average) -> Chart:
+    """The steady step; computation on a host without devices is divided into ops and what stands between them."""
+    table, colors = mean.table, _COLORS_BY_TITLE
+    time = of_hosts(run, *main_program(run))
+    if not run.has_device and time.computation:
+        rows = []
+        for row in table.records():
+            parts = {row["category"]: 1.0}
+            if row["key"] == Category.HOST_COMPUTE.value:
+                parts = {_RUNS: time.running / time.computation, _BETWEEN: 1 - time.running / time.computation}
+            rows += [{**row, "category": name, "mean_ps": row["mean_ps"] * part} for name, part in parts.items()]
+        rows.sort(key=lambda row: row["category"] == _BETWEEN)  # a category keeps its glyph
+        table = Table.from_rows("steady_step", "Steady step", STEADY, [tuple(row[f.name] for f in STEADY) for row in rows])
+        colors = {**colors, _RUNS: Category.HOST_COMPUTE.value}
+    return Chart("Steady step", ChartKind.STACK_TOTAL, table, "category", ("mean_ps",), colors)
 
 
 def _links(mean: Average) -> Links:

@@ -1,6 +1,9 @@
 """Columns of the overview's tables. (`steps` is the step breakdown's own table.)"""
 
+from outpace.metrics.program.host_time import FIELDS as HOST_TIME
 from outpace.model import schema
+
+__all__ = ["AVERAGE", "HOSTS", "HOST_TIME", "STEADY", "TOP_OPS"]
 
 AVERAGE = schema("""
     category     | text     | category of the step time
@@ -8,6 +11,11 @@ AVERAGE = schema("""
     mean_ps      | ps       | mean over the complete steps of all hosts | Mean
     deviation_ps | ps       | standard deviation over those steps | Std. dev.
     fraction     | fraction | share of the mean step time | Of step time
+""")
+
+STEADY = schema("""
+    category | text | category of the step time, that of the host divided
+    mean_ps  | ps   | mean over the complete steps of all hosts | Mean
 """)
 
 TOP_OPS = schema("""

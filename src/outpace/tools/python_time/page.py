@@ -16,7 +16,7 @@ from outpace.tools.python_time import findings as rules
 
 _NONE = Unavailable(
     "no Python samples were recorded with this profile",
-    "Capture with 'outpace profile train.py', which samples the training thread about a hundred times a second.",
+    "Capture with 'outpace profile SCRIPT', which samples the training thread about a hundred times a second.",
 )
 _BY = ("file", "function", "who", "library")
 _SUMS = ("self_ps", "own_ps", "untraced_ps", "waiting_ps", "building_ps", "share", "samples")

@@ -9,9 +9,12 @@ import pytest
 from outpace.metrics.input.odd_ops import AUGMENTATION, PYTHON, RANDOM, odd_ops
 from outpace.metrics.machine.core_use import ONE, SEVERAL, core_use, lone_ops
 from outpace.metrics.model.model_parts import model_parts
+from outpace.metrics.model.model_work import model_work
 from outpace.metrics.model.small_ops import small_ops
+from outpace.metrics.program.program import Framework, Program
 from outpace.testing import LineBuilder, SpaceBuilder, training_run
 from outpace.timeline import Run
+from outpace.tools.model_time.facts import parts as tool_parts
 from outpace.trace import read_trace
 
 MS = 1_000_000_000
@@ -120,6 +123,49 @@ def test_waiting_for_another_thread_counts_only_where_nothing_computes() -> None
     found = parts(threads(waits, [("run", 1 * MS, 5 * MS), ("a/x:MatMul", 1 * MS, 5 * MS)]))
     assert found["a"]["self_ps"] == pytest.approx(5 * MS)
     assert found["call"]["self_ps"] == pytest.approx(3 * MS)
+
+
+def test_kinds_of_work_add_up_over_parts() -> None:
+    events = [
+        ("run", 0, 9 * MS),
+        ("a/x:Cast", 0, 2 * MS),
+        ("b/x:Cast", 2 * MS, 1 * MS),
+        ("b/y:MatMul", 3 * MS, 2 * MS),
+        ("adam/x:Mul", 5 * MS, 1 * MS),
+        ("lstm_1/while/x:Mul", 6 * MS, 1 * MS),
+        ("to/x:_Send", 7 * MS, 1 * MS),
+        ("logs/x:FlushSummaryWriter", 8 * MS, 1 * MS),
+    ]
+    run = threads(events)
+    found = {(row["work"], row["part"]): row["self_ps"] / MS for row in model_work(run).records()}
+    assert found == {
+        ("casts", "a"): 2,
+        ("casts", "b"): 1,
+        ("matrix products", "b"): 2,
+        ("the optimizer", "optimizer"): 1,
+        ("recurrent loops", "lstm_1/while"): 1,
+        ("other ops", "transfers"): 1,
+        ("other ops", "logs"): 1,
+    }
+    assert parts(run)["b"]["work"] == "matrix products"
+    told = tool_parts(run, "vm", Program(Framework.TENSORFLOW))
+    assert {part.name for part in told} == {"a", "b", "optimizer", "while"}  # logs and transfers are none
+
+
+def test_compiled_ops_that_no_link_reaches_belong_to_the_step_of_their_time() -> None:
+    """XLA's thread pool runs them, while a thread of the executor waits."""
+    space = SpaceBuilder()
+    plane = space.plane("/host:CPU")
+    main, pool = plane.line("python"), plane.line("tf_XLAEigen/1")
+    for number in range(STEPS):
+        main.event("train", number * STEP, STEP, step_num=number, _r=1)
+        main.event("BlockUntilReady", number * STEP + 1 * MS, 8 * MS)
+        pool.event("reduce-window.3", number * STEP + 2 * MS, 6 * MS, hlo_op="reduce-window.3", hlo_module="m")
+    run = run_of(space)
+    assert {p: row["self_ps"] / MS for p, row in parts(run).items()} == {"reduce-window.3": 6, "compiled program": 2}
+    assert [(row["work"], row["top_op"]) for row in model_work(run).records()] == [("pooling", "reduce-window.3")]
+    (told,) = tool_parts(run, "vm", Program(Framework.TENSORFLOW))
+    assert told.name == "reduce-window.3"
 
 
 def test_input_work_inside_the_model() -> None:

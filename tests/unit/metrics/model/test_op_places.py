@@ -137,3 +137,29 @@ def test_an_assignment_of_a_line_is_no_optimizer(line: bool, part: str) -> None:
     """Metrics count with it; where nothing tells whose it is, it updates a variable as optimizers do."""
     lines = {"lines": [("/me/train.py", 60, "AUC()")], "by_function": {"f": {"AssignAddVariableOp": 0} if line else {}}}
     assert OpPlaces({"op_sources": lines}, ("f",)).of("AssignAddVariableOp", "AssignAddVariableOp").part == part
+
+
+def test_an_optimizers_op_is_of_the_layer_whose_variable_it_updates() -> None:
+    layer = {"kind": "layer", "file": "/w/train.py", "text": "", "inner": False, "call_line": 0, "call_file": ""}
+    variables = ["net/user/embeddings", "net/head/kernel", "net/head/bias"]
+    updates = {"mul": 2, "assignsubvariableop": 1}
+    adam = {**layer, "name": "adam", "kind": "optimizer", "type": "Adam", "line": 9, "variables": variables, "updates": updates}
+    layers = {
+        "net_1": {**layer, "name": "net", "kind": "model", "type": "Functional", "line": 1},
+        "net_1/user_1": {**layer, "name": "user", "type": "Embedding", "line": 3},
+        "net_1/head_1": {**layer, "name": "head", "type": "Dense", "line": 4},
+        "adam": adam,
+    }
+    places = OpPlaces({"layers": layers})
+
+    def owner(op: str) -> tuple[str, str, bool]:
+        place = places.of(f"StatefulPartitionedCall/adam/{op}", op.partition("_")[0])
+        return place.part, place.source, place.update
+
+    assert owner("Mul") == owner("mul_1") == owner("AssignSubVariableOp") == ("user", "train.py:3", True)
+    assert owner("Mul_2") == owner("AssignSubVariableOp_2") == ("head", "train.py:4", True)
+    assert owner("Mul_6")[0] == "optimizer"  # there is no fourth variable
+    assert owner("Sqrt")[0] == "optimizer"  # which of them are whose is not known
+    twice = {**layers, "net_1/other/head_1": {**layer, "name": "head", "type": "Dense", "line": 5}}
+    twice["net_1/other"] = {**layer, "name": "other", "type": "Tower", "line": 6}
+    assert OpPlaces({"layers": twice}).of("adam/Mul_2", "Mul").part == "optimizer"

@@ -1,0 +1,29 @@
+"""The one sentence a reader takes away: what bounds the program, in agreement with what to change first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from outpace.metrics.program.budget import ALL_HOSTS, budgets
+from outpace.model import Category, Finding, Page, Severity
+from outpace.model.text import first_sentence
+from outpace.timeline import Run
+
+_HOST, _UNTRACED, _DEVICE = (c.value for c in (Category.HOST_COMPUTE, Category.ALL_OTHERS, Category.DEVICE_COMPUTE_32))
+
+
+def headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> str:
+    """What the first page says that says anything, else why the first one cannot. Where it would say that the host computes, and what to
+    change first is none of the model's computation but Python, calls or logging, that is what bounds the program."""
+    said = next((p.headline for p in pages if p.headline), "")
+    if not said:
+        why = next((p.unavailable for p in pages if p.unavailable), None)
+        return f"{why.reason[:1].upper()}{why.reason[1:]}." if why else "No tool could say anything of this profile."
+    first = next((f for f in findings if f.severity is not Severity.INFO), None)
+    known = budgets(run).get(ALL_HOSTS)
+    if first is None or first.saving is None or known is None:
+        return said
+    shares = {c.value: known.shares[c.value] for c in Category}
+    takes = first.saving.takes_from
+    around = _UNTRACED in takes and _DEVICE not in takes and first.saving.high >= shares[Category.INPUT.value]
+    return f"Host-bound: {first_sentence(first.sentence)}" if around and max(shares, key=shares.__getitem__) == _HOST else said

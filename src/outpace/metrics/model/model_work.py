@@ -1,0 +1,79 @@
+"""Which kinds of work the model's time goes to: a row per kind of op and part, so that what repeats in many layers adds up."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from outpace._once import derived
+from outpace.metrics.model.hlo_lines import DEVICE as ON_DEVICE
+from outpace.metrics.model.hlo_lines import hlo_lines
+from outpace.metrics.model.model_ops import COMPILED, ModelOps, model_ops
+from outpace.metrics.model.model_parts import by_op, op_places, work_at
+from outpace.metrics.model.op_metrics import DEVICE, HOST
+from outpace.metrics.model.op_places import LAYER, OpPlaces
+from outpace.metrics.program.program import program
+from outpace.model import Table, schema
+from outpace.timeline import Run
+from outpace.timeline.names import Work
+
+FIELDS = schema("""
+    host    | text     | host that ran the model
+    side    | text     | Host (threads) or Device (accelerators)
+    work    | text     | kind of op: convolutions, matrix products, casts, ...
+    part    | text     | layer, line or scope, as in the table of parts
+    source  | text     | file and line that made it
+    self_ps | ps       | time per step in such ops of the part, with the executor's around them | Per step
+    share   | fraction | share of the step time | Of step
+    top_op  | text     | op that takes most of it
+    count   | ratio    | op executions per step | Ops per step
+    half    | bool     | whether most of it computes in 16 bits, as far as is known | 16 bits
+""")
+_HALF = 16  # bits
+TRANSFERS = ("-done", "-start", "send", "recv", "infeed", "outfeed")
+"""What opcodes of HLO end in that wait, and compute nothing."""
+
+
+@derived
+def model_work(run: Run) -> Table:
+    """One row per host, side, kind of op and part, the largest first."""
+    rows = list(_compiled(run)) if program(run).is_jax else []
+    if not rows:
+        rows = [row for ops in model_ops(run) for row in _rows(ops, op_places(run)[ops.host])]
+    return Table.from_rows("model_work", "Kinds of work", FIELDS, rows).sorted_by("share")
+
+
+def _rows(ops: ModelOps, places: OpPlaces) -> Iterator[tuple[object, ...]]:
+    sums: dict[tuple[Work, str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    top: dict[tuple[Work, str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for place, name, op_type, count, wall, overhead, _ in by_op(ops, places):
+        if op_type != COMPILED:
+            key = (work_at(place, op_type, name), place.part, place.source)
+            sums[key][0] += wall + overhead
+            sums[key][1] += count
+            top[key][name.rpartition("/")[2] if op_type.islower() else op_type] += wall  # `fusion` says nothing
+    for key, (time, executions) in sums.items():
+        share = time / ops.steps / ops.step_ps if ops.step_ps else 0.0
+        longest = max(top[key], key=top[key].__getitem__)
+        yield ops.host, ops.side, key[0].value, *key[1:], round(time / ops.steps), share, longest, executions / ops.steps, False
+
+
+def _compiled(run: Run) -> Iterator[tuple[object, ...]]:
+    """Of a program of JAX, whose ops have lines and layers of their own; shares of ops that ran side by side are scaled to the step."""
+    for host, places in op_places(run).items():
+        rows = [row for row in hlo_lines(run).of("host", host).records() if not row["opcode"].endswith(TRANSFERS)]
+        whole = max(1.0, sum(row["share"] for row in rows))
+        steps = max(len(run.by_host[host].steps.whole), 1)
+        for row in rows:
+            place = places.of(row["op"], row["opcode"], row["source"])
+            part = place.part if place.kind == LAYER else row["source"] or row["op"]
+            source = place.source if place.kind == LAYER else row["source"]
+            side = DEVICE if row["side"] == ON_DEVICE else HOST
+            numbers = (
+                row["time_ps"],
+                row["share"] / whole,
+                row["op"].rpartition("/")[2],
+                row["count"] / steps,
+                row["bits"] == _HALF,
+            )
+            yield host, side, work_at(place, row["opcode"], row["op"]).value, part, source, *numbers

@@ -1,0 +1,151 @@
+"""What a host did in the time that counts as computation on it: ops that ran, the executor between them, waiting, calls, Python.
+
+"Host compute" of the step's categories is any event of a step that is nothing else. Here it is told apart, by what each event's name says;
+where events overlap, what computes has the moment, then what makes it compute. The parts sum to the category.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace._once import derived
+from outpace.metrics.model.jax_time import union, within
+from outpace.metrics.model.model_ops import AWAITS, OVERHEAD, WAIT, WORK, by_name
+from outpace.metrics.program.step_breakdown import category_of, event_kinds, step_breakdown, unseen
+from outpace.model import Category, Table, schema
+from outpace.model.arrays import Codes, Mask
+from outpace.timeline import Run, Timeline
+from outpace.timeline.names import Is
+from outpace.timeline.workers import executed, on_host
+from outpace.trace.algorithms import sweep
+
+OPS, EXECUTOR, WAITING, FIRST_RUN, DISPATCH, PYTHON = (
+    *("ops that run", "the executor between ops", "waiting for results or other workers"),
+    *("the first run of a new graph", "calls into the framework", "Python around calls"),
+)
+_RISING = (
+    PYTHON,
+    DISPATCH,
+    WAITING,
+    EXECUTOR,
+    WAITING,
+    OPS,
+)  # the thread that waits for ops waits for nothing else; an op may wait, too
+_PYTHON, _CALLS, _AWAITS, _EXECUTES, _STALLS, _RUNS, _OTHER = range(1, len(_RISING) + 2)  # _OTHER: what other categories count
+_CALL = Is.TENSORFLOW | Is.WRAPPER | Is.DISPATCHES | Is.EAGER | Is.SESSION | Is.JAX_CALL | Is.JAX | Is.RUNTIME | Is.INPUT_WORK
+_COMPUTE = next(code for code in range(1, 255) if category_of(code) is Category.HOST_COMPUTE)
+_COMPILES = 0.05  # of a step, from where what it calls runs for the first time
+
+FIELDS = schema("""
+    host    | text     | host of the steps
+    part    | text     | what the host did | What it did
+    time_ps | ps       | time per step of the steady state | Per step
+    share   | fraction | share of the steady step | Of step
+""")
+
+
+@dataclass(frozen=True)
+class HostTime:
+    """Shares of the steady step, of one host or several; `computation`: their sum."""
+
+    shares: dict[str, float]
+
+    @property
+    def computation(self) -> float:
+        """Share of the step that counts as computation on the host."""
+        return sum(self.shares.values())
+
+    @property
+    def running(self) -> float:
+        """Share of the step in which ops ran."""
+        return self.shares.get(OPS, 0.0)
+
+    @property
+    def rest(self) -> tuple[str, float]:
+        """(what else takes most of it, its share of the step)."""
+        left = {part: share for part, share in self.shares.items() if part != OPS}
+        return max(left.items(), key=lambda item: item[1]) if left else ("", 0.0)
+
+
+@derived
+def host_time(run: Run) -> Table:
+    """`FIELDS`: a row per host and part, the largest first."""
+    return Table.from_rows(
+        "host_time", "Host compute, told apart", FIELDS, [r for t in run.hosts for r in _rows(run, t)]
+    ).sorted_by("share")
+
+
+def of_hosts(run: Run, *hosts: str) -> HostTime:
+    """The parts of the mean step of these hosts, each weighed by its time."""
+    breakdown = step_breakdown(run)
+    length = {host: float(breakdown.of(host).whole["duration_ps"].sum()) for host in hosts}
+    shares: dict[str, float] = {}
+    for row in host_time(run).of("host", *hosts).records():
+        part = row["share"] * length[row["host"]] / max(sum(length.values()), 1.0)
+        shares[row["part"]] = shares.get(row["part"], 0.0) + part
+    return HostTime(shares)
+
+
+def _rows(run: Run, timeline: Timeline) -> Iterator[tuple[object, ...]]:
+    breakdown = step_breakdown(run).of(timeline.host)
+    whole = breakdown.whole
+    compute = breakdown.category(Category.HOST_COMPUTE, whole)
+    if not len(whole) or not compute.sum():
+        return
+    counted = np.isin(timeline.steps.start - timeline.span[0], whole["start_ps"])
+    times = _times(timeline, counted)[counted].astype(float)
+    times *= (compute / np.maximum(times.sum(axis=1), 1))[
+        :, None
+    ]  # an event without length holds its category open, see `ox_sweep`
+    new = breakdown.category(Category.COMPILATION, whole) > _COMPILES * whole["duration_ps"]
+    sums: dict[str, float] = {}
+    for code, part in enumerate(_RISING):
+        first = float(times[new, code].sum()) if part == DISPATCH else 0.0
+        for name, time in ((part, float(times[:, code].sum()) - first), (FIRST_RUN, first)):
+            sums[name] = sums.get(name, 0.0) + time
+    length = float(whole["duration_ps"].sum())
+    for part, time in sums.items():
+        if time:
+            yield timeline.host, part, round(time / len(whole)), time / length
+
+
+def _times(timeline: Timeline, counted: Mask) -> np.ndarray:
+    """Time of each part in each step, ps, of shape (steps, parts); zero where a step does not count."""
+    trace, steps = timeline.trace, timeline.steps
+    kind = event_kinds(timeline)
+    of_name, op = _of_names(timeline), np.zeros(len(trace), bool)
+    wanted = (kind > 0) | (of_name[trace.name] == _RUNS)  # what stands around an op that runs by itself is of no category
+    rows = np.flatnonzero(wanted & (timeline.step_of >= 0) & counted[np.maximum(timeline.step_of, 0)])
+    ran = executed(trace)
+    row, more_kind, begin, stop = unseen(timeline, kind)
+    op[ran[on_host(trace, ran)]] = True
+    what, more = (
+        np.where(k <= _COMPUTE, np.where(op[r], _RUNS, of_name[trace.name[r]]), _OTHER)
+        for r, k in ((rows, kind[rows]), (row, more_kind))
+    )
+    found = [(timeline.step_of[rows].astype(np.int64), what, trace.start[rows], trace.end[rows])]
+    for code in np.flatnonzero(np.bincount(more, minlength=1)).tolist():
+        window, low, high = within(steps.start, steps.end, union(begin[more == code], stop[more == code]))
+        found.append((window, np.full(len(window), code, np.int64), low, high))
+    of, code_of, began, ended = (np.concatenate(column) for column in zip(*found, strict=True))
+    times = sweep(of, code_of, began, ended, steps.start, steps.end, _OTHER + 1)
+    return np.asarray(times[:, 1:_OTHER])
+
+
+def _of_names(timeline: Timeline) -> Codes:
+    """What an event of computation on the host is, by its name."""
+    names = timeline.names
+    what = by_name(timeline)
+    program = np.fromiter((text == AWAITS for text in timeline.trace.names), bool, len(timeline.trace.names))
+    stalls = names.are(Is.AWAITS_OTHERS)
+    found = (
+        (stalls, _STALLS),
+        ((what == WORK) | program, _RUNS),  # tasks of a compiled program leave no event while a thread awaits it
+        ((what == OVERHEAD) | (what == WAIT) | names.are(Is.THUNKS), _EXECUTES),
+        (names.are(Is.AWAITS | Is.BLOCKS | Is.AWAITS_BUFFER), _AWAITS),
+        (names.are(_CALL), _CALLS),
+    )
+    return np.select([mask for mask, _ in found], [code for _, code in found], _PYTHON)

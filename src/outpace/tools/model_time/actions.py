@@ -1,0 +1,170 @@
+"""What makes a kind of work cheaper: by kind of op, framework and hardware, and what leaves the model as it is first.
+
+An action says nothing ("") where it is in force, or impossible here. Sources: the performance guides of TensorFlow, Keras, JAX and NVIDIA
+(mixed precision, tensor cores' multiples of 8, cuDNN's conditions for LSTM and GRU), and our own measurements: XLA's code for convolutions and
+pooling on a CPU takes about twice as long as TensorFlow's (12.7 -> 26.6 ms, 9.2 -> 24.0 ms per step).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from outpace._dataclass import dataclass
+from outpace.metrics.program.program import Program
+from outpace.timeline.names import Work
+
+CPU, GPU, TPU = "CPU", "GPU", "TPU"
+
+
+@dataclass(frozen=True)
+class Here:
+    """What an action must fit: the program, its hardware (`CPU`, `GPU`, `TPU`), and what is in force.
+
+    xla: compiled by XLA; half: most of the work computes in 16 bits; faster_half: the hardware gains from it, as far as is known; convolves:
+    whether the model convolves or pools; op: the op that takes most of the time.
+    """
+
+    program: Program
+    hardware: str
+    xla: bool = False
+    half: bool = False
+    faster_half: bool = True
+    bfloat16: bool = True
+    convolves: bool = False
+    op: str = ""
+
+
+Action = Callable[[Here], str]
+
+
+def _fuse(here: Here) -> str:
+    if here.xla or (here.hardware == CPU and here.convolves):
+        return ""
+    how = here.program.say(
+        keras="compile(..., jit_compile=True)", tensorflow="@tf.function(jit_compile=True)", jax="one jax.jit"
+    )
+    return f"let XLA fuse them with the ops beside them ({how})"
+
+
+def _unfuse(here: Here) -> str:
+    if not here.xla or here.hardware != CPU or here.program.is_jax:
+        return ""
+    return "compare with jit_compile=False: XLA's code for it is slow on a CPU"
+
+
+def _half(here: Here) -> str:
+    if here.half or not here.faster_half:
+        return ""
+    kind = "bfloat16" if here.hardware != GPU or here.bfloat16 else "float16"
+    where = " where the CPU has AMX or AVX512_BF16" if here.hardware == CPU else ""
+    return here.program.say(
+        keras=f"compute in 16 bits{where} (set_global_policy('mixed_{kind}'))",
+        tensorflow=f"compute in {kind}{where}, with variables in float32",
+        jax=f"compute in {kind}{where}, with parameters in float32",
+    )
+
+
+def _batch(here: Here) -> str:
+    return "use a larger batch (it changes the training: compare the time per example)"
+
+
+def _once(here: Here) -> str:
+    return "do it every few steps instead of in each, where the training allows that"
+
+
+def _onednn(here: Here) -> str:
+    off = here.hardware == CPU and not here.program.is_jax and not here.xla and not here.op.startswith("_Mkl")
+    return "let oneDNN compute it on an x86 CPU (TF_ENABLE_ONEDNN_OPTS=1)" if off else ""
+
+
+def _accelerator(here: Here) -> str:
+    return "train on a GPU or TPU: this is what they are made for" if here.hardware == CPU else ""
+
+
+def _aligned(here: Here) -> str:
+    sizes = {GPU: "multiples of 8, as tensor cores want", TPU: "multiples of 128, as the matrix unit wants"}
+    return f"make its sizes {sizes[here.hardware]}" if here.hardware in sizes and here.half else ""
+
+
+def _attend(here: Here) -> str:
+    if any(word in here.op.lower() for word in ("fused", "flash", "fmha", "cudnn")) or here.hardware == CPU:
+        return ""
+    return here.program.say(
+        keras="use a fused implementation (MultiHeadAttention(flash_attention=True), where the backend has one)",
+        tensorflow="use a fused implementation instead of MatMul, Softmax and MatMul",
+        jax="use a fused implementation (jax.nn.dot_product_attention, on NVIDIA with implementation='cudnn')",
+    )
+
+
+def _cudnn(here: Here) -> str:
+    if here.hardware != GPU or "cudnn" in here.op.lower() or here.program.is_jax:
+        return ""
+    return (
+        "meet cuDNN's conditions (tanh and sigmoid as activations, no recurrent_dropout, no unroll, a GRU with reset_after, masks padded "
+        "on the right)"
+    )
+
+
+def _unroll(here: Here) -> str:
+    return here.program.say(
+        keras="unroll short sequences (unroll=True)",
+        tensorflow="unroll short sequences",
+        jax="unroll the scan (jax.lax.scan(..., unroll=8))",
+    )
+
+
+def _generator(here: Here) -> str:
+    return "use a cheaper generator (jax_default_prng_impl='rbg')" if here.program.is_jax else ""
+
+
+def _donate(here: Here) -> str:
+    return "update in place (donate_argnums)" if here.program.is_jax and not here.program.is_keras else ""
+
+
+def _sparse(here: Here) -> str:
+    return "let the optimizer update only the rows that a batch reads: plain SGD does, Adam updates the whole table (it changes the training)"
+
+
+def _window(here: Here) -> str:
+    return "pool by reshape and maximum where windows do not overlap" if here.xla and here.hardware == CPU else ""
+
+
+def _says(text: str) -> Action:
+    return lambda here: text
+
+
+ACTIONS: Mapping[Work, tuple[Action, ...]] = {
+    Work.CONVOLUTION: (_unfuse, _half, _onednn, _aligned, _batch, _accelerator),
+    Work.MATMUL: (_half, _onednn, _aligned, _batch, _says("join products of one input into one"), _accelerator),
+    Work.ATTENTION: (
+        _attend,
+        _half,
+        _says("pack short sequences, so that nothing is computed for padding"),
+        _says("say where a mask is causal: half of the work is skipped then"),
+    ),
+    Work.NORMALISATION: (_fuse, _half, _batch),
+    Work.POOLING: (_unfuse, _window, _half, _batch),
+    Work.RECURRENT: (_cudnn, _fuse, _unroll, _says("project all inputs in one matrix product before the loop"), _batch),
+    Work.EMBEDDING: (_sparse, _batch),
+    Work.REDUCTION: (_fuse, _once, _half),
+    Work.ELEMENTWISE: (_fuse, _half, _batch),
+    Work.RANDOM: (_generator, _fuse, _says("draw smaller tensors, or the same ones for several steps")),
+    Work.CAST: (_fuse, _says("keep what lies between layers in one dtype, and cast constants once")),
+    Work.OPTIMIZER: (
+        _fuse,
+        _donate,
+        _says("use a larger batch, so that it runs less often per example (it changes the training)"),
+    ),
+    Work.MOVEMENT: (_fuse, _says("keep one layout from layer to layer, so that nothing is transposed or copied"), _batch),
+    Work.OTHER: (_fuse, _donate, _batch),
+}
+"""By kind, first what is worth most and changes least."""
+
+_MOST = 3
+
+
+def cheaper(work: Work, here: Here) -> str:
+    """Two or three actions as prose: the first two are one sentence."""
+    said = [text for action in ACTIONS[work] if (text := action(here))][:_MOST]
+    first = ", or ".join(said[:2])
+    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in (first, *(f"or {more}" for more in said[2:])) if text)
