@@ -49,10 +49,10 @@ def budgets(run: Run) -> dict[str, Budget]:
     return found
 
 
-def others_share(run: Run) -> float:
-    """Share of the steady step without a recognised event, over all hosts; 0 without steps."""
+def step_share(run: Run, category: Category) -> float:
+    """A category's share of the steady step, over all hosts of the program; 0 without steps."""
     known = budgets(run).get(ALL_HOSTS)
-    return known.shares[Category.ALL_OTHERS.value] if known else 0.0
+    return known.shares[category.value] if known else 0.0
 
 
 def _budget(breakdown: StepBreakdown, timelines: list[Timeline], run: Run) -> Budget:

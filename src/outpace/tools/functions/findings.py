@@ -10,6 +10,7 @@ from typing import Any
 from outpace.metrics.machine.host_copies import host_copies
 from outpace.metrics.model.jit_calls import MANY_CALLS, jit_calls
 from outpace.metrics.program.budget import at_most, budgets
+from outpace.metrics.program.counterfactual import called_once
 from outpace.metrics.program.program import Program
 from outpace.metrics.python.time import framework_line, framework_share, step_line
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Table, Threshold, Unit, humanize
@@ -262,7 +263,16 @@ def _expensive(
 
 
 def _saving(row: dict[str, Any], retraced: bool, in_steps: int) -> Saving | None:
-    """What the building of graphs took; of calls that run op by op a profile does not tell how much a graph would save."""
+    """What calls that build a graph take beyond those that do not; of calls that run op by op a profile does not tell how much a graph would
+    save."""
     if not retraced or not in_steps:
         return None
-    return at_most(row["traced_ps"] / in_steps, Category.COMPILATION, assumes="if no call built a graph")
+    plain = row["calls"] - row["traced"] - row["eager"]
+    usual = (row["total_ps"] - row["expensive_ps"]) / plain if plain > 0 else 0.0
+    return at_most(
+        called_once(row["traced_ps"], usual, row["traced"]) / in_steps,
+        Category.COMPILATION,
+        Category.HOST_COMPUTE,
+        Category.ALL_OTHERS,
+        assumes="if no call built a graph, nor ran a new one for the first time",
+    )

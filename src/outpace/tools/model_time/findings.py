@@ -9,6 +9,7 @@ from outpace.metrics.input.odd_ops import AUGMENTATION, IMAGE, PREPROCESSING, PY
 from outpace.metrics.machine.host_copies import host_copies
 from outpace.metrics.model.small_ops import small_ops
 from outpace.metrics.program.budget import Budget, at_most
+from outpace.metrics.program.counterfactual import moved
 from outpace.metrics.program.program import Framework, Program
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
@@ -109,7 +110,8 @@ def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
             evidence=(Evidence("its share of the step", share, Unit.FRACTION, "odd_ops"),),
             threshold=_MUCH_ODD if much else _ODD,
             saving=_saving(
-                share, "if it did not run in the step; in an input pipeline it takes other cores, or time of its own"
+                share if python else moved(run, host, share, share),
+                "if it did not run in the step; in an input pipeline it takes what other cores are idle, or time of its own",
             ),
             location=source,
             host=host,

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from outpace._dataclass import dataclass
 from outpace.metrics.model.jit_calls import runs_op_by_op
 from outpace.metrics.program.budget import at_most
+from outpace.metrics.program.counterfactual import uncomputed
 from outpace.metrics.program.program import Program
 from outpace.metrics.python.samples import FRAMEWORKS, LIBRARY
 from outpace.metrics.python.time import PythonLine, framework_line, interval, lines_beside, python_lines
@@ -143,7 +144,7 @@ def _line(host: str, function: _Function, samples: int, program: Program) -> Fin
             Evidence("upper end of the 95% CI", high, Unit.FRACTION, "python_lines"),
         ),
         threshold=_MUCH if much else _SOME,
-        saving=at_most(share, *takes, assumes="if this function took no time on the training thread"),
+        saving=at_most(high, *takes, assumes="if this function took no time on the training thread"),
         counter_evidence=() if samples * share >= _FEW_SAMPLES else (f"Only {samples * share:.0f} samples fell on it.",),
         location=function.place,
         host=host,
@@ -188,12 +189,22 @@ def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
             Evidence("untraced time in the framework's own functions, of the samples", share, Unit.FRACTION, "python_lines"),
         ),
         threshold=_PER_CALL,
-        saving=at_most(share, Category.ALL_OTHERS, assumes="if a call cost no Python"),
+        saving=at_most(
+            max(share, uncomputed(run, host) - _own(run, host)),
+            Category.ALL_OTHERS,
+            Category.HOST_COMPUTE,
+            assumes="if a call cost nothing besides the ops in it",
+        ),
         location=framework_line(run, host),
         host=host,
         effort=Effort.SMALL,
         explains=("python_overhead",),
     )
+
+
+def _own(run: Run, host: str) -> float:
+    """Share of the step in Python of the program's own: no matter of how often the framework is called."""
+    return sum(cost(line) for line in lines_beside(run, host) if line.library not in FRAMEWORKS)
 
 
 def _words(name: str) -> frozenset[str]:

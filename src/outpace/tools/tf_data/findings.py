@@ -17,7 +17,7 @@ from outpace.timeline import Run
 from outpace.tools.tf_data.compute import Analysis
 from outpace.tools.tf_data.context import MODERATE, SHARE, Context, has_cache
 from outpace.tools.tf_data.saving import draws_unseen, fed_alike, is_below, repeats
-from outpace.tools.tf_data.slow_stage import slow_stage
+from outpace.tools.tf_data.slow_stage import slow_stage, where_to_cache
 from outpace.trace import dialect
 from outpace.trace.algorithms import distinct
 
@@ -77,7 +77,7 @@ def _no_cache(context: Context) -> Iterator[Finding]:
     slowest = context.pipeline.segments[0]
     for stage in context.pipeline.stages:
         noted = stage_record(stage.label, context.record)
-        if noted.get("op") != "map" or noted.get("library") or repeats(stage, context.record) < 1:
+        if noted.get("op") != "map" or context.of_arrays or repeats(stage, context.record) < 1:
             continue
         if draws_unseen(stage, context.record) or not fed_alike(context, stage):
             continue
@@ -88,7 +88,7 @@ def _no_cache(context: Context) -> Iterator[Finding]:
             id="no_cache",
             severity=Severity.MODERATE,
             sentence=f"{context.called(stage)} computes the same result in every epoch, and nothing caches it.",
-            action=f"Put .cache() right after {context.called(stage)}, before any random stage. Use .cache(filename) if memory is too small.",
+            action=f"{where_to_cache(context, stage)} Use .cache(filename) if memory is too small.",
             evidence=(Evidence("its share of the slowest segment's work", min(share, 1.0), Unit.FRACTION, "stages"),),
             threshold=SHARE,
             counter_evidence=("Helps from the second epoch on, and only if the files do not change.",),
