@@ -123,7 +123,7 @@ CASES: list[Case] = [
         Severity.HIGH,
         location="train.py:8",
         saves=about(0.06),  # 6 ms each, of which a call that builds nothing takes 4
-        takes_from=("compilation", "host_compute", "all_others"),
+        takes_from=("compilation", "host_compute", "all_others", "outside"),
         says=("built a new graph in 3 of 10 calls", "tf.constant", "3 was 2"),
         never=("input_signature",),
     ),
@@ -145,7 +145,7 @@ CASES: list[Case] = [
         Severity.HIGH,
         location="train.py:8",
         saves=about(0.015),
-        takes_from=("compilation", "host_compute", "all_others"),
+        takes_from=("compilation", "host_compute", "all_others", "outside"),
     ),
     silent(_GRAPH, "0.7% of the steps", _tf(0.7, 1.4, traced=3)),
     fires(
@@ -172,7 +172,7 @@ CASES: list[Case] = [
         Severity.HIGH,
         location="train.py:12",
         saves=about(0.08),
-        takes_from=("compilation",),
+        takes_from=("compilation", "outside"),
         says=("'step' was compiled 3 times", "static arguments"),
     ),
     fires(

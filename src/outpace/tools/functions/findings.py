@@ -13,7 +13,20 @@ from outpace.metrics.program.budget import at_most, budgets
 from outpace.metrics.program.counterfactual import called_once
 from outpace.metrics.program.program import Program
 from outpace.metrics.python.time import framework_line, framework_share, step_line
-from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Table, Threshold, Unit, humanize
+from outpace.model import (
+    OUTSIDE,
+    Category,
+    Certainty,
+    Effort,
+    Evidence,
+    Finding,
+    Saving,
+    Severity,
+    Table,
+    Threshold,
+    Unit,
+    humanize,
+)
 from outpace.model.units import counted
 from outpace.timeline import Run
 from outpace.tools.functions import traces as kinds
@@ -121,10 +134,10 @@ def _built_again(host: str, rows: list[dict[str, Any]], built: Table, count: int
         threshold=_REBUILT,
         location=source,
         host=host,
-        saving=at_most(share, Category.COMPILATION, assumes="if nothing was built in the steps"),
+        saving=at_most(share, Category.COMPILATION, OUTSIDE, assumes="if nothing was built in the steps"),
         certainty=Certainty.CERTAIN,
         effort=Effort.SMALL,
-        explains=("compiling_in_steps", "periodic_cost"),
+        explains=("compiling_in_steps", "periodic_cost", "slow_steps"),
     )
 
 
@@ -257,7 +270,7 @@ def _expensive(
         host=row["host"],
         certainty=Certainty.CERTAIN,
         effort=Effort.SMALL,
-        explains=("compiling_in_steps",) if retraced else ("eager_ops",),
+        explains=("compiling_in_steps", "slow_steps") if retraced else ("eager_ops",),
         saving=_saving(row, retraced, in_steps),
     )
 
@@ -274,5 +287,6 @@ def _saving(row: dict[str, Any], retraced: bool, in_steps: int) -> Saving | None
         Category.COMPILATION,
         Category.HOST_COMPUTE,
         Category.ALL_OTHERS,
+        OUTSIDE,
         assumes="if no call built a graph, nor ran a new one for the first time",
     )
