@@ -275,6 +275,16 @@ CASES: list[Case] = [
         saves=about(0.08),
         **_NOISE,
     ),
+    fires(
+        "python_in_model",
+        "a callback of JAX",
+        _odd(0.08, odd_ops.PYTHON, "custom-call", JAX),
+        Severity.MODERATE,
+        saves=about(0.08),
+        says=("jax.numpy",),
+        never=("TensorFlow",),
+        **_NOISE,
+    ),
     silent("python_in_model", "3% of the step", _odd(0.03, odd_ops.PYTHON, "PyFunc")),
     fires(
         "small_ops",

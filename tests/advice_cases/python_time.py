@@ -11,20 +11,23 @@ from outpace.metrics.program.program import Program
 from outpace.metrics.python import threads as python_threads
 from outpace.metrics.python import time as python_time
 from outpace.model import Category, Severity
+from outpace.testing import training_run
 from outpace.tools.python_time import background
 from outpace.tools.python_time import findings as rules
-from tests.advice_cases.build import STEP, budget, computes, run, table
+from outpace.trace import read_trace
+from tests.advice_cases.build import HOST, MS, STEP, STEPS, budget, computes, run, table
 from tests.advice_cases.case import JAX, KERAS, TENSORFLOW, Case, Find, about, fires, silent, worded
 
 _FILE = "/home/me/train.py"
 
 
-def _lines(*rows: dict[str, Any], program: Program = TENSORFLOW, ops: float = 0.9) -> Find:
-    """Sampled lines of the training thread; the model's ops run in `ops` of the step."""
+def _lines(*rows: dict[str, Any], program: Program = TENSORFLOW, ops: float = 0.9, step: int = STEP) -> Find:
+    """Sampled lines of the training thread; the model's ops run in `ops` of the step, of which a fifth waits for input."""
     usual = {"file": _FILE, "function": "augment", "who": "yours", "self_ps": STEP // 10}
     lines = table("python_lines", python_time.FIELDS, *({**usual, "line": 10 + at, **row} for at, row in enumerate(rows)))
     given = {python_time.python_lines: lines, jit_calls.jit_calls: table("jit_calls", jit_calls.FIELDS)}
-    of = run({**given, model_ops: computes(ops)})
+    trace = read_trace(training_run(steps=STEPS, step_ps=step, input_ps=step // 5, ops=(), hostname=HOST).to_bytes(), HOST)
+    of = run({**given, model_ops: computes(ops)}, None, trace)
     return lambda: rules.find(of, program)
 
 
@@ -38,7 +41,7 @@ def sampled(share: float, samples: int = 1000) -> tuple[float, float]:
     return about(python_time.interval(share, round(samples / share))[1])
 
 
-def _framework(share: float, program: Program = TENSORFLOW, ops: float = 0.9, **more: Any) -> Find:
+def _framework(share: float, program: Program = TENSORFLOW, ops: float = 0.9, step: int = STEP, **more: Any) -> Find:
     """A line that calls the step, unless `more` says otherwise: a framework's own Python there takes `share` of the step."""
     return _lines(
         {
@@ -51,6 +54,7 @@ def _framework(share: float, program: Program = TENSORFLOW, ops: float = 0.9, **
         },
         program=program,
         ops=ops,
+        step=step,
     )
 
 
@@ -299,6 +303,17 @@ CASES: list[Case] = [
         saves=about(0.47),  # a fifth waits for input
         **_OWN,
     ),
+    fires(
+        "small_steps",
+        "steps of 2 ms in which hardly an op runs",
+        _framework(0.02, ops=0.1, step=2 * MS),
+        Severity.HIGH,
+        saves=about(0.7),
+        says=("No op runs in 70% of the 2.00 ms step",),
+        **_OWN,
+    ),
+    silent("small_steps", "ops run in half of the time that is left", _framework(0.02, ops=0.4, step=2 * MS)),
+    silent("small_steps", "steps of 4 ms have other reasons", _framework(0.02, ops=0.1, step=4 * MS)),
     silent("small_steps", "beside the step", _framework(0.2, calls_step=False)),
     silent("small_steps", "7% of the step", _framework(0.07)),
     fires(

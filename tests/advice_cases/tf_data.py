@@ -180,8 +180,8 @@ def _shuffle(megabytes: float, *below: str) -> Find:
     return _context(0.3, [_pipeline(stages, 9)], traces=[_shuffling(megabytes)])
 
 
-def _loop(busy: float) -> Find:
-    return _context(0.3, [_pipeline([_stage(_ROOT, 0, -1), _stage(_MAP, 9, 0)], 9, busy)])
+def _loop(busy: float, share: float = 0.3) -> Find:
+    return _context(share, [_pipeline([_stage(_ROOT, 0, -1), _stage(_MAP, 9, 0)], 9, busy)])
 
 
 def _hosts(*kinds: str) -> Find:
@@ -389,7 +389,16 @@ CASES: list[Case] = [
         never=(".map()",),
     ),
     silent(_SLOW, "no pipeline", _context(0.3, [])),
-    fires("no_prefetch", "0.7 of 10 ms in the loop", _loop(0.7), Severity.MODERATE, says=(".prefetch(tf.data.AUTOTUNE)",)),
+    fires(
+        "no_prefetch",
+        "0.7 of 10 ms in the loop",
+        _loop(0.7),
+        Severity.MODERATE,
+        saves=about(0.3),
+        says=(".prefetch(tf.data.AUTOTUNE)",),
+        **_WAIT,
+    ),
+    fires("no_prefetch", "a short model", _loop(7.0, 0.8), Severity.MODERATE, saves=about(0.2), **_WAIT),
     silent("no_prefetch", "0.3 of 10 ms in the loop", _loop(0.3)),
     fires(
         "no_cache",

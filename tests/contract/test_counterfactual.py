@@ -54,6 +54,7 @@ def _traced(run: Run, finding: Finding) -> float:
 BOUNDS: dict[str, Callable[[Run, Finding], float]] = {
     "slow_stage": _slow_stage,
     "input_bound": lambda run, f: _shorter(run, f.host) if works_ahead(run) is None else _input(run, f.host),
+    "no_prefetch": lambda run, f: _shorter(run, f.host),
     "odd_ops": lambda run, f: _idle(run, f.host),
     "small_steps": lambda run, f: _without_ops(run, f.host),
     "eager_ops": lambda run, f: 1 - _input(run, f.host),

@@ -1,4 +1,4 @@
-"""What a screen says of the step is one number: step time, picture, headline and steps per second are of the same program and the same steps."""
+"""A screen has one step: its time, picture, headline and steps per second are of the same program and the same steps."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _SHOWN = 0.01  # of the step: what lies between steps for less is no figure, and
 def test_the_figures_agree(name: str) -> None:
     page = opened(name).overview()
     figures = {figure.label: figure.value for figure in page.key_figures}
-    step = page.key_figures[0].value
-    cycle = step + figures.get("Between steps", 0.0)
+    step = float(str(page.key_figures[0].value))
+    cycle = step + float(str(figures.get("Between steps", 0.0)))
     calls = max(step_breakdown(opened(name).run).per_row[host] for host in main_program(opened(name).run))
-    rate = float(figures["Steps per second"].replace(",", ""))
+    rate = float(str(figures["Steps per second"]).replace(",", ""))
     assert rate == pytest.approx(calls * 1e12 / cycle, rel=_SHOWN + 0.005)
     assert humanize(step, Unit.PS) in page.headline
     assert page.glance is not None and sum(part.value for part in parts(page.glance)) == pytest.approx(step, rel=1e-6)

@@ -121,7 +121,10 @@ def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
 
 def _move(what: str, python: bool, program: Program) -> str:
     if python:
-        return f"Replace the Python function in {what} with TensorFlow ops: it runs on one thread, under the interpreter lock (GIL)."
+        gil = "it runs on one thread, under the interpreter lock (GIL)."
+        ops = f"Replace the Python function in {what} with TensorFlow ops: {gil}"
+        own = f"Write what {what} calls back to Python for in jax.numpy, or call it outside of the jitted step: {gil}"
+        return program.say(keras=ops, tensorflow=ops, jax=own)
     return program.say(
         keras=f"Move {what} out of the model into dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE), before .prefetch(). It then overlaps "
         "the step. Or cache its results.",

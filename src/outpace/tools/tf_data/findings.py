@@ -11,8 +11,10 @@ import numpy as np
 
 from outpace.metrics.input.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.input.stage_labels import injected, location, stage_record
+from outpace.metrics.program.budget import at_most
+from outpace.metrics.program.counterfactual import moved, overlapped
 from outpace.metrics.program.step_breakdown import StepBreakdown
-from outpace.model import Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
+from outpace.model import Category, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
 from outpace.tools.tf_data.compute import Analysis
 from outpace.tools.tf_data.context import MODERATE, SHARE, Context, has_cache
@@ -67,6 +69,14 @@ def _no_prefetch(context: Context) -> Iterator[Finding]:
         evidence=(Evidence("busy time per batch on the training thread", segment.busy, Unit.PS, "segments"),),
         threshold=MODERATE,
         host=context.host,
+        saving=at_most(
+            min(
+                overlapped(context.waits, context.steps),
+                moved(context.run, context.host, context.share, segment.busy / context.step),
+            ),
+            Category.INPUT,
+            assumes="if input and the rest of the step ran at the same time",
+        ),
     )
 
 
