@@ -83,7 +83,13 @@ def _copies(share: float) -> Find:
 
 
 def _evaluates(
-    calls: int, length: int, *, program: Program = TENSORFLOW, trained: bool = True, training_calls: int = 1
+    calls: int,
+    length: int,
+    *,
+    program: Program = TENSORFLOW,
+    trained: bool = True,
+    training_calls: int = 1,
+    single: bool = False,
 ) -> Find:
     """Steps of 10 ms: a function that trains (2 ms in all), and `calls` of one that does not, `length` ms each in hundredths."""
     space = SpaceBuilder("vm")
@@ -106,7 +112,8 @@ def _evaluates(
         "caller": "train.py:42",
     }
     lines = table("python_lines", python_time.FIELDS, row, {**row, "line": 21, "called_share": 0.1})
-    of = run({python_time.python_lines: lines}, None, read_trace(space.to_bytes(), "vm"))
+    jitted = table("jit_calls", jit_calls.FIELDS, *([{"calls": 30.0}] if single else []))
+    of = run({python_time.python_lines: lines, jit_calls.jit_calls: jitted}, None, read_trace(space.to_bytes(), "vm"))
     return lambda: evaluation.find(of, program)
 
 
@@ -297,6 +304,7 @@ CASES: list[Case] = [
     silent("evaluates_in_steps", "called as often as what trains", _evaluates(1, 400)),
     silent("evaluates_in_steps", "one and a half times as often", _evaluates(3, 100, training_calls=2)),
     silent("evaluates_in_steps", "nothing is known to train", _evaluates(8, 60, trained=False)),
+    silent("evaluates_in_steps", "of JAX, op by op", _evaluates(8, 60, program=JAX, single=True)),
     silent("evaluates_in_steps", "in Keras' own loop", _evaluates(8, 60, program=KERAS)),
     silent("op_by_op", "of Keras' own step", _calls(40, 0.2, program=KERAS_JAX)),
     silent("op_by_op", "eighteen calls: the glue of a loop", _calls(18, 0.3)),

@@ -31,10 +31,15 @@ PRIVATE = DeviceFacts(_GPU, 9.0, True, True)
 ONLY_HOST = DeviceFacts((), None, False, False)
 
 
-def _steps(shares: Mapping[Category, float], program: Program = TENSORFLOW, devices: DeviceFacts = ONLY_HOST) -> Find:
+def _steps(
+    shares: Mapping[Category, float],
+    program: Program = TENSORFLOW,
+    devices: DeviceFacts = ONLY_HOST,
+    python: float | None = None,
+) -> Find:
     steps = breakdown(shares)
     functions = table("function_calls", tf_functions.FIELDS, {"function": "step", "traced": 2})
-    return lambda: rules.find(steps, average(steps), functions, program, devices)
+    return lambda: rules.find(steps, average(steps), functions, program, devices, python)
 
 
 def _half(share: float, program: Program = TENSORFLOW, devices: DeviceFacts = H100) -> Find:
@@ -222,6 +227,14 @@ CASES: list[Case] = [
         saves=about(0.05),
         **_PYTHON,
     ),
+    fires(
+        "python_overhead",
+        "of which samples met Python in a third",
+        _steps({Category.ALL_OTHERS: 0.3}, python=0.1),
+        Severity.MODERATE,
+        saves=about(0.1),
+    ),
+    silent("python_overhead", "in which samples met hardly any Python", _steps({Category.ALL_OTHERS: 0.3}, python=0.02)),
     silent("python_overhead", "2% of the step", _steps({Category.ALL_OTHERS: 0.02})),
     *worded(
         "compiling_in_steps",
@@ -393,6 +406,14 @@ CASES: list[Case] = [
         Severity.HIGH,
         saves=about(1.975 / 3.25),
         says=("1 of 3 steps holds",),
+    ),
+    fires(
+        "slow_steps",
+        "three at no period",
+        _stalled([1, 1, 5, 1, 1, 4, *[1] * 6, 6, *[1] * 7]),
+        Severity.HIGH,
+        saves=about(12 / 32),
+        says=("60.0 ms and 50.0 ms and more instead of 10.0 ms",),
     ),
     silent("slow_steps", "they come round", _stalled([1, 1, 1, 1, 4] * 4)),
     silent("slow_steps", "a single one is a one-off", _stalled([1, 1, 1, 9, 1, 1, 1, 1])),

@@ -145,13 +145,17 @@ def _of_arrays() -> Find:
     return _context(0.3, [_pipeline([_stage(_ROOT, 0, -1), gathering, _stage("Zip", 0, 1), _stage("FromTensor", 0, 2)], 9)])
 
 
-def _shuffled_map(*kinds: str) -> Find:
+def _shuffled_map(*kinds: str, **noted: Any) -> Find:
     """As `_above_shuffle`, and the capture noted the map."""
     stages = [
         _stage(_ROOT, 0, -1),
         *(_stage(kind, 9 * (at == 0), at, label="in_py_L7_map" * (at == 0)) for at, kind in enumerate(kinds)),
     ]
-    return _context(0.3, [_pipeline([*stages, _stage("ShuffleV3", 0, len(kinds))], 9)], record=_NOTED)
+    return _context(
+        0.3,
+        [_pipeline([*stages, _stage("ShuffleV3", 0, len(kinds))], 9)],
+        record={"pipeline": [{**_NOTED["pipeline"][0], **noted}]},
+    )
 
 
 def _cached(ratio: float, share: float = 0.3, record: Mapping[str, Any] = _NOTED) -> Find:
@@ -438,6 +442,16 @@ CASES: list[Case] = [
         saves=about(0.3),
         says=("before the shuffle",),
         never=("right after",),
+        **_MAP_AT,
+    ),
+    fires(
+        "no_cache",
+        "what a library shuffled before",
+        _shuffled_map(_MAP, library="keras"),
+        Severity.MODERATE,
+        saves=about(0.3),
+        says=("Let Keras build it with shuffle=False",),
+        never=("Move",),
         **_MAP_AT,
     ),
     silent("no_cache", "what feeds it are batches of a shuffle", _shuffled_map(_MAP, "BatchV2")),

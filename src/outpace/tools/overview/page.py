@@ -18,6 +18,7 @@ from outpace.metrics.program.no_steps import no_steps
 from outpace.metrics.program.program import Program, program
 from outpace.metrics.program.same_program import comparable, main_program
 from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown
+from outpace.metrics.python.time import python_share
 from outpace.model import (
     Category,
     Chart,
@@ -89,7 +90,7 @@ def analyse(run: Run) -> Page:
 
 
 def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) -> Iterator[Finding]:
-    yield from rules.find(breakdown, mean, tf_functions(run), kind, device_facts(run))
+    yield from rules.find(breakdown, mean, tf_functions(run), kind, device_facts(run), python_share(run, main_program(run)))
     if mean.rows:
         yield from unsteady.find(run, breakdown, kind)
         yield from rules.outside(pace(run, mean), mean, kind, next(iter(between(run).values()), None))

@@ -184,8 +184,8 @@ def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
     )
     if short:
         sentence = (
-            f"No op runs in {beside:.0%} of the {humanize(step, Unit.PS)} step: what a call costs (Python, dispatch, the executor) is more than "
-            "the work in it."
+            f"No op runs in {beside:.0%} of the {humanize(step, Unit.PS)} step: what a call costs (Python, dispatch, the executor) is more "
+            "than the work in it."
         )
     elif share < _PER_CALL.value:
         return

@@ -200,6 +200,11 @@ def where_to_cache(context: Context, stage: StageWork) -> str:
     called = context.called(stage)
     if not shuffled(context.pipeline, stage):
         return f"Put .cache() right after {called}, before any random stage."
+    if library := stage_record(stage.label, context.record).get("library"):
+        return (
+            f"Let {str(library).capitalize()} build it with shuffle=False and batch_size=None, and go on with .cache(), then .shuffle() and "
+            ".batch(): behind a shuffle, a cache would give the first epoch's order and batches in all epochs."
+        )
     return (
         f"Move {context.map_of(stage)} before the shuffle, and put .cache() between the two: behind the shuffle, a cache would give "
         "the first epoch's order and batches in all epochs."
