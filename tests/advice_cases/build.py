@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
+
+from outpace.metrics.model.model_ops import ModelOps
 from outpace.metrics.program import step_breakdown
 from outpace.metrics.program.budget import ALL_HOSTS, Budget, budgets
 from outpace.metrics.program.step_breakdown import StepBreakdown
@@ -58,6 +61,14 @@ def run(
     for metric, result in (given or {}).items():
         made.derived.give(metric, result)
     return made
+
+
+def computes(share: float, host: str = HOST) -> tuple[ModelOps, ...]:
+    """A model whose ops run in a share of steps of 10 ms, one after the other."""
+    none = np.zeros(0, np.int64)
+    busy = share * STEP
+    numbers = (none.astype(np.float64),) * 3
+    return (ModelOps(host, "Host", (), none, *numbers, none, none.astype(bool), STEPS, float(STEP), busy, busy, busy, 0.0),)
 
 
 def shares_of(given: Mapping[Category, float]) -> dict[str, float]:

@@ -16,21 +16,30 @@ def _busy(saturation: float, share: float) -> Table:
     return table("saturation", cpu_saturation.FIELDS, {"saturation": saturation, "input_share": share})
 
 
-def _waits(share: float, saturation: Table | None = None, back: float = 0.0, program: Program = TENSORFLOW) -> Find:
+def _waits(
+    share: float,
+    saturation: Table | None = None,
+    back: float = 0.0,
+    program: Program = TENSORFLOW,
+    works: float | None = None,
+) -> Find:
+    """`works`: of the step, of a pipeline that runs beside it."""
     steps = breakdown({Category.INPUT: share})
-    return lambda: rules.find(steps, saturation, {HOST: (0.0, back)}, program)
+    return lambda: rules.find(steps, saturation, {HOST: (0.0, back)}, program, works)
 
 
 def _rated(name: str, others: float) -> Case:
     """Without a finding, but rated: the page says whether the program may be input-bound."""
     steps = breakdown({Category.ALL_OTHERS: others})
-    return silent("input_bound", name, lambda: rules.find(steps, None, {}, TENSORFLOW), also=lambda: rules.verdict(steps)[:2])
+    return silent(
+        "input_bound", name, lambda: rules.find(steps, None, {}, TENSORFLOW, None), also=lambda: rules.verdict(steps)[:2]
+    )
 
 
 def _moves(share: float, waits: float = 0.0, program: Program = TENSORFLOW) -> Find:
     """Of a step `share` transfers to the device, and `waits` waits for input otherwise."""
     steps = breakdown({Category.INPUT: share + waits}, moves=share)
-    return lambda: rules.find(steps, None, {}, program)
+    return lambda: rules.find(steps, None, {}, program, None)
 
 
 _INPUT: dict[str, Any] = {"takes_from": ("input",)}
@@ -41,10 +50,25 @@ CASES: list[Case] = [
         lambda program: _waits(0.3, program=program)(),
         Severity.HIGH,
         keras="PyDataset",
-        tensorflow=".cache() for what does not change",
+        tensorflow="end the pipeline with .prefetch(tf.data.AUTOTUNE)",
         jax="jax.device_put",
         saves=about(0.3),
         **_INPUT,
+    ),
+    *worded(
+        "input_bound",
+        lambda program: _waits(0.7, program=program, works=0.95)(),
+        Severity.HIGH,
+        name="beside the step already",
+        keras=".cache() behind what does not change",
+        tensorflow=".cache() behind what does not change",
+        jax="several of them",
+        saves=about(0.7),
+        **_INPUT,
+    ),
+    fires("input_bound", "behind a short model", _waits(0.83), Severity.HIGH, saves=about(0.17), says=(".prefetch",), **_INPUT),
+    fires(
+        "input_bound", "a wait that is not the pipeline's", _waits(0.3, works=0.02), Severity.HIGH, saves=about(0.02), **_INPUT
     ),
     fires("input_bound", "15% of the step", _waits(0.15), Severity.MODERATE, saves=about(0.15), **_INPUT),
     fires("input_bound", "8% of the step", _waits(0.08), Severity.MODERATE, saves=about(0.08), **_INPUT),

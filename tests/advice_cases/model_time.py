@@ -86,7 +86,13 @@ def _slow(share: float, op: str = "TopKV2", program: Program = TENSORFLOW) -> Fi
     return _find([_part(share, op), _part(0.1, name="out")], program=program)
 
 
-def _odd(share: float, kind: str = odd_ops.RANDOM, op: str = "RandomUniform", program: Program = TENSORFLOW) -> Find:
+def _odd(
+    share: float,
+    kind: str = odd_ops.RANDOM,
+    op: str = "RandomUniform",
+    program: Program = TENSORFLOW,
+    record: Mapping[str, Any] | None = None,
+) -> Find:
     row = {
         "kind": kind,
         "type": op,
@@ -95,7 +101,7 @@ def _odd(share: float, kind: str = odd_ops.RANDOM, op: str = "RandomUniform", pr
         "share": share,
         "self_ps": round(share * STEP),
     }
-    return _find(odd=[row], program=program)
+    return _find(odd=[row], program=program, record=record)
 
 
 def _made_in_a_loop(share: float) -> Find:
@@ -356,6 +362,14 @@ CASES: list[Case] = [
         says=("noise_0 (and 1 more)", "3.00 ms per step"),
         **_NOISE,
     ),
+    fires(
+        "odd_ops",
+        "no more than idle cores take",
+        _odd(0.3, record={"cpu_count": 2, "window": {"seconds": 1.0, "cpu_seconds": 1.8}}),
+        Severity.HIGH,
+        saves=about(0.1),
+        **_NOISE,
+    ),
     silent("odd_ops", "3% of the step", _odd(0.03)),
     fires(
         "python_in_model",
@@ -363,6 +377,16 @@ CASES: list[Case] = [
         _odd(0.08, odd_ops.PYTHON, "PyFunc"),
         Severity.MODERATE,
         saves=about(0.08),
+        **_NOISE,
+    ),
+    fires(
+        "python_in_model",
+        "a callback of JAX",
+        _odd(0.08, odd_ops.PYTHON, "custom-call", JAX),
+        Severity.MODERATE,
+        saves=about(0.08),
+        says=("jax.numpy",),
+        never=("TensorFlow",),
         **_NOISE,
     ),
     silent("python_in_model", "3% of the step", _odd(0.03, odd_ops.PYTHON, "PyFunc")),

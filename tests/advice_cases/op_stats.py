@@ -15,8 +15,12 @@ from tests.advice_cases.case import TENSORFLOW, Case, Find, about, fires, silent
 _NO_OPS = table("ops", op_metrics.FIELDS)
 
 
-def _eager(of_ops: float, dispatch: float, others: float = 0.0, program: Program = TENSORFLOW) -> Find:
-    return lambda: rules.find(_NO_OPS, EagerShare(of_ops, max(0.5, dispatch), dispatch), others, program, "train.py:7")
+def _eager(
+    of_ops: float, dispatch: float, others: float = 0.0, program: Program = TENSORFLOW, alone: float = 0.0, host: float = 0.5
+) -> Find:
+    """`alone`: what running by themselves adds to the ops, dispatching them if not given; the host computes for `host` of the step."""
+    share = EagerShare(of_ops, max(0.5, dispatch), dispatch, alone if alone else dispatch)
+    return lambda: rules.find(_NO_OPS, share, others, host, program, "train.py:7")
 
 
 def _outside(share: float, program: Program = TENSORFLOW) -> Find:
@@ -27,7 +31,7 @@ def _outside(share: float, program: Program = TENSORFLOW) -> Find:
         {"side": op_metrics.DEVICE, "self_ps": 5000, "outside_ps": 5000, "idle": True},
         {"side": op_metrics.HOST, "self_ps": 5000, "outside_ps": 5000},
     )
-    return lambda: rules.find(ops, EagerShare(0.0, 0.0, 0.0), 0.0, program, "")
+    return lambda: rules.find(ops, EagerShare(0.0, 0.0, 0.0), 0.0, 0.0, program, "")
 
 
 _HOST: dict[str, Any] = {"location": "train.py:7", "takes_from": ("host_compute", "all_others")}
@@ -44,6 +48,10 @@ CASES: list[Case] = [
         **_HOST,
     ),
     fires("eager_ops", "15% of the ops", _eager(0.15, 0.5), Severity.MODERATE, saves=about(0.5), **_HOST),
+    fires("eager_ops", "with new memory", _eager(1.0, 0.2, 0.3, alone=0.4), Severity.MODERATE, saves=about(0.7), **_HOST),
+    fires(
+        "eager_ops", "what prepares half of the ops", _eager(0.5, 0.2, host=0.8), Severity.MODERATE, saves=about(0.35), **_HOST
+    ),
     silent("eager_ops", "7% of the ops", _eager(0.07, 0.5)),
     silent("eager_ops", "3% of the step", _eager(0.5, 0.03)),
     *worded(

@@ -9,6 +9,7 @@ from typing import Any
 from outpace.metrics.machine.device import DeviceFacts
 from outpace.metrics.model import tf_functions
 from outpace.metrics.program.between import Between
+from outpace.metrics.program.budget import slowdown
 from outpace.metrics.program.program import Program
 from outpace.metrics.program.step_breakdown import StepBreakdown
 from outpace.metrics.program.whole_step import no_whole_step
@@ -31,10 +32,15 @@ PRIVATE = DeviceFacts(_GPU, 9.0, True, True)
 ONLY_HOST = DeviceFacts((), None, False, False)
 
 
-def _steps(shares: Mapping[Category, float], program: Program = TENSORFLOW, devices: DeviceFacts = ONLY_HOST) -> Find:
+def _steps(
+    shares: Mapping[Category, float],
+    program: Program = TENSORFLOW,
+    devices: DeviceFacts = ONLY_HOST,
+    python: float | None = None,
+) -> Find:
     steps = breakdown(shares)
     functions = table("function_calls", tf_functions.FIELDS, {"function": "step", "traced": 2})
-    return lambda: rules.find(steps, average(steps), functions, program, devices)
+    return lambda: rules.find(steps, average(steps), functions, program, devices, python)
 
 
 def _half(share: float, program: Program = TENSORFLOW, devices: DeviceFacts = H100) -> Find:
@@ -47,11 +53,27 @@ def _between(share: float, steps: int = 10, program: Program = TENSORFLOW, often
     parts = {Category.INPUT: waits, Category.COMPILATION: min(0.1, 1 - waits)}
     gaps = Between(share, {c: share * parts.get(c, 0.0) for c in Category}, often, "train.py:30", "main")
     mean = average(breakdown(steps=steps))
-    return lambda: rules.outside(Pace(10.0, share), mean, program, gaps)
+    return lambda: rules.outside(Pace(10.0, 0.0, share), mean, program, gaps)
 
 
-def _slowed(by: float, before: int = 3, during: int = 3) -> Find:
-    return lambda: rules.overhead("vm", [1e6] * before, [1e6 * (1 + by)] * during)
+def _slowed(by: float, before: int = 3, during: int = 3, lengths: Sequence[float] = ()) -> Find:
+    """Steps that took `by` longer while they were profiled; of `lengths`, in steps of 10 ms."""
+    samples = [1e6] * before, [1e6 * (1 + by)] * during
+    record = {"overhead": {"before_ns": samples[0], "during_ns": samples[1]}}
+    of = run(None, record, *([_trace(lengths, [()] * len(lengths))] if lengths else []))
+    return lambda: rules.overhead("vm", slowdown(of, of.hosts[0]), *samples)
+
+
+def _stalled(times: Sequence[float], extra: Category = Category.HOST_COMPUTE, program: Program = TENSORFLOW) -> Find:
+    """Steps of these lengths, in steps of 10 ms."""
+    of = run(None, None, _trace(times, [()] * len(times)))
+    why = [reason.value for reason in of.hosts[0].steps.aside]
+    steps = breakdown(times=[round(time * STEP) for time in times], extra=extra, aside=why)
+    return lambda: unsteady.find(of, steps, program)
+
+
+def _growing(first: float, last: float, count: int = 40, jitter: float = 0.02) -> list[float]:
+    return [first + (last - first) * at / (count - 1) + jitter * (-1) ** at for at in range(count)]
 
 
 @cache
@@ -206,6 +228,14 @@ CASES: list[Case] = [
         saves=about(0.05),
         **_PYTHON,
     ),
+    fires(
+        "python_overhead",
+        "of which samples met Python in a third",
+        _steps({Category.ALL_OTHERS: 0.3}, python=0.1),
+        Severity.MODERATE,
+        saves=about(0.1),
+    ),
+    silent("python_overhead", "in which samples met hardly any Python", _steps({Category.ALL_OTHERS: 0.3}, python=0.02)),
     silent("python_overhead", "2% of the step", _steps({Category.ALL_OTHERS: 0.02})),
     *worded(
         "compiling_in_steps",
@@ -278,6 +308,7 @@ CASES: list[Case] = [
     silent("time_outside_steps", "15% of the time", _between(0.15)),
     silent("time_outside_steps", "two steps", _between(0.3, steps=2)),
     fires("profiling_overhead", "15% slower", _slowed(0.15), Severity.INFO, says=("15% slower",)),
+    silent("profiling_overhead", "steps that grow by themselves", _slowed(0.5, lengths=_growing(0.52, 1.05))),
     silent("profiling_overhead", "one step before", _slowed(0.15, before=1)),
     silent("profiling_overhead", "one step while profiling", _slowed(0.15, during=1)),
     fires("profiling_overhead", "five steps before", _slowed(0.15, before=5), Severity.INFO),
@@ -362,6 +393,52 @@ CASES: list[Case] = [
         saves=about(4 / 24),
         takes_from=("host_compute",),
     ),
+    fires(
+        "slow_steps",
+        "two stalls",
+        _stalled([1.2, 1.0, 1.1, 33.4, 0.9, 1, 1, 1, 1.1, 1, 12.0, 1, 1, 1.1]),
+        Severity.HIGH,
+        saves=about((32.33 + 10.93) / 57.8),
+        takes_from=(OUTSIDE,),
+        says=("2 of 14 steps hold 79% of the time: 334 ms and 120 ms instead of 10.3 ms",),
+    ),
+    fires(
+        "slow_steps",
+        "neighbours that hold a quarter of the time",
+        _stalled([1, 1, 1, 1, 1, 1, 2.6, 2.6, 1, 1, 1, 1, 1, 1, 1, 1], Category.INPUT),
+        Severity.HIGH,
+        saves=about(3.2 / 19.2),
+        says=("stalls the input",),
+    ),
+    fires(
+        "slow_steps",
+        "one of three",
+        _stalled([0.32, 2.4, 0.53]),
+        Severity.HIGH,
+        saves=about(1.975 / 3.25),
+        says=("1 of 3 steps holds",),
+    ),
+    fires(
+        "slow_steps",
+        "three at no period",
+        _stalled([1, 1, 5, 1, 1, 4, *[1] * 6, 6, *[1] * 7]),
+        Severity.HIGH,
+        saves=about(12 / 32),
+        says=("60.0 ms and 50.0 ms and more instead of 10.0 ms",),
+    ),
+    silent("slow_steps", "they come round", _stalled([1, 1, 1, 1, 4] * 4)),
+    silent("slow_steps", "a single one is a one-off", _stalled([1, 1, 1, 9, 1, 1, 1, 1])),
+    fires(
+        "growing_steps",
+        "twice as long",
+        _stalled(_growing(0.52, 1.05)),
+        Severity.HIGH,
+        says=("from 5.81 ms to 9.89 ms over 40 steps",),
+    ),
+    fires("growing_steps", "by 40%", _stalled(_growing(1.0, 1.4)), Severity.HIGH, says=("over 40 steps",)),
+    silent("growing_steps", "by 8%", _stalled(_growing(1.0, 1.08))),
+    silent("growing_steps", "steps that differ more than they grow", _stalled(_growing(1.0, 1.4, jitter=0.3))),
+    silent("growing_steps", "ten steps", _stalled(_growing(1.0, 1.4, 10))),
     silent("periodic_cost", "the same call takes longer", _computes([0.8], [1.6])),
     silent("periodic_cost", "it waits for input", _rounds(_every(5, 4, 2.0), Category.INPUT)),
 ]

@@ -6,23 +6,28 @@ from typing import Any
 
 from outpace.metrics.machine import cpu_saturation
 from outpace.metrics.model import jit_calls
+from outpace.metrics.model.model_ops import model_ops
 from outpace.metrics.program.program import Program
 from outpace.metrics.python import threads as python_threads
 from outpace.metrics.python import time as python_time
 from outpace.model import Category, Severity
+from outpace.testing import training_run
 from outpace.tools.python_time import background
 from outpace.tools.python_time import findings as rules
-from tests.advice_cases.build import STEP, budget, run, table
+from outpace.trace import read_trace
+from tests.advice_cases.build import HOST, MS, STEP, STEPS, budget, computes, run, table
 from tests.advice_cases.case import JAX, KERAS, TENSORFLOW, Case, Find, about, fires, silent, worded
 
 _FILE = "/home/me/train.py"
 
 
-def _lines(*rows: dict[str, Any], program: Program = TENSORFLOW) -> Find:
-    """Sampled lines of the training thread."""
+def _lines(*rows: dict[str, Any], program: Program = TENSORFLOW, ops: float = 0.9, step: int = STEP) -> Find:
+    """Sampled lines of the training thread; the model's ops run in `ops` of the step, of which a fifth waits for input."""
     usual = {"file": _FILE, "function": "augment", "who": "yours", "self_ps": STEP // 10}
     lines = table("python_lines", python_time.FIELDS, *({**usual, "line": 10 + at, **row} for at, row in enumerate(rows)))
-    of = run({python_time.python_lines: lines, jit_calls.jit_calls: table("jit_calls", jit_calls.FIELDS)})
+    given = {python_time.python_lines: lines, jit_calls.jit_calls: table("jit_calls", jit_calls.FIELDS)}
+    trace = read_trace(training_run(steps=STEPS, step_ps=step, input_ps=step // 5, ops=(), hostname=HOST).to_bytes(), HOST)
+    of = run({**given, model_ops: computes(ops)}, None, trace)
     return lambda: rules.find(of, program)
 
 
@@ -31,7 +36,12 @@ def _line(share: float, python: float = 1.0, samples: int = 1000, program: Progr
     return _lines(row, program=program)
 
 
-def _framework(share: float, program: Program = TENSORFLOW, **more: Any) -> Find:
+def sampled(share: float, samples: int = 1000) -> tuple[float, float]:
+    """A range around the upper end of the interval of a share, as `samples` samples of it give it: what is saved at most."""
+    return about(python_time.interval(share, round(samples / share))[1])
+
+
+def _framework(share: float, program: Program = TENSORFLOW, ops: float = 0.9, step: int = STEP, **more: Any) -> Find:
     """A line that calls the step, unless `more` says otherwise: a framework's own Python there takes `share` of the step."""
     return _lines(
         {
@@ -43,6 +53,8 @@ def _framework(share: float, program: Program = TENSORFLOW, **more: Any) -> Find
             **({"calls_step": True} | more),
         },
         program=program,
+        ops=ops,
+        step=step,
     )
 
 
@@ -69,7 +81,7 @@ def _six() -> Find:
 _LINE: dict[str, Any] = {"location": "train.py:10"}
 _ALONE: dict[str, Any] = {**_LINE, "takes_from": ("all_others",)}
 _TRACED: dict[str, Any] = {**_LINE, "takes_from": ("all_others", "host_compute", "output")}
-_OWN: dict[str, Any] = {"location": "train.py:10", "takes_from": ("all_others",)}
+_OWN: dict[str, Any] = {"location": "train.py:10", "takes_from": ("all_others", "host_compute")}
 _THREAD: dict[str, Any] = {"location": "train.py:40", "takes_from": ("host_compute",)}
 CASES: list[Case] = [
     *worded(
@@ -79,7 +91,7 @@ CASES: list[Case] = [
         keras="out of the training loop",
         tensorflow="vectorise it",
         jax="jax.jit",
-        saves=about(0.25),
+        saves=sampled(0.25),
         **_ALONE,
     ),
     *(
@@ -88,7 +100,7 @@ CASES: list[Case] = [
             f"Python alone, {program}",
             _line(0.25, program=program),
             Severity.HIGH,
-            saves=about(0.25),
+            saves=sampled(0.25),
             says=(says, "a thread would compete for the GIL"),
             **_ALONE,
         )
@@ -98,28 +110,28 @@ CASES: list[Case] = [
             (JAX, "put it under jax.jit"),
         )
     ),
-    fires("python_line", "10% of the step", _line(0.1), Severity.MODERATE, saves=about(0.1), **_ALONE),
-    fires("python_line", "5% of the step", _line(0.05), Severity.MODERATE, saves=about(0.05), says=("augment()",), **_ALONE),
+    fires("python_line", "10% of the step", _line(0.1), Severity.MODERATE, saves=sampled(0.1), **_ALONE),
+    fires("python_line", "5% of the step", _line(0.05), Severity.MODERATE, saves=sampled(0.05), says=("augment()",), **_ALONE),
     silent("python_line", "2% of the step", _line(0.02)),
-    fires("python_line", "most has events", _line(0.25, 0.35), Severity.HIGH, saves=about(0.25), says=("beside",), **_TRACED),
+    fires("python_line", "most has events", _line(0.25, 0.35), Severity.HIGH, saves=sampled(0.25), says=("beside",), **_TRACED),
     fires(
         "python_line",
         "most has none",
         _line(0.25, 0.7),
         Severity.HIGH,
-        saves=about(0.25),
+        saves=sampled(0.25),
         says=("nothing else of the step",),
         **_ALONE,
     ),
-    fires("python_line", "15 samples", _line(0.25, samples=15), Severity.HIGH, saves=about(0.25), **_ALONE),
-    fires("python_line", "30 samples", _line(0.25, samples=30), Severity.HIGH, saves=about(0.25), **_ALONE),
-    fires("python_line", "six functions", _six(), Severity.MODERATE, saves=about(0.05), **_ALONE),
+    fires("python_line", "15 samples", _line(0.25, samples=15), Severity.HIGH, saves=sampled(0.25, 15), **_ALONE),
+    fires("python_line", "30 samples", _line(0.25, samples=30), Severity.HIGH, saves=sampled(0.25, 30), **_ALONE),
+    fires("python_line", "six functions", _six(), Severity.MODERATE, saves=sampled(0.05, 150), **_ALONE),
     fires(
         "python_line",
         "it saves",
         _line(0.25, library="numpy", below="numpy: savez"),
         Severity.HIGH,
-        saves=about(0.25),
+        saves=sampled(0.25),
         says=("Save less often",),
         **_ALONE,
     ),
@@ -128,7 +140,7 @@ CASES: list[Case] = [
         "it logs",
         _line(0.25, library="logging", below="logging: emit"),
         Severity.HIGH,
-        saves=about(0.25),
+        saves=sampled(0.25),
         says=("Log and format less often",),
         **_ALONE,
     ),
@@ -137,7 +149,7 @@ CASES: list[Case] = [
         "a logarithm is no log",
         _line(0.25, library="scipy", below="scipy: logsumexp"),
         Severity.HIGH,
-        saves=about(0.25),
+        saves=sampled(0.25),
         never=("Log and format",),
         **_ALONE,
     ),
@@ -146,7 +158,7 @@ CASES: list[Case] = [
         "to rewrite is not to write",
         _line(0.25, function="rewrite_labels"),
         Severity.HIGH,
-        saves=about(0.25),
+        saves=sampled(0.25),
         never=("Save less often",),
         **_ALONE,
     ),
@@ -155,7 +167,7 @@ CASES: list[Case] = [
         "it converts",
         _line(0.25, library="numpy", below="numpy: asarray"),
         Severity.HIGH,
-        saves=about(0.25),
+        saves=sampled(0.25),
         says=("Convert and copy once", "what changes for a whole batch"),
         **_ALONE,
     ),
@@ -164,7 +176,7 @@ CASES: list[Case] = [
         "to compare arrays is not to convert them",
         _line(0.25, library="numpy", below="numpy: array_equal"),
         Severity.HIGH,
-        saves=about(0.25),
+        saves=sampled(0.25),
         never=("Convert and copy",),
         **_ALONE,
     ),
@@ -173,7 +185,7 @@ CASES: list[Case] = [
         "it comes round",
         _line(0.25, seldom=0.8),
         Severity.HIGH,
-        saves=about(0.25),
+        saves=sampled(0.25),
         says=("it runs in few steps",),
         **_ALONE,
     ),
@@ -182,7 +194,7 @@ CASES: list[Case] = [
         "half of it comes round",
         _line(0.25, seldom=0.5),
         Severity.HIGH,
-        saves=about(0.25),
+        saves=sampled(0.25),
         never=("it runs in few steps",),
         **_ALONE,
     ),
@@ -191,7 +203,7 @@ CASES: list[Case] = [
         "more than the step could hide",
         _line(0.6),
         Severity.HIGH,
-        saves=about(0.6),
+        saves=sampled(0.6),
         says=("itself cheaper", "hides no more"),
         never=("before the training",),
         **_ALONE,
@@ -204,7 +216,7 @@ CASES: list[Case] = [
         keras="in the model or its input pipeline",
         tensorflow="in the tf.function or the input pipeline",
         jax="jax.numpy, in the jitted step",
-        saves=about(0.6),
+        saves=sampled(0.6),
         **_ALONE,
     ),
     *worded(
@@ -215,7 +227,7 @@ CASES: list[Case] = [
         keras="fewer of them, or with keras.ops",
         tensorflow="fewer of them, or with TensorFlow's ops",
         jax="fewer of them, or with jax.numpy",
-        saves=about(0.6),
+        saves=sampled(0.6),
         **_ALONE,
     ),
     fires(
@@ -223,7 +235,7 @@ CASES: list[Case] = [
         "a function that the loop calls now and then",
         _line(0.25, caller="train.py:42", every=10),
         Severity.HIGH,
-        saves=about(0.25),
+        saves=sampled(0.25),
         says=("augment() (train.py:10, called at train.py:42, once in 10 steps)",),
         **_ALONE,
     ),
@@ -232,7 +244,7 @@ CASES: list[Case] = [
         "Keras calls it",
         _line(0.25, caller="train.py:42", program=KERAS),
         Severity.HIGH,
-        saves=about(0.25),
+        saves=sampled(0.25),
         never=("called at",),
         **_ALONE,
     ),
@@ -241,7 +253,7 @@ CASES: list[Case] = [
         "the step can hide it",
         _line(0.35, library="scipy", below="scipy: filter"),
         Severity.HIGH,
-        saves=about(0.35),
+        saves=sampled(0.35),
         says=("off the training thread",),
         never=("hides no more",),
         **_ALONE,
@@ -251,10 +263,17 @@ CASES: list[Case] = [
         "it calls the step",
         _line(0.6, 0.2, calls_step=True),
         Severity.MODERATE,
-        saves=about(0.12),
+        saves=sampled(0.12, 200),
         **_ALONE,
     ),
-    fires("python_line", "JAX, beside the step", _of_a_framework(calls_step=True), Severity.HIGH, saves=about(0.25), **_ALONE),
+    fires(
+        "python_line",
+        "JAX, beside the step",
+        _of_a_framework(calls_step=True),
+        Severity.HIGH,
+        saves=sampled(0.25, 450),
+        **_ALONE,
+    ),
     silent("python_line", "JAX, and no step of its own", _of_a_framework()),
     silent("python_line", "tf.data's fetch", _line(0.25, library="tensorflow", below="tensorflow: iterator_get_next")),
     *worded(
@@ -274,8 +293,27 @@ CASES: list[Case] = [
         _framework(0.12, who="library", calls_step=False),
         Severity.MODERATE,
         saves=about(0.12),
-        takes_from=("all_others",),
+        takes_from=("all_others", "host_compute"),
     ),
+    fires(
+        "small_steps",
+        "ops run in a third of the step",
+        _framework(0.12, ops=0.33),
+        Severity.MODERATE,
+        saves=about(0.47),  # a fifth waits for input
+        **_OWN,
+    ),
+    fires(
+        "small_steps",
+        "steps of 2 ms in which hardly an op runs",
+        _framework(0.02, ops=0.1, step=2 * MS),
+        Severity.HIGH,
+        saves=about(0.7),
+        says=("No op runs in 70% of the 2.00 ms step",),
+        **_OWN,
+    ),
+    silent("small_steps", "ops run in half of the time that is left", _framework(0.02, ops=0.4, step=2 * MS)),
+    silent("small_steps", "steps of 4 ms have other reasons", _framework(0.02, ops=0.1, step=4 * MS)),
     silent("small_steps", "beside the step", _framework(0.2, calls_step=False)),
     silent("small_steps", "7% of the step", _framework(0.07)),
     fires(

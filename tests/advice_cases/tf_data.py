@@ -131,6 +131,33 @@ def _above(record: Mapping[str, Any]) -> Find:
     return _context(0.3, [_pipeline(stages, 10)], record={"pipeline": [*record["pipeline"], noted]})
 
 
+def _above_shuffle(*kinds: str) -> Find:
+    """Stages from the prefetch down to a shuffle; the first of them limits the pipeline."""
+    stages = [
+        _stage(_ROOT, 0, -1),
+        *(_stage(kind, 9 * (at == 0), at, label=f"in_py_L{9 + at}_map") for at, kind in enumerate(kinds)),
+    ]
+    return _context(0.3, [_pipeline([*stages, _stage("ShuffleV3", 0, len(kinds))], 9)])
+
+
+def _of_arrays() -> Find:
+    gathering = _stage("ParallelMapV2", 9, 0, asynchronous=True, handing=9 * MS * STEPS, ops={"GatherV2:GatherV2": 1})
+    return _context(0.3, [_pipeline([_stage(_ROOT, 0, -1), gathering, _stage("Zip", 0, 1), _stage("FromTensor", 0, 2)], 9)])
+
+
+def _shuffled_map(*kinds: str, **noted: Any) -> Find:
+    """As `_above_shuffle`, and the capture noted the map."""
+    stages = [
+        _stage(_ROOT, 0, -1),
+        *(_stage(kind, 9 * (at == 0), at, label="in_py_L7_map" * (at == 0)) for at, kind in enumerate(kinds)),
+    ]
+    return _context(
+        0.3,
+        [_pipeline([*stages, _stage("ShuffleV3", 0, len(kinds))], 9)],
+        record={"pipeline": [{**_NOTED["pipeline"][0], **noted}]},
+    )
+
+
 def _cached(ratio: float, share: float = 0.3, record: Mapping[str, Any] = _NOTED) -> Find:
     return _beside(ratio, share, record=record, label="in_py_L7_map")
 
@@ -157,8 +184,8 @@ def _shuffle(megabytes: float, *below: str) -> Find:
     return _context(0.3, [_pipeline(stages, 9)], traces=[_shuffling(megabytes)])
 
 
-def _loop(busy: float) -> Find:
-    return _context(0.3, [_pipeline([_stage(_ROOT, 0, -1), _stage(_MAP, 9, 0)], 9, busy)])
+def _loop(busy: float, share: float = 0.3) -> Find:
+    return _context(share, [_pipeline([_stage(_ROOT, 0, -1), _stage(_MAP, 9, 0)], 9, busy)])
 
 
 def _hosts(*kinds: str) -> Find:
@@ -172,6 +199,7 @@ def _one_host() -> Find:
 
 
 _TAKES: dict[str, Any] = {"takes_from": ("input", "host_compute")}
+_WAIT: dict[str, Any] = {"takes_from": ("input",)}
 _MAP_AT: dict[str, Any] = {"location": "in.py:7"}
 _TWO_CORES: dict[str, Any] = {"record": {"cpu_count": 2}}
 _PROFILED: dict[str, Any] = {"record": {"overhead": {"before_ns": [8_000_000] * 5, "during_ns": [10_000_000] * 5}}}
@@ -184,7 +212,7 @@ CASES: list[Case] = [
         Severity.HIGH,
         saves=about(0.3),
         says=("in.py:7 map limits", "it runs sequentially", "AUTOTUNE"),
-        **_TAKES,
+        **_WAIT,
         **_MAP_AT,
     ),
     fires(
@@ -214,8 +242,8 @@ CASES: list[Case] = [
         saves=about(0.3),
         says=("reader (from_generator()) limits",),
     ),
-    fires(_SLOW, "15% of the step waits", _slow(0.15), Severity.MODERATE, saves=about(0.15), **_TAKES, **_MAP_AT),
-    fires(_SLOW, "7% of the step waits", _slow(0.07), Severity.MODERATE, saves=about(0.07), **_TAKES, **_MAP_AT),
+    fires(_SLOW, "15% of the step waits", _slow(0.15), Severity.MODERATE, saves=about(0.15), **_WAIT, **_MAP_AT),
+    fires(_SLOW, "7% of the step waits", _slow(0.07), Severity.MODERATE, saves=about(0.07), **_WAIT, **_MAP_AT),
     fires(_SLOW, "3% of the step waits", _slow(0.03), Severity.INFO, says=("keeps up",), **_MAP_AT),
     fires(
         _SLOW,
@@ -246,8 +274,17 @@ CASES: list[Case] = [
         **_TAKES,
     ),
     fires(_SLOW, "all cores are busy, and it only batches", _batching(0.02, busy=0.95, **_TWO_CORES), Severity.INFO),
-    fires(_SLOW, "mostly a wait", _slow(0.3, 3.5, **_TWO_CORES), Severity.HIGH, saves=(0.44, 0.6), **_TAKES, **_MAP_AT),
-    fires(_SLOW, "mostly cores", _slow(0.15, 6.0, **_TWO_CORES), Severity.MODERATE, saves=(0.4, 0.5), **_TAKES, **_MAP_AT),
+    fires(
+        _SLOW,
+        "mostly a wait",
+        _slow(0.3, 3.5, **_TWO_CORES),
+        Severity.HIGH,
+        saves=about(0.3),
+        says=("30% to 48%",),
+        **_WAIT,
+        **_MAP_AT,
+    ),
+    fires(_SLOW, "mostly cores", _slow(0.15, 6.0, **_TWO_CORES), Severity.MODERATE, saves=about(0.15), **_WAIT, **_MAP_AT),
     fires(
         _SLOW,
         "a generator whose line is known",
@@ -273,8 +310,9 @@ CASES: list[Case] = [
         "steps were 8 ms without the profiler",
         _slow(0.6, **_PROFILED),
         Severity.HIGH,
-        saves=about(0.75),
-        **_TAKES,
+        saves=about(0.5),
+        says=("50% to 75%",),
+        **_WAIT,
         **_MAP_AT,
     ),
     fires(
@@ -283,22 +321,88 @@ CASES: list[Case] = [
         _slow(0.3, gaps=0.005),
         Severity.HIGH,
         saves=about(0.3),
-        **_TAKES,
+        **_WAIT,
         **_MAP_AT,
     ),
-    fires(_SLOW, "a wait and cores", _slow(0.3, 6.0, **_TWO_CORES), Severity.HIGH, saves=(0.5, 0.6), **_TAKES, **_MAP_AT),
-    fires(_SLOW, "seven steps", _slow(0.3, count=7), Severity.HIGH, saves=about(0.3), **_TAKES, **_MAP_AT),
-    fires(_SLOW, "fifteen steps", _slow(0.3, count=15), Severity.HIGH, saves=about(0.3), **_TAKES, **_MAP_AT),
+    fires(
+        _SLOW,
+        "a wait and cores",
+        _slow(0.3, 6.0, **_TWO_CORES),
+        Severity.HIGH,
+        saves=about(0.3),
+        says=("30% to 56%",),
+        **_WAIT,
+        **_MAP_AT,
+    ),
+    fires(_SLOW, "seven steps", _slow(0.3, count=7), Severity.HIGH, saves=about(0.3), **_WAIT, **_MAP_AT),
+    fires(_SLOW, "fifteen steps", _slow(0.3, count=15), Severity.HIGH, saves=about(0.3), **_WAIT, **_MAP_AT),
     fires(_SLOW, "0.8% of the step waits", _slow(0.008), Severity.INFO, says=("1% of the step waits",), **_MAP_AT),
     fires(_SLOW, "0.3% of the step waits", _slow(0.003), Severity.INFO, says=("hardly any",), **_MAP_AT),
     fires(_SLOW, "the loop itself needs 6.3 of 10 ms", _with_next(6.3), Severity.HIGH, saves=about(0.3), **_MAP_AT),
     fires(_SLOW, "the loop itself needs 3.2 of 10 ms", _with_next(3.2), Severity.HIGH, saves=about(0.3), **_MAP_AT),
-    fires(_SLOW, "two steps", _slow(0.3, count=2), Severity.HIGH, saves=about(0.3), **_TAKES, **_MAP_AT),
-    fires(_SLOW, "four steps", _slow(0.3, count=4), Severity.HIGH, saves=about(0.3), **_TAKES, **_MAP_AT),
-    fires(_SLOW, "its work is 70% of the wait", _slow(0.3, 2.1), Severity.HIGH, saves=about(0.3), **_TAKES, **_MAP_AT),
-    fires(_SLOW, "its work is 35% of the wait", _slow(0.3, 1.05), Severity.HIGH, saves=about(0.105), **_TAKES, **_MAP_AT),
+    fires(_SLOW, "two steps", _slow(0.3, count=2), Severity.HIGH, saves=about(0.3), **_WAIT, **_MAP_AT),
+    fires(_SLOW, "four steps", _slow(0.3, count=4), Severity.HIGH, saves=about(0.3), **_WAIT, **_MAP_AT),
+    fires(_SLOW, "its work is 70% of the wait", _slow(0.3, 2.1), Severity.HIGH, saves=about(0.3), **_WAIT, **_MAP_AT),
+    fires(_SLOW, "its work is 35% of the wait", _slow(0.3, 1.05), Severity.MODERATE, saves=about(0.105), **_WAIT, **_MAP_AT),
+    fires(
+        _SLOW,
+        "more than its model: the cores leave less than the wait",
+        _slow(0.65, 8.5, busy=0.55, **_TWO_CORES),
+        Severity.HIGH,
+        saves=about(0.45),
+        says=("AUTOTUNE",),
+        **_WAIT,
+        **_MAP_AT,
+    ),
+    fires(
+        _SLOW,
+        "busy cores take no work",
+        _slow(0.3, busy=0.97, **_TWO_CORES),
+        Severity.HIGH,
+        says=("put .cache()",),
+        saves=(0.5, 0.7),
+        **_TAKES,
+        **_MAP_AT,
+    ),
+    fires(
+        _SLOW,
+        "behind a shuffle",
+        _above_shuffle(_MAP),
+        Severity.HIGH,
+        saves=about(0.3),
+        location="in.py:9",
+        says=("move in.py:9 map before the shuffle",),
+        never=("right after",),
+    ),
+    fires(
+        _SLOW,
+        "behind batches of a shuffle",
+        _above_shuffle(_MAP, "BatchV2"),
+        Severity.HIGH,
+        saves=about(0.3),
+        location="in.py:9",
+        never=("cache",),
+    ),
+    fires(
+        _SLOW,
+        "Keras' own adapter",
+        _of_arrays(),
+        Severity.HIGH,
+        saves=about(0.3),
+        says=("Keras' own adapter of arrays", "batch_size"),
+        never=(".map()",),
+    ),
     silent(_SLOW, "no pipeline", _context(0.3, [])),
-    fires("no_prefetch", "0.7 of 10 ms in the loop", _loop(0.7), Severity.MODERATE, says=(".prefetch(tf.data.AUTOTUNE)",)),
+    fires(
+        "no_prefetch",
+        "0.7 of 10 ms in the loop",
+        _loop(0.7),
+        Severity.MODERATE,
+        saves=about(0.3),
+        says=(".prefetch(tf.data.AUTOTUNE)",),
+        **_WAIT,
+    ),
+    fires("no_prefetch", "a short model", _loop(7.0, 0.8), Severity.MODERATE, saves=about(0.2), **_WAIT),
     silent("no_prefetch", "0.3 of 10 ms in the loop", _loop(0.3)),
     fires(
         "no_cache",
@@ -330,6 +434,27 @@ CASES: list[Case] = [
         ),
     ),
     silent("no_cache", "what feeds it is random", _above(_RANDOM)),
+    fires(
+        "no_cache",
+        "what feeds it is shuffled",
+        _shuffled_map(_MAP),
+        Severity.MODERATE,
+        saves=about(0.3),
+        says=("before the shuffle",),
+        never=("right after",),
+        **_MAP_AT,
+    ),
+    fires(
+        "no_cache",
+        "what a library shuffled before",
+        _shuffled_map(_MAP, library="keras"),
+        Severity.MODERATE,
+        saves=about(0.3),
+        says=("Let Keras build it with shuffle=False",),
+        never=("Move",),
+        **_MAP_AT,
+    ),
+    silent("no_cache", "what feeds it are batches of a shuffle", _shuffled_map(_MAP, "BatchV2")),
     silent("no_cache", "what feeds it is Python, which may draw", _above(_PYTHON)),
     silent("no_cache", "the pipeline keeps up", _cached(0.3, 0.02)),
     fires(

@@ -100,7 +100,8 @@ def test_a_line_of_python_stands_for_its_overhead() -> None:
         ("python_line", "10% of the step"),
     )
     assert set(order) == {"python_line", "small_steps"}
-    assert high(found["python_line"]) + high(found["small_steps"]) == pytest.approx(0.2, abs=0.005)
+    assert high(found["python_line"]) == pytest.approx(0.1, abs=0.01)
+    assert high(found["small_steps"]) == pytest.approx(0.12, abs=0.005)  # what a call costs is also work on the host
     assert all("is untraced" in f.symptom for f in found.values())
 
 

@@ -72,8 +72,9 @@ def test_every_step_is_found(name: str) -> None:
 ASIDE = {
     "eager_loop": {0: "warm-up"},
     "input_bound_generator": {10: "one-off"},
-    "jax_cpu_steps": {0: "warm-up"},
+    "jax_cpu_steps": {0: "warm-up", 3: "slow", 6: "slow"},
     "jax_loop": {0: "warm-up"},
+    "jax_rocm_attention": {1: "slow"},
     "jax_loop_unmarked": {0: "warm-up"},
     "loop_sync_generator": {12: "one-off"},
     "retracing": {0: "warm-up"},
@@ -127,10 +128,10 @@ def test_the_profilers_own_start_is_no_step() -> None:
 
 
 def test_what_compiles_first_is_no_steady_state() -> None:
-    """`jax_cpu_steps`: the first step compiles twice and takes 177 ms, the others a tenth."""
+    """`jax_cpu_steps`: the first step compiles twice and takes 177 ms; two others stall, and hold 60% of the time of all that follow."""
     whole = step_breakdown(opened("jax_cpu_steps").run).whole
-    assert whole["step"].tolist() == list(range(1, 8))
-    assert whole["duration_ps"].mean() < 20 * MS
+    assert whole["step"].tolist() == [1, 2, 4, 5, 7]
+    assert whole["duration_ps"].mean() == pytest.approx(10.7 * MS, rel=0.01)
 
 
 def test_a_callback_that_sleeps_is_time_without_events() -> None:

@@ -30,6 +30,9 @@ _OLD_COPIES = {"memcpyh2d": "MemcpyHToD", "memcpyd2h": "MemcpyDToH", "memcpyd2d"
 
 JITTED_CALL = "PjitFunction("  # what the name of a call of a jitted function starts with, in JAX
 INPUT_THREADS = "tf_data"  # what TensorFlow's names of its input threads start with
+DEVICE_PREFETCH = (
+    "device_prefetch"  # TensorFlow's own name of a stage that fetches from the host's pipeline, for a device or a replica
+)
 
 
 class Is(IntFlag):

@@ -1,7 +1,7 @@
-"""Which steps are the steady state: a leading warm-up and single events are set aside, what comes again stays.
+"""Which steps are the steady state: a leading warm-up, single events and irregular ones are set aside, what comes round stays.
 
-A training repeats one step thousands of times; a capture holds a few of them, and sometimes the first one, which compiles, or one that
-something else held up. A mean that such a step makes says nothing about the training. What comes again (a checkpoint every ten steps) is part
+A training repeats one step thousands of times; a capture holds a few of them, and sometimes the first one, which compiles, or some that
+something else held up. A mean that such steps make says nothing about the training. What comes round (a checkpoint every ten steps) is part
 of the training's cost: it stays, and the mean spreads it over its period.
 
 The limits are robust statistics of the steps' durations alone; why a step took longer is told from its categories, by the tools.
@@ -22,6 +22,12 @@ _SPREADS = 5.0  # robust standard deviations above the median: one in millions o
 _LONGER = 1.5  # and at least this many times the median: what takes less moves the mean of 20 steps by under 3%
 _ALIKE = 0.25  # of what most of the slow steps take more: less is chance, and not the same event
 _SHORTER = 0.5  # times the median: a leading step that found its input in buffers filled before the capture
+UNEVEN = 1.15  # times the median, for a mean to be made by few steps
+_FEW = 1 / 3  # of the steps at most are slow ones: more are the program's way
+_EQUAL = 1.25  # times as much beyond the usual: what comes round takes as long each time, also where only two are seen
+_OF_THREE = 3.0  # times the next longest, for one of three steps to be none like the others
+_QUARTER = 4  # steps in a quarter: of fewer, none says how long they take
+_GROWS = 1.2  # times as long at the end of a capture as at its begin
 _LEADING = 0.25  # of the steps at most are a warm-up that was too fast
 _TO_SIGMA = 1.4826  # of a normal distribution: standard deviation per median absolute deviation
 
@@ -33,6 +39,7 @@ class Aside(str, Enum):
     WARM_UP = "warm-up"
     BUFFERED = "fed from buffers"
     ONE_OFF = "one-off"
+    SLOW = "slow"
 
 
 def limit(durations: Values) -> float:
@@ -47,7 +54,7 @@ def set_aside(durations: Picoseconds | Values, complete: Mask, decisions: list[D
     What is decided is added to `decisions`.
 
     Leading steps are a warm-up while each is an outlier among the steps that follow it. After them one single outlier is a one-off; two or
-    more come again, and stay.
+    more stay if they come round, or hardly change the mean; else they are slow steps.
     """
     found = [Aside.NO] * len(durations)
     rows = np.flatnonzero(complete)
@@ -58,11 +65,56 @@ def set_aside(durations: Picoseconds | Values, complete: Mask, decisions: list[D
         first, reason = _leading(some, times, Aside.BUFFERED, decisions), Aside.BUFFERED
     for row in rows[:first].tolist():
         found[row] = reason
-    if len(times) - first > _FEWEST:
-        slow = first + _slow(times[first:], decisions)
+    rest = times[first:]
+    slow, reason = np.zeros(0, np.int64), Aside.SLOW
+    if len(rest) > _FEWEST:
+        slow = _slow(rest, decisions)
         if len(slow) == 1:
-            found[rows[slow[0]]] = Aside.ONE_OFF
+            reason = Aside.ONE_OFF
+        elif not len(slow) or len(slow) > _FEW * len(rest) or _comes_round(rest, slow) or not _uneven(rest, decisions):
+            slow = slow[:0]
+    elif len(rest) == _FEWEST and first == 0:
+        slow = np.flatnonzero(rest >= _OF_THREE * np.sort(rest)[-2])
+    for row in rows[first + slow].tolist():
+        found[row] = reason
     return found
+
+
+def uneven(times: Picoseconds | Values) -> float:
+    """How many times the median the mean is; 1 where there is no median."""
+    middle = median(times.astype(np.float64))
+    return float(np.mean(times)) / middle if middle > 0 else 1.0
+
+
+def _uneven(times: Values, decisions: list[Decision]) -> bool:
+    """Whether outliers that do not come round make the mean."""
+    ratio = uneven(times)
+    means = ("kept, slow ones too", f"that of steps without the slow ones, set aside ({Aside.SLOW.value})")
+    decisions.append(Decision("the mean step, {} times the median,", ratio, UNEVEN, ratio >= UNEVEN, means, unit=Unit.RATIO))
+    return ratio >= UNEVEN
+
+
+def _comes_round(times: Values, slow: Indices) -> bool:
+    """Whether outliers are one event that comes again and again: at equal distances, and of only two, as long each time."""
+    _, every = period(times, np.ones(len(times), bool))
+    beyond = times[slow] - median(times)
+    return every is not None and (len(slow) > 2 or bool(beyond.max() <= _EQUAL * beyond.min()))
+
+
+def trend(durations: Picoseconds | Values) -> tuple[float, float] | None:
+    """How long steps take at the begin and at the end of a capture in which they grow longer and longer (medians of the first and of the last
+    quarter, ps); None where they do not.
+
+    Each quarter takes longer than the one before, and the whole way is more than steps vary beside it.
+    """
+    if len(durations) < 4 * _QUARTER:
+        return None
+    parts = np.array_split(np.asarray(durations, np.float64), 4)
+    middles = np.array([median(part) for part in parts])
+    spread = _TO_SIGMA * median(np.abs(np.concatenate([part - middle for part, middle in zip(parts, middles, strict=True)])))
+    first, last = float(middles[0]), float(middles[-1])
+    grows = (np.diff(middles) > 0).all() and last >= _GROWS * first and last - first >= 2 * spread
+    return (first, last) if grows else None
 
 
 def _slow(times: Values, decisions: list[Decision]) -> Indices:
@@ -75,7 +127,7 @@ def _slow(times: Values, decisions: list[Decision]) -> Indices:
         decisions.append(Decision(what, times[slowest], bound, len(found) > 0, means, middle, Unit.RATIO))
     if len(found) in (1, 2) and second:
         what = "the second slowest step, {} times the median,"
-        means = ("no outlier, and the slowest set aside", "an outlier too, and both kept")
+        means = ("no outlier, and the slowest set aside", "an outlier too")
         decisions.append(Decision(what, times[second], bound, len(found) > 1, means, middle, Unit.RATIO))
     return found
 

@@ -44,6 +44,15 @@ def test_time_between_steps_is_no_part_of_a_step() -> None:
     assert high(ledger.pay(finding("waits", 1.0))) == pytest.approx(1.0)
 
 
+def test_what_slow_steps_or_steady_ones_take_is_told_on_the_base_of_the_larger() -> None:
+    asks = finding("builds", 0.6, ("compilation", OUTSIDE))
+    steady = Ledger(one_host(compilation=0.5, outside=0.1)).pay(asks)
+    assert steady.saving is not None and (steady.saving.high, steady.saving.base) == (0.5, "recorded step")
+    slow = Ledger(one_host(compilation=0.0, outside=0.4)).pay(asks)
+    assert slow.saving is not None and slow.saving.high == pytest.approx(0.4)
+    assert slow.saving.base == "time from the first step to the last"
+
+
 def test_the_same_time_is_paid_once() -> None:
     ledger = Ledger(one_host(input=0.4))
     assert high(ledger.pay(finding("first", 0.3, low=0.2))) == pytest.approx(0.3)

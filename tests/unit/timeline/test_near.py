@@ -37,12 +37,16 @@ def told(*milliseconds: float) -> list[str]:
         (
             (*CALM, 40, 10, 14.7),
             "the second slowest step, 1.47 times the median, was no outlier, and the slowest set aside; from 1.5 it would be an outlier "
-            "too, and both kept",
+            "too",
         ),
         (
-            (*CALM, 40, 10, 15.3),
-            "the second slowest step, 1.53 times the median, was an outlier too, and both kept; below 1.5 it would be no outlier, and the "
-            "slowest set aside",
+            (*CALM, 90, 10, 15.3),
+            "the second slowest step, 1.53 times the median, was an outlier too; below 1.5 it would be no outlier, and the slowest set aside",
+        ),
+        (
+            (*CALM, 30, 28, *CALM),
+            "the mean step, 1.16 times the median, was that of steps without the slow ones, set aside (slow); below 1.15 it would be kept, "
+            "slow ones too",
         ),
     ],
 )

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outpace.timeline.steady import Aside, limit, period, set_aside
+from outpace.timeline.steady import Aside, limit, period, set_aside, trend
 
 MS = 1_000_000_000
-NO, WARM, FED, ONCE = Aside.NO, Aside.WARM_UP, Aside.BUFFERED, Aside.ONE_OFF
+NO, WARM, FED, ONCE, SLOW = Aside.NO, Aside.WARM_UP, Aside.BUFFERED, Aside.ONE_OFF, Aside.SLOW
 
 
 def aside(*milliseconds: float, cut: tuple[int, ...] = ()) -> list[Aside]:
@@ -45,7 +45,40 @@ def test_a_lead_that_was_fed_from_buffers_is_set_aside() -> None:
     assert aside(6, 10, 11, 10, 9, 10, 10, 10)[0] is NO, "more than half of the others' time"
 
 
-@pytest.mark.parametrize("times", [(), (5,), (500, 5), (500, 5, 5), (1, 100, 1)])
+def test_slow_steps_that_come_at_no_period_make_no_mean() -> None:
+    """Steps of a loop that sleeps 15 ms, with two stalls: they held 72% of the time, and made a mean of 45.3 ms."""
+    times = [12.3, 19.0, 17.5, 334, 5.9, 7.1, 16.7, 15.6, 21.6, 20.4, 120, 6.2, 19.2, 18.3]
+    found = aside(*times)
+    assert [i for i, reason in enumerate(found) if reason is SLOW] == [3, 10]
+    assert np.mean([t for t, reason in zip(times, found, strict=True) if reason is NO]) == pytest.approx(15.0, abs=0.1)
+    assert aside(10, 60, 60, 10, 10, 11, 10, 10, 10, 11) == [NO, SLOW, SLOW, *[NO] * 7], "neighbours are one disturbance"
+    assert aside(10, 60, 10, 11, 10, 10, 40, 10, 10, 11) == [NO, SLOW, *[NO] * 4, SLOW, *[NO] * 3], "two unlike events"
+
+
+def test_slow_steps_that_hardly_make_the_mean_stay() -> None:
+    assert aside(*[10] * 20, 16, 17, *[10] * 20) == [NO] * 42
+
+
+def test_many_slow_steps_are_the_programs_way() -> None:
+    assert aside(10, 40, 10, 10, 70, 40, 10, 90, 10, 10) == [NO] * 10
+
+
+def test_of_three_steps_one_that_is_nothing_like_the_others_is_told() -> None:
+    assert aside(3.24, 24.1, 5.27) == [NO, SLOW, NO]
+    assert aside(5, 14, 5) == [NO] * 3
+
+
+def test_steps_that_grow_have_a_trend() -> None:
+    grown = trend(np.linspace(5.2, 10.5, 241))
+    assert grown == pytest.approx((5.86, 9.84), abs=0.02)
+    rng = np.random.default_rng(0)
+    assert trend(10 * rng.lognormal(0, 0.2, 240)) is None, "noise"
+    assert trend(np.array([5.0] * 60 + [9.0] * 60)) is None, "two phases"
+    assert trend(np.linspace(5, 10, 15)) is None, "too few to tell"
+    assert trend(np.linspace(10, 5, 240)) is None, "they shrink"
+
+
+@pytest.mark.parametrize("times", [(), (5,), (500, 5), (9, 5, 5), (1, 2, 1)])
 def test_few_steps_tell_nothing_of_each_other(times: tuple[float, ...]) -> None:
     assert aside(*times) == [NO] * len(times)
 
@@ -123,9 +156,9 @@ def test_the_order_of_steady_steps_does_not_matter(steady: list[float], lead: li
 
 @given(durations)
 def test_most_steps_stay(times: list[int]) -> None:
-    """At least three steps of any capture are the steady state, and at most one is a one-off."""
+    """At least three steps of any capture are the steady state (of three, two), and at most one is a one-off."""
     found = set_aside(np.array(times, np.int64), np.ones(len(times), bool), [])
-    assert found.count(NO) >= min(3, len(times))
+    assert found.count(NO) >= (min(3, len(times)) if len(times) != 3 else 2)
     assert found.count(ONCE) <= 1
     lead = [reason for reason in found if reason in (WARM, FED)]
     assert found[: len(lead)] == lead, "only what leads"

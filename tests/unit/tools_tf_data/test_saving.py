@@ -11,7 +11,7 @@ from outpace.metrics.input.segments import StageWork, pipelines
 from outpace.metrics.program.step_breakdown import step_breakdown
 from outpace.testing import training_run
 from outpace.timeline import Run
-from outpace.tools.tf_data.saving import Waiting, busy_without, kept, repeats, saving
+from outpace.tools.tf_data.saving import Waiting, busy_without, fed_alike, kept, repeats, saving, shuffled
 from outpace.trace import read_trace
 
 MS = 1_000_000_000
@@ -77,10 +77,25 @@ def test_what_profiling_cost_may_have_been_on_either_side() -> None:
 
 
 def test_what_follows_and_repeats_is_kept_too_and_what_feeds_it() -> None:
-    found = waiting()
+    found = waiting(pipeline=("Prefetch", "Shuffle", "Map", "ParallelMapV2", "TensorSlice"))
     gone = kept(found, stage_of(found, "ParallelMapV2"))
-    assert {found.pipeline.stages[at].type for at in gone} == {"Map", "ParallelMapV2", "Shuffle", "TensorSlice"}
+    assert {found.pipeline.stages[at].type for at in gone} == {"Map", "ParallelMapV2", "TensorSlice"}
     assert set(gone.values()) == {1.0}
+
+
+def test_what_is_shuffled_is_kept_for_each_element_and_shuffled_anew() -> None:
+    """A cache behind the shuffle, or behind a batch that follows it, would repeat one order for ever."""
+    found = waiting(pipeline=("Prefetch", "BatchV2", "ParallelMapV2", "Shuffle", "TensorSlice"))
+    stage = stage_of(found, "ParallelMapV2")
+    assert {found.pipeline.stages[at].type for at in kept(found, stage)} == {"ParallelMapV2", "TensorSlice"}
+    assert fed_alike(found, stage)
+    assert shuffled(found.pipeline, stage)
+
+
+@pytest.mark.parametrize("below", [("BatchV2", "Shuffle", "TensorSlice"), ("Random",), ("Zip", "ShuffleV3", "Range")])
+def test_batches_of_what_was_shuffled_and_what_was_drawn_differ_in_every_epoch(below: tuple[str, ...]) -> None:
+    found = waiting(pipeline=("Prefetch", "ParallelMapV2", *below))
+    assert not fed_alike(found, stage_of(found, "ParallelMapV2"))
 
 
 def test_a_reader_inside_an_interleave_is_kept_behind_it() -> None:

@@ -14,7 +14,7 @@ from outpace._dataclass import dataclass
 from outpace._once import derived, once
 from outpace.model.arrays import Codes, Column, Ids, Indices, Mask, Numbers, Picoseconds
 from outpace.timeline import OpKind, Run, Timeline
-from outpace.timeline.names import Is, names
+from outpace.timeline.names import DEVICE_PREFETCH, Is, names
 from outpace.trace import StatColumn, Trace, dialect
 from outpace.trace.algorithms import latest
 
@@ -28,6 +28,8 @@ ASYNC_TYPES = (
     "ParallelBatch",
     "ParallelFilter",
 )
+_SHUFFLES, _DRAWS = "Shuffle", ("Random", "Sampling")
+_GROUPS = ("Batch", "PaddedBatch", "ParallelBatch", "MapAndBatch", "Window", "GroupBy", "Zip")
 _DEEPEST = 100  # levels followed below a root, as in the reference
 STATS = (dialect.ID, dialect.PARENT_ID, dialect.ELEMENT_ID, dialect.NAME, dialect.PARALLELISM, dialect.AUTOTUNE)
 
@@ -35,6 +37,21 @@ STATS = (dialect.ID, dialect.PARENT_ID, dialect.ELEMENT_ID, dialect.NAME, dialec
 def is_async(iterator_type: str) -> bool:
     """Whether a stage hands elements over from threads of its own: its consumer mostly waits in it."""
     return iterator_type.removeprefix("Legacy").startswith(ASYNC_TYPES)
+
+
+def shuffles(iterator_type: str) -> bool:
+    """Whether a stage gives its elements another order in every epoch."""
+    return iterator_type.startswith(_SHUFFLES)
+
+
+def draws(iterator_type: str) -> bool:
+    """Whether a stage gives other elements in every epoch."""
+    return iterator_type.startswith(_DRAWS)
+
+
+def groups(iterator_type: str) -> bool:
+    """Whether a stage puts elements together: in another order they make other groups."""
+    return iterator_type.startswith(_GROUPS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +182,9 @@ def _graph(timeline: Timeline) -> IteratorGraph | None:
     parent_id = _values_at(trace.stat(dialect.PARENT_ID), row)
     cause, effect = _edges(trace, row, ids, parent_id)
     second, root = (timeline.names.are(what)[trace.name[row]] for what in (Is.DEVICE_PIPELINE, Is.ITERATOR_ROOT))
+    named = trace.stat(dialect.NAME)
+    labelled = named.row[np.array([text == DEVICE_PREFETCH for text in named.texts()], bool)]
+    second_root = root & np.isin(row, labelled)
     return IteratorGraph(
         trace=trace,
         row=row,
@@ -175,7 +195,7 @@ def _graph(timeline: Timeline) -> IteratorGraph | None:
         cause=cause,
         effect=effect,
         roots=np.flatnonzero(root),
-        device_ids=frozenset(parent_id[second].tolist()),
+        device_ids=frozenset((*parent_id[second].tolist(), *ids[second_root].tolist())),
     )
 
 

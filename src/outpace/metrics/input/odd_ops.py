@@ -31,6 +31,7 @@ _IMAGE = re.compile(
 )
 _DROPS = ("dropout", "jit(_bernoulli)")
 _PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
+_PYTHON_NAME = re.compile(r"(?:^|/)(?:pure|io|debug)_callback\b")  # JAX' ways out of a compiled program
 
 FIELDS = schema("""
     host    | text     | host that ran the ops
@@ -79,7 +80,7 @@ def kind_of(layer: str, name: str, op_type: str) -> str | None:
         return AUGMENTATION
     if _PREPARES.fullmatch(layer):
         return PREPROCESSING
-    if op_type in _PYTHON:
+    if op_type in _PYTHON or _PYTHON_NAME.search(name):
         return PYTHON
     if _IMAGE.fullmatch(op_type):
         return IMAGE

@@ -33,6 +33,7 @@ from outpace.trace.algorithms import distinct, nest_rows, spread
 CHAIN, FUNCTION = "chain", "function"
 _ANY = 1_000_000  # threads: the profile does not say how many may run
 _INDEX = re.compile(r"\[\d+\]")
+_GATHERS = "Gather"
 _PYTHON_OPS = (":PyFunc", ":EagerPyFunc", ":PyFuncStateless")
 
 
@@ -76,6 +77,11 @@ class StageWork:
     def top_share(self) -> float:
         """That op's part of the function's time; 0 where none was recorded."""
         return max(self._by_type().values(), default=0) / self.function if self.function else 0.0
+
+    @property
+    def gathers(self) -> bool:
+        """Whether its function does nothing but take rows out of arrays."""
+        return bool(self.ops) and all(kind.startswith(_GATHERS) for kind in self._by_type())
 
     @property
     def starting_share(self) -> float:
@@ -126,6 +132,19 @@ def pipelines(run: Run) -> tuple[Pipeline, ...]:
     graphs = iterators(run)
     found = [p for t in run.hosts if t.host in graphs for p in _pipelines(t, graphs[t.host])]
     return tuple(sorted(found, key=lambda p: (p.host, -p.calls)))
+
+
+def works_ahead(run: Run) -> float | None:
+    """Share of the step that the slowest segment of the slowest pipeline works; None where the training loop itself does most of the work of
+    one, so that it does not overlap with the model, or where there is none."""
+    shares = []
+    for pipeline in pipelines(run):
+        own = sum(s.work for s in pipeline.segments if s.kind == CHAIN and s.boundary < 0)
+        steps = run.by_host[pipeline.host].steps
+        if 2 * own >= sum(s.work for s in pipeline.segments) or not len(steps):
+            return None
+        shares.append(pipeline.segments[0].busy * pipeline.calls / max(int(steps.duration.sum()), 1))
+    return max(shares, default=None)
 
 
 def _pipelines(timeline: Timeline, graph: IteratorGraph) -> list[Pipeline]:

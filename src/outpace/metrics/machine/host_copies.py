@@ -1,11 +1,14 @@
-"""Arguments that JAX copies to its devices at the call: arrays of NumPy that a step passes again and again."""
+"""Arguments that JAX copies to its devices at the call: arrays of NumPy that a step passes again and again.
+
+A copy holds a step up only while nothing computes: beside the ops of the step before, it costs no time.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from outpace._once import derived
-from outpace.metrics.model.jax_time import union, within
+from outpace.metrics.model.jax_time import union, within, worked
 from outpace.model import Table, schema
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Is
@@ -15,7 +18,7 @@ FIELDS = schema("""
     copies    | ratio    | copies per step | Copies per step
     copied_ps | ps       | time per step in which a thread of JAX copied an array from the host's memory to that of its device \
                            | Copy time
-    share     | fraction | of the step time | Of step
+    share     | fraction | of the step time, while no op runs | Of step
 """)
 
 
@@ -36,5 +39,7 @@ def _row(timeline: Timeline) -> tuple[object, ...] | None:
     _, start, end = within(steps.start[whole], steps.end[whole], union(trace.start[rows], trace.end[rows]))
     begun = np.sort(trace.start[rows])
     begins = np.searchsorted(begun, steps.end[whole]) - np.searchsorted(begun, steps.start[whole])
-    copied = float((end - start).sum())
-    return timeline.host, float(begins.sum()) / count, round(copied / count), copied / total if total else 0.0
+    copied, busy = float((end - start).sum()), worked(timeline)
+    _, begin, stop = within(start, end, union(trace.start[busy], trace.end[busy]))
+    alone = copied - float((stop - begin).sum())
+    return timeline.host, float(begins.sum()) / count, round(copied / count), alone / total if total else 0.0

@@ -17,6 +17,7 @@ from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown
 from outpace.metrics.program.whole_step import no_whole_step
 from outpace.model import OUTSIDE, Category, Saving, median
 from outpace.timeline import Run, Timeline
+from outpace.timeline.steady import UNEVEN, Aside, trend, uneven
 
 ALL_HOSTS = ""
 _NOTICEABLE = 0.01  # of the step: below, profiling did not change it
@@ -29,9 +30,9 @@ _PLAIN = "step without the profiler"
 class Budget:
     """`step`: the base, ps; `base`: what it is in words; `steps`: how many it is made of.
 
-    `shares`: of the steady step, by category key, and `OUTSIDE`: time between the steps, as a share of that from the first to the last.
-    `weights`: how much of the steps' time is each host's, by host; they sum to 1. `whole`: these are whole training steps; of others nobody
-    knows what there is to save.
+    `shares`: of the steady step, by category key, and `OUTSIDE`: time between the steps, and what slow steps take beyond the steady one, as a
+    share of the time from the first step to the last. `weights`: how much of the steps' time is each host's, by host; they sum to 1. `whole`:
+    these are whole training steps; of others nobody knows what there is to save.
     """
 
     step: float
@@ -55,21 +56,24 @@ def budgets(run: Run) -> dict[str, Budget]:
     return {host: replace(budget, whole=whole) for host, budget in found.items()}
 
 
-def others_share(run: Run) -> float:
-    """Share of the steady step without a recognised event, over all hosts; 0 without steps."""
+def step_share(run: Run, category: Category) -> float:
+    """A category's share of the steady step, over all hosts of the program; 0 without steps."""
     known = budgets(run).get(ALL_HOSTS)
-    return known.shares[Category.ALL_OTHERS.value] if known else 0.0
+    return known.shares[category.value] if known else 0.0
 
 
 def _budget(breakdown: StepBreakdown, timelines: list[Timeline], run: Run) -> Budget:
     whole = breakdown.whole
     total = float(whole["duration_ps"].sum())
     shares = {c.value: float(breakdown.category(c, whole).sum()) / total if total else 0.0 for c in Category}
-    shares[OUTSIDE] = float(np.mean([outside(t) for t in timelines]))
+    shares[OUTSIDE] = float(np.mean([outside(t) + beyond(t) for t in timelines]))
     recorded = total / max(len(whole), 1)
     times = {t.host: float(whole.of("host", t.host)["duration_ps"].sum()) for t in timelines}
     weights = {host: time / total if total else 1 / len(times) for host, time in times.items()}
-    slowdowns = [s for t in timelines if (s := slowdown(run, t)) is not None]
+    even = [
+        t for t in timelines if uneven(t.steps.duration[t.steps.whole]) < UNEVEN
+    ]  # rare steps are slowed down by another factor
+    slowdowns = [s for t in even if (s := slowdown(run, t)) is not None]
     slower = median(slowdowns) if len(slowdowns) == len(timelines) else 0.0
     if slower >= _NOTICEABLE:
         return Budget(recorded / (1 + slower), _PLAIN, len(whole), shares, weights, slower / (1 + slower))
@@ -83,6 +87,15 @@ def outside(timeline: Timeline) -> float:
     return max(0.0, 1 - int(steps.duration.sum()) / span) if span > 0 else 0.0
 
 
+def beyond(timeline: Timeline) -> float:
+    """Share of the time from the first step's start to the last one's end that slow steps take beyond the steady step."""
+    steps = timeline.steps
+    slow = np.array([why is Aside.SLOW for why in steps.aside], bool)
+    span = int(steps.end.max() - steps.start.min())
+    longer = float((steps.duration[slow] - steps.duration[steps.whole].mean()).sum()) if slow.any() else 0.0
+    return longer / span if span > 0 else 0.0
+
+
 def overhead_samples(run: Run, timeline: Timeline) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Step times in ns right before and while profiling, where the capture measured them."""
     samples = run.record(timeline.host).get("overhead") or {}
@@ -90,9 +103,10 @@ def overhead_samples(run: Run, timeline: Timeline) -> tuple[tuple[float, ...], t
 
 
 def slowdown(run: Run, timeline: Timeline) -> float | None:
-    """How much longer the median step took while it was profiled, as a share; None where the capture did not measure it."""
+    """How much longer the median step took while it was profiled, as a share; None where the capture did not measure it, or where steps grow
+    by themselves, so that later ones take longer than those before the capture anyway."""
     before, during = overhead_samples(run, timeline)
-    if len(before) < 2 or len(during) < 2:
+    if len(before) < 2 or len(during) < 2 or trend(timeline.steps.duration[timeline.steps.captured]) is not None:
         return None
     return median(during) / median(before) - 1
 

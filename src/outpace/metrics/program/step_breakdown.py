@@ -56,7 +56,7 @@ FIELDS = (
     Field(
         "aside",
         Unit.TEXT,
-        "why the step is no part of the steady state: warm-up, fed from buffers, one-off; empty for steps that are",
+        "why the step is no part of the steady state: warm-up, fed from buffers, one-off, slow; empty for steps that are",
         "Set aside",
     ),
     Field("start_ps", Unit.PS, "start of the step, counted from the earliest event of its host", "Start"),

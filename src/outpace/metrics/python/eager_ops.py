@@ -27,6 +27,7 @@ FIELDS = schema("""
     steps      | count | steps of the steady state in which it ran
 """)
 DISPATCH_PS = 200e6  # what dispatching an op costs at most; simple ones take 20 to 50 us today, gradients of them twice that
+_ALONE_PS = 500e6  # what running by itself adds to an op at most: its dispatch, new memory for its outputs, and cold caches
 _USUAL = 0.5  # of the steps in which an op must run to be a part of them: a summary that is written once is none
 FUNCTION = "(function)"
 
@@ -69,17 +70,20 @@ def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
 class EagerShare:
     """How much of the steady steps runs op by op: of the time of ops and function calls, and of the steps' time.
 
-    `dispatch`: of the steps' time, at most what dispatching these ops one by one costs; the rest is their own work, which a graph does too.
+    `dispatch`: of the steps' time, at most what dispatching these ops one by one costs; `alone`: at most what running by themselves adds to
+    them. The rest is their own work, which a graph does too. `functions`: of the steps' time, calls of functions.
     """
 
     of_ops: float
     of_steps: float
     dispatch: float
+    alone: float = 0.0
+    functions: float = 0.0
 
 
 def eager_share(table: Table, run: Run) -> EagerShare:
     """Ops that run one by one in most of the steps; 0 without any."""
-    ops = functions = time = dispatch = 0.0
+    ops = functions = time = dispatch = alone = 0.0
     for timeline in run.hosts:
         whole = timeline.steps.whole
         mine = table.take(table["host"] == timeline.host)
@@ -87,9 +91,13 @@ def eager_share(table: Table, run: Run) -> EagerShare:
         is_function = mine["op"] == FUNCTION
         ops += float(mine["step_ps"][usual & ~is_function].sum())
         one_by_one = usual & ~is_function
-        dispatch += float(np.minimum(mine["step_ps"], mine["step_count"] * DISPATCH_PS)[one_by_one].sum())
+        dispatch, alone = (
+            known + float(np.minimum(mine["step_ps"], mine["step_count"] * most)[one_by_one].sum())
+            for known, most in ((dispatch, DISPATCH_PS), (alone, _ALONE_PS))
+        )
         functions += float(mine["step_ps"][is_function].sum())
         time += float(timeline.steps.duration[whole].sum())
     if not ops or not time:
         return EagerShare(0.0, 0.0, 0.0)
-    return EagerShare(ops / (ops + functions), min(1.0, ops / time), min(1.0, dispatch / time))
+    shares = (min(1.0, part / time) for part in (ops, dispatch, alone, functions))
+    return EagerShare(ops / (ops + functions), *shares)

@@ -119,6 +119,13 @@ def framework_share(run: Run, host: str) -> float | None:
     return sum(r["python_share"] for r in mine if r["library"] in FRAMEWORKS) if mine else None
 
 
+def python_share(run: Run, hosts: Collection[str]) -> float | None:
+    """Share of the step in which only Python ran, or a library that records no events, on the host with most; None where one has no samples."""
+    sums = [sum(row["python_share"] for row in python_lines(run).of("host", host).records()) for host in hosts]
+    known = [len(python_lines(run).of("host", host)) > 0 for host in hosts]
+    return max(sums) if known and all(known) else None
+
+
 def framework_line(run: Run, host: str) -> str:
     """The user's line (`train.py:41`) below which a framework's own code was seen longest; empty without samples."""
     mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["library"] in FRAMEWORKS]

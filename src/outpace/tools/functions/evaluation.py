@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.metrics.model.jit_calls import runs_op_by_op
 from outpace.metrics.model.step_function import function_calls
 from outpace.metrics.program.budget import at_most
 from outpace.metrics.program.program import Program
@@ -36,7 +37,8 @@ class _Other:
 def find(run: Run, program: Program) -> Iterator[Finding]:
     """A finding for each host whose steps call such functions for much of their time."""
     for timeline in run.hosts:
-        found = [] if program.is_keras or program.predicts else sorted(_others(timeline), key=lambda f: -f.share)
+        single = runs_op_by_op(run, timeline.host)  # an optimizer's primitives are functions, too
+        found = [] if program.is_keras or program.predicts or single else sorted(_others(timeline), key=lambda f: -f.share)
         share = min(1.0, sum(other.share for other in found))
         if share >= _MUCH.value:
             yield _finding(run, timeline.host, found[0], share, program)

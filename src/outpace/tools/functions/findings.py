@@ -10,9 +10,23 @@ from typing import Any
 from outpace.metrics.machine.host_copies import host_copies
 from outpace.metrics.model.jit_calls import MANY_CALLS, jit_calls
 from outpace.metrics.program.budget import at_most, budgets
+from outpace.metrics.program.counterfactual import called_once
 from outpace.metrics.program.program import Program
 from outpace.metrics.python.time import framework_line, framework_share, step_line
-from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Table, Threshold, Unit, humanize
+from outpace.model import (
+    OUTSIDE,
+    Category,
+    Certainty,
+    Effort,
+    Evidence,
+    Finding,
+    Saving,
+    Severity,
+    Table,
+    Threshold,
+    Unit,
+    humanize,
+)
 from outpace.model.units import counted
 from outpace.timeline import Run
 from outpace.tools.functions import traces as kinds
@@ -120,10 +134,10 @@ def _built_again(host: str, rows: list[dict[str, Any]], built: Table, count: int
         threshold=_REBUILT,
         location=source,
         host=host,
-        saving=at_most(share, Category.COMPILATION, assumes="if nothing was built in the steps"),
+        saving=at_most(share, Category.COMPILATION, OUTSIDE, assumes="if nothing was built in the steps"),
         certainty=Certainty.CERTAIN,
         effort=Effort.SMALL,
-        explains=("compiling_in_steps", "periodic_cost"),
+        explains=("compiling_in_steps", "periodic_cost", "slow_steps"),
     )
 
 
@@ -256,13 +270,23 @@ def _expensive(
         host=row["host"],
         certainty=Certainty.CERTAIN,
         effort=Effort.SMALL,
-        explains=("compiling_in_steps",) if retraced else ("eager_ops",),
+        explains=("compiling_in_steps", "slow_steps") if retraced else ("eager_ops",),
         saving=_saving(row, retraced, in_steps),
     )
 
 
 def _saving(row: dict[str, Any], retraced: bool, in_steps: int) -> Saving | None:
-    """What the building of graphs took; of calls that run op by op a profile does not tell how much a graph would save."""
+    """What calls that build a graph take beyond those that do not; of calls that run op by op a profile does not tell how much a graph would
+    save."""
     if not retraced or not in_steps:
         return None
-    return at_most(row["traced_ps"] / in_steps, Category.COMPILATION, assumes="if no call built a graph")
+    plain = row["calls"] - row["traced"] - row["eager"]
+    usual = (row["total_ps"] - row["expensive_ps"]) / plain if plain > 0 else 0.0
+    return at_most(
+        called_once(row["traced_ps"], usual, row["traced"]) / in_steps,
+        Category.COMPILATION,
+        Category.HOST_COMPUTE,
+        Category.ALL_OTHERS,
+        OUTSIDE,
+        assumes="if no call built a graph, nor ran a new one for the first time",
+    )

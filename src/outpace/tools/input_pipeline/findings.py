@@ -8,8 +8,9 @@ import numpy as np
 
 from outpace.metrics.machine import cpu_saturation
 from outpace.metrics.program.budget import at_most
+from outpace.metrics.program.counterfactual import overlapped
 from outpace.metrics.program.program import Program
-from outpace.metrics.program.step_breakdown import StepBreakdown
+from outpace.metrics.program.step_breakdown import TRANSFERS, StepBreakdown
 from outpace.model import Category, Certainty, Evidence, Finding, Saving, Severity, Table, Threshold, Unit
 
 _XPROF = "XProf's input pipeline page"
@@ -39,10 +40,15 @@ def _rated(share: float) -> tuple[Severity, str]:
 
 
 def find(
-    breakdown: StepBreakdown, saturation: Table | None, back: Mapping[str, tuple[float, float]], program: Program
+    breakdown: StepBreakdown,
+    saturation: Table | None,
+    back: Mapping[str, tuple[float, float]],
+    program: Program,
+    works: float | None,
 ) -> Iterator[Finding]:
     """All findings. `saturation` is given on hosts without an accelerator; `back`, by host: the share of its own time that a step saves, at
-    least and at most, if no input thread used a core."""
+    least and at most, if no input thread used a core; `works`: where pipelines prepare batches while the model trains already, how long the
+    slowest works per step, as a share of it."""
     _, _, share = verdict(breakdown)
     moved = breakdown.transfers
     if moved >= MODERATE.value:
@@ -50,27 +56,46 @@ def find(
         share -= moved
     if share >= MODERATE.value:
         severity, sentence = _rated(share)
+        whole = breakdown.whole
+        waits, steps = breakdown.category(Category.INPUT, whole) - whole[TRANSFERS], whole["duration_ps"].astype(np.float64)
+        faster, assumes = min(share, works or 1.0), "if no step waited for input"
+        if works is None:
+            faster, assumes = overlapped(waits, steps), "if input and the rest of the step ran at the same time"
         yield Finding(
             id="input_bound",
             severity=severity,
             sentence=sentence,
-            action=program.say(
-                keras="Prepare batches while the model trains: a tf.data pipeline that ends in .prefetch(tf.data.AUTOTUNE), or a PyDataset "
-                "with workers. Then cache what does not change.",
-                tensorflow="Prepare batches while the model trains: parallel maps, and .prefetch(tf.data.AUTOTUNE) at the pipeline's end. "
-                "Use .cache() for what does not change.",
-                jax="Prepare the next batch in another thread while the step runs, and move it with jax.device_put ahead of time.",
-            ),
+            action=_ahead(program) if works is None else _faster(program),
             evidence=(
                 Evidence("share of the step time that waits for input", share, Unit.FRACTION, "step_statistics"),
                 Evidence("share in the step that waited most", _worst(breakdown), Unit.FRACTION, "steps"),
             ),
             threshold=HIGH if severity is Severity.HIGH else MODERATE,
             counter_evidence=_against(saturation),
-            saving=at_most(share, Category.INPUT, assumes="if no step waited for input"),
+            saving=at_most(faster, Category.INPUT, assumes=assumes),
         )
     if saturation is not None:
         yield from _contention(breakdown, saturation, back, program)
+
+
+def _ahead(program: Program) -> str:
+    """What overlaps input and model."""
+    return program.say(
+        keras="Prepare batches while the model trains: a tf.data pipeline that ends in .prefetch(tf.data.AUTOTUNE), or a PyDataset "
+        "with workers.",
+        tensorflow="Prepare batches while the model trains: end the pipeline with .prefetch(tf.data.AUTOTUNE).",
+        jax="Prepare the next batch in another thread while the step runs, and move it with jax.device_put ahead of time.",
+    )
+
+
+def _faster(program: Program) -> str:
+    """What helps a pipeline that runs beside the model already, and does not keep up."""
+    return program.say(
+        keras="Make the input pipeline faster: num_parallel_calls=tf.data.AUTOTUNE in its maps, and .cache() behind what does not change.",
+        tensorflow="Make the input pipeline faster: num_parallel_calls=tf.data.AUTOTUNE in its maps, and .cache() behind what does not "
+        "change.",
+        jax="Make the threads that prepare batches faster: several of them, or less work for each batch.",
+    )
 
 
 def _transfers(share: float, breakdown: StepBreakdown, program: Program) -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from outpace.metrics.input.segments import works_ahead
 from outpace.metrics.machine.cpu_saturation import competition, cpu_saturation
 from outpace.metrics.model.op_metrics import op_metrics
 from outpace.metrics.program.program import program
@@ -41,7 +42,8 @@ def analyse(run: Run) -> Page:
         sections.append(Rows(host_categories(ops, steps), ("category", "per_step_ps", "fraction", "advice")))
         sections.append(Rows(ops, ("op", "count", "self_ps", "self_fraction", "total_ps", "total_fraction", "category")))
     headline = rules.verdict(breakdown)[1] if steps else "Input ops were recorded, but no step to relate them to."
-    findings = tuple(rules.find(breakdown, saturation, _given_back(run, breakdown), program(run))) if steps else ()
+    back = _given_back(run, breakdown)
+    findings = tuple(rules.find(breakdown, saturation, back, program(run), works_ahead(run))) if steps else ()
     return TOOL.page(headline=headline, sections=tuple(sections), findings=findings)
 
 

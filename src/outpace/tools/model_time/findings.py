@@ -11,6 +11,7 @@ from outpace.metrics.machine.device import device_facts
 from outpace.metrics.machine.host_copies import host_copies
 from outpace.metrics.model.small_ops import small_ops
 from outpace.metrics.program.budget import Budget, at_most
+from outpace.metrics.program.counterfactual import moved
 from outpace.metrics.program.host_time import EXECUTOR, OPS, of_hosts
 from outpace.metrics.program.program import Program
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
@@ -148,7 +149,8 @@ def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
             evidence=(Evidence("its share of the step", share, Unit.FRACTION, "odd_ops"),),
             threshold=_MUCH_ODD if much else _ODD,
             saving=_saving(
-                share, "if it did not run in the step; in an input pipeline it takes other cores, or time of its own"
+                share if python else moved(run, host, share, share),
+                "if it did not run in the step; in an input pipeline it takes what other cores are idle, or time of its own",
             ),
             location=source,
             host=host,
@@ -158,7 +160,10 @@ def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
 
 def _move(what: str, python: bool, program: Program) -> str:
     if python:
-        return f"Replace the Python function in {what} with TensorFlow ops: it runs on one thread, under the interpreter lock (GIL)."
+        gil = "it runs on one thread, under the interpreter lock (GIL)."
+        ops = f"Replace the Python function in {what} with TensorFlow ops: {gil}"
+        own = f"Write what {what} calls back to Python for in jax.numpy, or call it outside of the jitted step: {gil}"
+        return program.say(keras=ops, tensorflow=ops, jax=own)
     return program.say(
         keras=f"Move {what} out of the model into dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE), before .prefetch(). It then overlaps "
         "the step. Or cache its results.",

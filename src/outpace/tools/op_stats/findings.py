@@ -18,9 +18,10 @@ _MATERIAL = Threshold("op by op, of the step", 0.05, Unit.FRACTION, "our choice:
 _OUTSIDE = Threshold("share outside compilation", 0.05, Unit.FRACTION, _XPROF)
 
 
-def find(metrics: Table, eager: EagerShare, others: float, program: Program, line: str) -> Iterator[Finding]:
-    """All findings, from the ops' metrics and the ops that ran one by one; `others`: share of the step in Python between these ops; `line`:
-    the user's line that calls most of them, where it is known."""
+def find(metrics: Table, eager: EagerShare, others: float, host: float, program: Program, line: str) -> Iterator[Finding]:
+    """All findings, from the ops' metrics and the ops that ran one by one; `others`: share of the step in Python between these ops; `host`:
+    that of computation on the host, of which what is no op and no function prepares them; `line`: the user's line that calls most of them,
+    where it is known."""
     share, in_steps = eager.of_ops, eager.of_steps
     if share > _EAGER.value and eager.dispatch > _MATERIAL.value:
         yield Finding(
@@ -40,10 +41,10 @@ def find(metrics: Table, eager: EagerShare, others: float, program: Program, lin
             explains=("python_overhead", "small_steps"),
             location=line,
             saving=at_most(
-                eager.dispatch + others,
+                eager.alone + others + share * max(0.0, host - in_steps - eager.functions),
                 Category.HOST_COMPUTE,
                 Category.ALL_OTHERS,
-                assumes="if dispatching these ops, and the Python between them, cost nothing; their own work stays",
+                assumes="if running these ops by themselves, and the Python between them, cost nothing; their own work stays",
             ),
         )
     outside = _share(metrics, DEVICE, "outside_ps")

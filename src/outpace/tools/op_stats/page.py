@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from outpace.metrics.model.op_metrics import op_metrics
-from outpace.metrics.program.budget import others_share
+from outpace.metrics.program.budget import step_share
 from outpace.metrics.program.program import program
 from outpace.metrics.python.eager_ops import FUNCTION, eager_ops, eager_share
 from outpace.metrics.python.time import framework_line, framework_share
-from outpace.model import Chart, ChartKind, Page, Rows, Table, Unavailable, filled
+from outpace.model import Category, Chart, ChartKind, Page, Rows, Table, Unavailable, filled
 from outpace.timeline import Run
 from outpace.tools.op_stats import TOOL
 from outpace.tools.op_stats import findings as rules
@@ -39,7 +39,8 @@ def analyse(run: Run) -> Page:
     if one_by_one:
         sections.append(Rows(eager, ("op", "count", "total_ps")))
     line = framework_line(run, run.hosts[0].host) if run.hosts else ""
-    found = tuple(rules.find(metrics, eager_share(eager, run), _between(run), program(run), line))
+    host = step_share(run, Category.HOST_COMPUTE)
+    found = tuple(rules.find(metrics, eager_share(eager, run), _between(run), host, program(run), line))
     return TOOL.page(headline=_headline(by_type, eager["op"].tolist()), sections=tuple(sections), findings=found)
 
 
@@ -62,4 +63,4 @@ def _headline(by_type: Table, eager: list[str]) -> str:
 def _between(run: Run) -> float:
     """Share of the step in Python between ops that run one by one: the framework's own, where Python was sampled."""
     known = framework_share(run, run.hosts[0].host) if run.hosts else None
-    return others_share(run) if known is None else known
+    return step_share(run, Category.ALL_OTHERS) if known is None else known

@@ -7,22 +7,29 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.metrics.program.same_program import main_program
 from outpace.metrics.program.step_breakdown import StepBreakdown
-from outpace.model import Category, Table
+from outpace.model import Category, Table, median
 from outpace.timeline import Run, Timeline
-from outpace.timeline.steady import Aside
+from outpace.timeline.steady import UNEVEN
 from outpace.tools.overview.schema import AVERAGE, HOSTS, TOP_OPS
 from outpace.trace import dialect
 
 
 @dataclass(frozen=True)
 class Average:
-    """The mean step over the complete steps of all hosts. Times in ps; `rows` is the number of steps."""
+    """The mean step over the complete steps of all hosts. Times in ps; `rows` is the number of steps, `median` the median one."""
 
     rows: int
     mean: float
+    median: float
     deviation: float
     table: Table
+
+    @property
+    def uneven(self) -> bool:
+        """Whether few of the steps make the mean."""
+        return self.mean >= UNEVEN * self.median
 
     def share(self, category: Category) -> float:
         """A category's share of the mean step time, 0 without steps."""
@@ -42,30 +49,31 @@ def average(breakdown: StepBreakdown) -> Average:
         spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
         rows.append((category.label, category.value, value, spread, value / mean if mean else 0.0))
     table = Table.from_rows("average_step", "Average step", AVERAGE, rows)
-    return Average(len(duration), mean, float(duration.std(ddof=1)) if len(duration) > 1 else 0.0, table)
+    deviation = float(duration.std(ddof=1)) if len(duration) > 1 else 0.0
+    return Average(len(duration), mean, median(duration) if len(duration) else 0.0, deviation, table)
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How steps follow each other, over all hosts: training steps per second of one host in the steady state, and the share of the time that no
-    step covers.
+    """How the steps of `average` follow each other: training steps per second of one host, the mean time from the end of a step to the start of
+    the next one (ps), and the share of the time from the first step to the last that no step covers.
     """
 
     per_second: float
+    between: float
     outside: float
 
 
-def pace(run: Run) -> Pace:
-    """From the first step's start to the last one's end of every host; steps of a host do not overlap."""
-    rates, spans, inside = [], 0, 0
-    for steps in (t.steps for t in run.hosts if len(t.steps)):
+def pace(run: Run, mean: Average) -> Pace:
+    """Of the hosts that `mean` is of; steps of a host do not overlap."""
+    gaps, count, spans, per_row = 0.0, 0, 0, 1
+    for steps in (run.by_host[host].steps for host in main_program(run)):
         span = int(steps.end.max() - steps.start.min())
-        if span > 0:
-            aside = np.array([reason is not Aside.NO for reason in steps.aside])
-            steady = span - int(steps.duration[aside].sum())
-            rates.append(int((~aside).sum()) * steps.per_row / (steady / 1e12))
-            spans, inside = spans + span, inside + int(steps.duration.sum())
-    return Pace(float(np.mean(rates)) if rates else 0.0, max(0.0, 1 - inside / spans) if spans else 0.0)
+        gaps, count, spans = gaps + max(0, span - int(steps.duration.sum())), count + len(steps) - 1, spans + max(span, 0)
+        per_row = max(per_row, steps.per_row)
+    between = gaps / count if count else 0.0
+    cycle = mean.mean + between
+    return Pace(per_row * 1e12 / cycle if cycle > 0 else 0.0, between, gaps / spans if spans else 0.0)
 
 
 def precision(breakdown: StepBreakdown) -> tuple[float, float] | None:

@@ -85,13 +85,18 @@ _RULES = (
 
 
 def find(
-    breakdown: StepBreakdown, average: Average, functions: Table, program: Program, devices: DeviceFacts
+    breakdown: StepBreakdown,
+    average: Average,
+    functions: Table,
+    program: Program,
+    devices: DeviceFacts,
+    python: float | None = None,
 ) -> Iterator[Finding]:
-    """All findings of the overview about the steady step."""
+    """All findings of the overview about the steady step. `python`: share of it in which samples met Python, where there are any."""
     if average.rows:
         for rule in _RULES:
             yield from _category(rule, breakdown, average, program)
-        yield from _python(breakdown, average, program)
+        yield from _python(average, program, python)
         yield from _compilation(breakdown, average, functions, program)
         yield from _threads(average, devices)
     if devices.names:
@@ -133,9 +138,11 @@ def _threads(average: Average, devices: DeviceFacts) -> Iterator[Finding]:
     )
 
 
-def _python(breakdown: StepBreakdown, average: Average, program: Program) -> Iterator[Finding]:
+def _python(average: Average, program: Program, python: float | None) -> Iterator[Finding]:
+    """Time without an event; of which samples say how much is Python, the one part that doing less of it saves."""
     share = average.share(Category.ALL_OTHERS)
-    if share < _SOME_OTHER.value:
+    saved = share if python is None else min(share, python)
+    if saved < _SOME_OTHER.value:
         return
     high = share >= _HIGH_OTHER.value
     yield Finding(
@@ -152,7 +159,7 @@ def _python(breakdown: StepBreakdown, average: Average, program: Program) -> Ite
         ),
         evidence=(Evidence("All others share of the mean step", share, Unit.FRACTION, "average_step"),),
         threshold=_HIGH_OTHER if high else _SOME_OTHER,
-        saving=of_category(breakdown, Category.ALL_OTHERS, "if no step spent time in Python or untraced work"),
+        saving=at_most(saved, Category.ALL_OTHERS, assumes="if no step spent time in Python or untraced work"),
         certainty=Certainty.POSSIBLE,
     )
 
@@ -259,12 +266,9 @@ def _within(gaps: Between | None) -> str:
     return where
 
 
-def overhead(host: str, before: Sequence[float], during: Sequence[float]) -> Iterator[Finding]:
-    """Whether profiling slowed the steps (ns per step before and while profiling)."""
-    if len(before) < 2 or len(during) < 2:
-        return
-    slower = median(during) / median(before) - 1
-    if slower < _SLOWED.value:
+def overhead(host: str, slower: float | None, before: Sequence[float], during: Sequence[float]) -> Iterator[Finding]:
+    """Whether profiling slowed the steps, by the share `slower` (ns per step before and while profiling)."""
+    if slower is None or slower < _SLOWED.value:
         return
     yield Finding(
         id="profiling_overhead",

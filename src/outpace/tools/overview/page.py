@@ -20,6 +20,7 @@ from outpace.metrics.program.program import Program, program
 from outpace.metrics.program.same_program import comparable, main_program
 from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown
 from outpace.metrics.program.whole_step import no_whole_step
+from outpace.metrics.python.time import python_share
 from outpace.model import (
     Category,
     Chart,
@@ -45,6 +46,7 @@ from outpace.tools.overview import findings as rules
 from outpace.tools.overview.compiling import Compiling, compiling
 from outpace.tools.overview.compute import (
     Average,
+    Pace,
     average,
     hosts,
     pace,
@@ -75,7 +77,7 @@ def analyse(run: Run) -> Page:
         return TOOL.page(said, (Text("No steps", f"{said} {why.remedy}"), *sections), found)
     speed = _speed(run, breakdown, mean)
     sections = (
-        _summary(run, breakdown, kind, speed),
+        _summary(run, breakdown, mean, kind, speed),
         _graph(run, every),
         _links(mean),
         Rows(host_time(run)),
@@ -93,12 +95,12 @@ def analyse(run: Run) -> Page:
 
 
 def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) -> Iterator[Finding]:
-    yield from rules.find(breakdown, mean, tf_functions(run), kind, device_facts(run))
+    yield from rules.find(breakdown, mean, tf_functions(run), kind, device_facts(run), python_share(run, main_program(run)))
     if mean.rows:
         yield from unsteady.find(run, breakdown, kind)
-        yield from rules.outside(pace(run), mean, kind, next(iter(between(run).values()), None))
+        yield from rules.outside(pace(run, mean), mean, kind, next(iter(between(run).values()), None))
     for timeline in run.hosts:
-        yield from rules.overhead(timeline.host, *overhead_samples(run, timeline))
+        yield from rules.overhead(timeline.host, slowdown(run, timeline), *overhead_samples(run, timeline))
 
 
 _COUNTED = re.compile(r"(?P<count>[\d,]+)(?P<what>[^\d,].*)")
@@ -114,7 +116,7 @@ def headline(run: Run, mean: Average) -> str:
     """One sentence: what bounds the program, and by how much."""
     if why := no_whole_step(run):
         return f"No whole training step was captured: {why}."
-    between = pace(run).outside
+    between = pace(run, mean).outside
     apart = f"{between:.0%} of the time is spent between the steps. Within the steps: " if between >= _MOSTLY_BETWEEN else ""
     groups, mine = comparable(run)[0], main_program(run)
     which = f"{len(groups)} different programs; the one shown is on {', '.join(mine[:3])}. " if len(groups) > 1 else ""
@@ -128,7 +130,7 @@ def _bound(run: Run, mean: Average) -> str:
     shares[halves[1]] += shares.pop(halves[0])  # one sentence speaks of device compute as a whole
     top = max(shares, key=lambda c: shares[c])
     kind = "prediction" if program(run).predicts else "step"
-    step = f"{humanize(mean.mean, Unit.PS)} {kind}"
+    step = f"{humanize(mean.mean, Unit.PS)} {'mean ' * mean.uneven}{kind}"
     waits = mean.share(Category.INPUT)
     moved = step_breakdown(run).of(*main_program(run)).transfers
     if moved >= waits / 2 and (top is Category.INPUT or waits >= _INPUT_BOUND):
@@ -222,14 +224,18 @@ def _speed(run: Run, breakdown: StepBreakdown, mean: Average) -> tuple[Figure, .
     )
     if no_whole_step(run):
         return (Figure("Captured step time", mean.mean, Unit.PS, spread),)
-    rate, sizes = pace(run).per_second, examples_per_step(run)
+    follows, sizes = pace(run, mean), examples_per_step(run)
+    rate = follows.per_second
     calls = max(breakdown.per_row.values(), default=1)
     builds = compiling(breakdown)
-    name = "Step time while compiling" if builds else "Steady step time"
+    name = "Mean step time" if mean.uneven else "Steady step time" if mean.rows > 1 else "Step time"
+    name = "Step time while compiling" if builds else name
     figures = [
         Figure(name if calls == 1 else f"Steady call of {calls} steps", mean.mean, Unit.PS, spread),
         *_running(builds),
+        *_uneven(mean),
         *_plain(run),
+        *_between(follows, mean),
         Figure("Steps per second", _rounded(rate), Unit.TEXT, "per host, time between steps included"),
     ]
     mine = {sizes.get(host) for host in main_program(run)}
@@ -243,6 +249,18 @@ def _running(builds: Compiling | None) -> Iterator[Figure]:
     if builds is not None and builds.running is not None:
         runs = builds.among - builds.steps
         yield Figure("Without compiling", builds.running, Unit.PS, f"median of the {counted(runs, 'step')} that only run")
+
+
+def _uneven(mean: Average) -> Iterator[Figure]:
+    """The median step, where few steps make the mean."""
+    if mean.uneven:
+        yield Figure("Median step", mean.median, Unit.PS, f"the mean is {mean.mean / mean.median:.2g} times as long")
+
+
+def _between(follows: Pace, mean: Average) -> Iterator[Figure]:
+    """What lies between the steps: with the step time, it makes the cycle that a second holds so many of."""
+    if follows.between >= _SMALL * mean.mean:
+        yield Figure("Between steps", follows.between, Unit.PS, "mean, from the end of a step to the start of the next one")
 
 
 def _plain(run: Run) -> Iterator[Figure]:
@@ -259,10 +277,10 @@ def _rounded(rate: float) -> str:
     return f"{float(f'{rate:.3g}'):,.{max(0, 2 - math.floor(math.log10(rate)))}f}" if rate > 0 else "0"
 
 
-def _summary(run: Run, breakdown: StepBreakdown, kind: Program, speed: tuple[Figure, ...]) -> Figures:
+def _summary(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program, speed: tuple[Figure, ...]) -> Figures:
     confidence = max((t.steps.confidence for t in run.hosts if len(t.steps)), key=list(Confidence).index)
     per_row = max(breakdown.per_row.values(), default=1)
-    outside = pace(run).outside
+    outside = pace(run, mean).outside
     items = [
         *speed,
         Figure("Step boundaries", confidence.value, Unit.TEXT, _source(run)),
@@ -285,6 +303,8 @@ def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> list[str]:
         lines.append(f"only {_steps(mean)}: the variation between steps is unknown; capture ten or more")
     if (builds := compiling(breakdown)) is not None:
         lines.append(builds.told(run))
+    if mean.uneven:
+        lines.append(_widely(breakdown, mean))
     for timeline in run.hosts:
         slower = slowdown(run, timeline)
         if slower is not None:
@@ -295,6 +315,12 @@ def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> list[str]:
         if len(told) > _MOST_TOLD:
             lines.append(f"and {counted(len(told) - _MOST_TOLD, 'more was', 'more were')} {what}")
     return lines
+
+
+def _widely(breakdown: StepBreakdown, mean: Average) -> str:
+    times = breakdown.whole["duration_ps"]
+    ends, middle = (humanize(float(time), Unit.PS) for time in (times.min(), times.max())), humanize(mean.median, Unit.PS)
+    return f"steps differ widely, from {' to '.join(ends)} (median {middle}): their mean is no steady step"
 
 
 def _measured(run: Run, timeline: Timeline, slowdown: float) -> str:

@@ -8,21 +8,26 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.model.step_function import step_function_calls
-from outpace.metrics.program.budget import at_most
+from outpace.metrics.program.budget import at_most, beyond
 from outpace.metrics.program.program import Program
 from outpace.metrics.program.step_breakdown import StepBreakdown
 from outpace.metrics.python.samples import library_beyond, lines_beyond
 from outpace.metrics.python.source_line import source_line
-from outpace.model import Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit, humanize, median
+from outpace.model import OUTSIDE, Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit, humanize, median
 from outpace.model.arrays import Indices
+from outpace.model.units import counted
 from outpace.timeline import Run, Timeline
-from outpace.timeline.steady import Aside, period
+from outpace.timeline.steady import Aside, period, trend
 
 _PERIODIC = Threshold("periodic cost", 0.03, Unit.FRACTION, "our choice: a smaller saving could not be measured")
 _MUCH = Threshold("high periodic cost", 0.15, Unit.FRACTION, "our choice: five times the smallest cost worth a look")
 _TWICE = 2
 _MORE_CALLS = 1.5  # times as many calls as usual: then an evaluation ran, and not the same calls longer
 _PLAIN = 3.0  # times the usual step: what comes only twice in a capture, and takes less, may be chance
+_STALLS = {
+    Category.INPUT: "Find what stalls the input (a buffer that is filled, a slow file)",
+    Category.COMPILATION: "Keep shapes, dtypes and Python arguments constant: these steps compile",
+}
 _OTHERWISE_KNOWN = (Category.INPUT, Category.COMPILATION)  # rules of their own name what waits, and what is compiled
 
 
@@ -67,10 +72,14 @@ def unusual(breakdown: StepBreakdown) -> Iterator[Unusual]:
 
 
 def find(run: Run, breakdown: StepBreakdown, program: Program) -> Iterator[Finding]:
-    """One finding per step that was set aside because it took longer, and one per host for what comes round."""
+    """One finding per step that was set aside because it took longer, and per host one for slow steps, for what comes round, and for steps that
+    grow."""
     for alike in _runs(unusual(breakdown)):
-        if alike[0].aside != Aside.BUFFERED.value:
+        if alike[0].aside not in (Aside.BUFFERED.value, Aside.SLOW.value):
             yield _aside(alike, program)
+    for timeline in run.hosts:
+        yield from _slow(run, timeline, breakdown.of(timeline.host) if timeline.host in breakdown.per_row else None)
+        yield from _growing(timeline, breakdown.steps.of("host", timeline.host), program)
     whole = breakdown.whole
     for timeline in run.hosts:
         mine = whole.of("host", timeline.host)
@@ -127,6 +136,76 @@ def _aside(alike: list[Unusual], program: Program) -> Finding:
         ),
         location=f"step {one.step}" if one.host else "",
         host=one.host,
+    )
+
+
+def _slow(run: Run, timeline: Timeline, mine: StepBreakdown | None) -> Iterator[Finding]:
+    """Steps that take much longer than the others, now and then."""
+    if mine is None or not (slow := mine.steps["aside"] == Aside.SLOW.value).any():
+        return
+    found, usual = mine.steps.take(slow), mine.whole
+    times = found["duration_ps"].astype(np.float64)
+    held = float(times.sum()) / float(times.sum() + usual["duration_ps"].sum())
+    extra = {c: float(mine.category(c, found).mean() - mine.category(c, usual).mean()) for c in Category}
+    cause = max(extra, key=lambda c: extra[c])
+    lines = lines_beyond(run, timeline, np.flatnonzero(slow), timeline.steps.whole)
+    place = source_line(*lines[0][:2]) if lines else ""
+    where = f" at {place} in {lines[0][2]}()" if lines else ""
+    longest = " and ".join(humanize(time, Unit.PS) for time in sorted(times.tolist(), reverse=True)[:2]) + " and more" * (
+        len(times) > 2
+    )
+    hold = "holds" if len(times) == 1 else "hold"
+    yield Finding(
+        id="slow_steps",
+        severity=Severity.HIGH if held >= _MUCH.value else Severity.MODERATE,
+        sentence=f"{len(times)} of {counted(len(usual) + len(times), 'step')} {hold} {held:.0%} of the time: {longest} instead of "
+        f"{humanize(float(usual['duration_ps'].mean()), Unit.PS)}, mostly {_spent(cause)}{where}.",
+        action=_STALLS.get(cause, "Find what runs there and in no other step")
+        + ": 'outpace explain' compares a slow step with the others. "
+        "Capture more steps to see whether it recurs.",
+        evidence=(
+            Evidence("their share of the time of all these steps", held, Unit.FRACTION, "steps"),
+            Evidence("mean of the other steps", float(usual["duration_ps"].mean()), Unit.PS, "steps"),
+            Evidence(f"more {cause.label.lower()} in them", extra[cause], Unit.PS, "steps"),
+        ),
+        threshold=_MUCH,
+        saving=at_most(beyond(timeline), OUTSIDE, assumes="if these steps took as long as the others"),
+        counter_evidence=("They come at no period: something else on the machine may have held them up.",),
+        location=place,
+        certainty=Certainty.LIKELY if lines else Certainty.POSSIBLE,
+        host=timeline.host,
+    )
+
+
+def _growing(timeline: Timeline, mine: Table, program: Program) -> Iterator[Finding]:
+    """Steps that take longer and longer: something is kept, and gone through again in each of them."""
+    known = mine.take(mine["complete"].astype(bool))
+    grown = trend(known["duration_ps"])
+    if grown is None:
+        return
+    first, last = grown
+    share = 1 - first / last
+    quarter = len(known) // 4
+    extra = {c: float(known[f"{c.value}_ps"][-quarter:].mean() - known[f"{c.value}_ps"][:quarter].mean()) for c in Category}
+    yield Finding(
+        id="growing_steps",
+        severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
+        sentence=f"Steps take longer and longer: from {humanize(first, Unit.PS)} to {humanize(last, Unit.PS)} over "
+        f"{counted(len(known), 'step')}, mostly {_spent(max(extra, key=lambda c: extra[c]))}.",
+        action="Find what grows with the steps: a list of results that each step goes through, "
+        + program.say(
+            keras="metrics that are never reset, ops that are added to a graph, sequences of growing length.",
+            tensorflow="ops that are added to a graph, a tape that is kept, sequences of growing length.",
+            jax="arrays that are put together again, sequences of growing length.",
+        ),
+        evidence=(
+            Evidence("median of the first quarter", first, Unit.PS, "steps"),
+            Evidence("median of the last quarter", last, Unit.PS, "steps"),
+        ),
+        threshold=_MUCH,
+        counter_evidence=("What a step of the profiler's own costs is not known beside it.",),
+        certainty=Certainty.LIKELY,
+        host=timeline.host,
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from outpace._dataclass import dataclass
 from outpace.metrics.model.jit_calls import runs_op_by_op
 from outpace.metrics.program.budget import at_most
+from outpace.metrics.program.counterfactual import uncomputed
 from outpace.metrics.program.program import Program
 from outpace.metrics.python.samples import FRAMEWORKS, LIBRARY
 from outpace.metrics.python.time import PythonLine, framework_line, interval, lines_beside, python_lines
@@ -23,6 +24,8 @@ _MUCH = Threshold(
     "a function's Python, much of the step", 0.15, Unit.FRACTION, "XProf's overview page: high share of 'All others'"
 )
 _PER_CALL = Threshold("a framework's own Python, of the step", 0.10, Unit.FRACTION, "our choice: less in a well-fed loop")
+_CALLS = Threshold("no op runs, of a short step", 0.50, Unit.FRACTION, "our choice: a call costs more than the work in it")
+_SHORT = 3e9  # ps: a call costs a millisecond or two; longer steps have other reasons
 _MOST = 4  # functions
 _FETCHES = ("iterator_get_next", "__next__", "_next_internal")  # of tf.data: the input pipeline's matter
 _MOSTLY = 0.5
@@ -113,8 +116,7 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
             if _is_the_programs(line, has_function) and cost(line) > 0:
                 functions.setdefault((line.file, line.function.partition(".<locals>")[0]), []).append(line)
         samples = sum(row["samples"] for row in python_lines(run).of("host", timeline.host).records())
-        steps = timeline.steps
-        step = float(steps.duration[steps.whole].mean()) / steps.per_row if len(steps) else 0.0
+        step = _step(run, timeline.host)
         ordered = (sorted(mine, key=cost, reverse=True) for mine in functions.values())
         found = sorted((_Function(tuple(mine), step) for mine in ordered), key=lambda f: -f.share)
         for function in found[:_MOST]:
@@ -143,7 +145,7 @@ def _line(host: str, function: _Function, samples: int, program: Program) -> Fin
             Evidence("upper end of the 95% CI", high, Unit.FRACTION, "python_lines"),
         ),
         threshold=_MUCH if much else _SOME,
-        saving=at_most(share, *takes, assumes="if this function took no time on the training thread"),
+        saving=at_most(high, *takes, assumes="if this function took no time on the training thread"),
         counter_evidence=() if samples * share >= _FEW_SAMPLES else (f"Only {samples * share:.0f} samples fell on it.",),
         location=function.place,
         host=host,
@@ -170,15 +172,27 @@ def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
         for r in python_lines(run).of("host", host).records()
         if r["library"] in FRAMEWORKS and (r["calls_step"] or r["who"] == LIBRARY)
     ]
+    if not rows:
+        return
     share, whole = sum(r["python_share"] for r in rows), sum(r["untraced_share"] for r in rows)
     time = sum(r["untraced_ps"] for r in rows) * share / whole if whole else 0.0
-    if share < _PER_CALL.value:
+    step, beside = _step(run, host), uncomputed(run, host) - _own(run, host)
+    short = step <= _SHORT and beside >= _CALLS.value and not (run.has_device or runs_op_by_op(run, host))
+    sentence = (
+        f"{program.framework.value}'s own Python takes {humanize(time, Unit.PS)} per step ({share:.0%}); it is a fixed cost per call, "
+        "too high for steps this small."
+    )
+    if short:
+        sentence = (
+            f"No op runs in {beside:.0%} of the {humanize(step, Unit.PS)} step: what a call costs (Python, dispatch, the executor) is more "
+            "than the work in it."
+        )
+    elif share < _PER_CALL.value:
         return
     yield Finding(
         id="small_steps",
-        severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
-        sentence=f"{program.framework.value}'s own Python takes {humanize(time, Unit.PS)} per step ({share:.0%}); it is a fixed cost per call, "
-        "too high for steps this small.",
+        severity=Severity.HIGH if short or share >= _MUCH.value else Severity.MODERATE,
+        sentence=sentence,
         action=program.say(
             keras="Use a larger batch, or run several batches per call: compile(..., steps_per_execution=16).",
             tensorflow="Use a larger batch, or run several steps inside one tf.function (for batch in dataset, or tf.while_loop).",
@@ -186,14 +200,31 @@ def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
         ),
         evidence=(
             Evidence("untraced time in the framework's own functions, of the samples", share, Unit.FRACTION, "python_lines"),
+            Evidence("share of the step in which no op runs", max(0.0, beside), Unit.FRACTION, "overview.average_step"),
         ),
-        threshold=_PER_CALL,
-        saving=at_most(share, Category.ALL_OTHERS, assumes="if a call cost no Python"),
+        threshold=_CALLS if short else _PER_CALL,
+        saving=at_most(
+            max(share, beside),
+            Category.ALL_OTHERS,
+            Category.HOST_COMPUTE,
+            assumes="if a call cost nothing besides the ops in it",
+        ),
         location=framework_line(run, host),
         host=host,
         effort=Effort.SMALL,
         explains=("python_overhead",),
     )
+
+
+def _step(run: Run, host: str) -> float:
+    """Mean training step of the steady state, ps; 0 without steps."""
+    steps = run.by_host[host].steps
+    return float(steps.duration[steps.whole].mean()) / steps.per_row if len(steps) else 0.0
+
+
+def _own(run: Run, host: str) -> float:
+    """Share of the step in Python of the program's own: no matter of how often the framework is called."""
+    return sum(cost(line) for line in lines_beside(run, host) if line.library not in FRAMEWORKS)
 
 
 def _words(name: str) -> frozenset[str]:

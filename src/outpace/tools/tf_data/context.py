@@ -10,13 +10,16 @@ from outpace.metrics.input.stage_labels import called, source
 from outpace.metrics.machine import cpu_saturation
 from outpace.metrics.program.between import between
 from outpace.metrics.program.budget import at_most
+from outpace.metrics.program.counterfactual import moved
 from outpace.model import OUTSIDE, Category, Saving, Severity, Threshold, Unit
-from outpace.tools.tf_data.saving import Waiting, saving
+from outpace.tools.tf_data.saving import EXPLAINS, Waiting, busy_without, saving
 
 XPROF = "XProf's input pipeline page"
 HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, XPROF)
 MODERATE = Threshold("moderately input-bound", 0.05, Unit.FRACTION, XPROF)
 SHARE = Threshold("worth acting on", 0.20, Unit.FRACTION, "share of the slowest segment's work; less cannot free the pipeline")
+_NOTHING = "if this stage, and what feeds it, took no time: its input wait, plus CPU time returned to the model"
+_PARALLEL = "if it ran on all cores: its input wait, as far as cores are idle, and the next slowest stage allows"
 CACHES = ("MemoryCache", "FileCache", "CacheDataset", "FileReader", "MemoryReader", "MemoryWriter", "FileWriter")
 
 
@@ -36,12 +39,19 @@ class Context(Waiting):
 
     @once
     def severity(self) -> Severity:
-        """By the share of the step that waits for input, or that comes back at least if the slowest stage's results are kept; where the cores
-        are all busy, by half of what may come back."""
+        """By the share of the step that waits for the pipeline, or that comes back at least if the slowest stage's results are kept; where the
+        cores are all busy, by half of what may come back."""
         most = self.savings(self.pipeline.bottleneck) if self.pipeline.bottleneck else None
         least = 0.0 if most is None else max(most.low, most.high / 2 if self.saturated else 0.0)
-        share = max(self.share, self.outside, least)
+        share = max(self.explained, self.outside, least)
         return Severity.HIGH if share >= HIGH.value else Severity.MODERATE if share >= MODERATE.value else Severity.INFO
+
+    @once
+    def explained(self) -> float:
+        """Share of the step that waits for the pipeline: of a wait that is much longer than what the pipeline does meanwhile, only that; but
+        Keras' adapter is asked for a batch less often if batches are larger."""
+        busy = self.pipeline.segments[0].busy if self.pipeline.segments else 0.0
+        return self.share if self.of_arrays or busy >= EXPLAINS * self.share * self.step else busy / self.step
 
     @once
     def saturated(self) -> bool:
@@ -59,9 +69,31 @@ class Context(Waiting):
             found = replace(found, low=min(found.low, self.share), high=min(found.high, self.share))
         return found if found is not None and found.high >= MODERATE.value else None
 
+    def without(self, stage: StageWork) -> Saving | None:
+        """What a step saves at most if a stage, and what feeds it, took less time: all that it would save if they took none."""
+        found = self.savings(stage)
+        return found and replace(found, low=0.0, assumes=found.assumes if found.takes_from == (OUTSIDE,) else _NOTHING)
+
+    def parallel(self, stage: StageWork) -> Saving | None:
+        """What a step saves at most if a stage ran on all cores instead of on one."""
+        if self.outside > self.share or not self.step:
+            return self.without(stage)
+        each = max(self.pipeline.calls, 1) * self.step
+        at = self.pipeline.stages.index(stage)
+        share = moved(
+            self.run, self.host, self.explained, stage.work / each, busy_without(self.pipeline, {at: 1.0}) / self.step
+        )
+        return at_most(share if share >= MODERATE.value else 0.0, Category.INPUT, assumes=_PARALLEL)
+
     def called(self, stage: StageWork) -> str:
         """A stage, as the user's source has it."""
         return called(stage.type, source(stage.label, self.record))
+
+    @once
+    def of_arrays(self) -> bool:
+        """Whether Keras made the pipeline from arrays: a stage does nothing but gather rows of what comes in as one element."""
+        types = {stage.type for stage in self.pipeline.stages}
+        return "FromTensor" in types and any(stage.gathers for stage in self.pipeline.stages)
 
     def batched_behind(self, stage: StageWork) -> bool:
         """Whether its elements are put together to batches after it."""

@@ -11,13 +11,15 @@ import numpy as np
 
 from outpace.metrics.input.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.input.stage_labels import injected, location, stage_record
+from outpace.metrics.program.budget import at_most
+from outpace.metrics.program.counterfactual import moved, overlapped
 from outpace.metrics.program.step_breakdown import StepBreakdown
-from outpace.model import Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
+from outpace.model import Category, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
 from outpace.tools.tf_data.compute import Analysis
 from outpace.tools.tf_data.context import MODERATE, SHARE, Context, has_cache
 from outpace.tools.tf_data.saving import draws_unseen, fed_alike, is_below, repeats
-from outpace.tools.tf_data.slow_stage import slow_stage
+from outpace.tools.tf_data.slow_stage import slow_stage, where_to_cache
 from outpace.trace import dialect
 from outpace.trace.algorithms import distinct
 
@@ -67,6 +69,14 @@ def _no_prefetch(context: Context) -> Iterator[Finding]:
         evidence=(Evidence("busy time per batch on the training thread", segment.busy, Unit.PS, "segments"),),
         threshold=MODERATE,
         host=context.host,
+        saving=at_most(
+            min(
+                overlapped(context.waits, context.steps),
+                moved(context.run, context.host, context.share, segment.busy / context.step),
+            ),
+            Category.INPUT,
+            assumes="if input and the rest of the step ran at the same time",
+        ),
     )
 
 
@@ -77,7 +87,7 @@ def _no_cache(context: Context) -> Iterator[Finding]:
     slowest = context.pipeline.segments[0]
     for stage in context.pipeline.stages:
         noted = stage_record(stage.label, context.record)
-        if noted.get("op") != "map" or noted.get("library") or repeats(stage, context.record) < 1:
+        if noted.get("op") != "map" or context.of_arrays or repeats(stage, context.record) < 1:
             continue
         if draws_unseen(stage, context.record) or not fed_alike(context, stage):
             continue
@@ -88,7 +98,7 @@ def _no_cache(context: Context) -> Iterator[Finding]:
             id="no_cache",
             severity=Severity.MODERATE,
             sentence=f"{context.called(stage)} computes the same result in every epoch, and nothing caches it.",
-            action=f"Put .cache() right after {context.called(stage)}, before any random stage. Use .cache(filename) if memory is too small.",
+            action=f"{where_to_cache(context, stage)} Use .cache(filename) if memory is too small.",
             evidence=(Evidence("its share of the slowest segment's work", min(share, 1.0), Unit.FRACTION, "stages"),),
             threshold=SHARE,
             counter_evidence=("Helps from the second epoch on, and only if the files do not change.",),

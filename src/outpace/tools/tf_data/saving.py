@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.metrics.input.iterators import draws, groups, shuffles
 from outpace.metrics.input.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.input.stage_labels import stage_record
 from outpace.metrics.machine.cpu_saturation import competition
@@ -20,7 +21,7 @@ _KEEPABLE = ("Map", "ParallelMap", "Interleave", "ParallelInterleave", "FlatMap"
 _PYTHON = frozenset(("PyFunc", "EagerPyFunc"))
 _PS_PER_NS = 1000
 _FEWEST = 3  # steps: of fewer, nothing says how far they vary, and there is no prediction
-_EXPLAINS = (
+EXPLAINS = (
     0.5  # of the wait, for work to be its cause: else most of it is not the pipeline's, but what asking for a batch costs
 )
 _ASSUMES = (
@@ -80,11 +81,25 @@ def _varies(op: str, varying: frozenset[str]) -> bool:
 
 
 def fed_alike(waiting: Waiting, stage: StageWork) -> bool:
-    """Whether a stage gets the same elements in every epoch, in whatever order: what feeds it draws nothing, as far as the capture saw."""
-    stages = waiting.pipeline.stages
+    """Whether a stage gets the same elements in every epoch, in whatever order: what feeds it draws nothing, as far as the capture saw, and
+    puts nothing together that was shuffled."""
+    below = feeding(waiting.pipeline, stage)
+    record = waiting.record
+    if any(draws(each.type) or repeats(each, record) < 1 or draws_unseen(each, record) for each in below):
+        return False
+    return not any(groups(each.type) and shuffled(waiting.pipeline, each) for each in below)
+
+
+def feeding(pipeline: Pipeline, stage: StageWork) -> list[StageWork]:
+    """The stages whose elements reach a stage."""
+    stages = pipeline.stages
     at = next(i for i, each in enumerate(stages) if each is stage)
-    below = [each for i, each in enumerate(stages) if is_below(stages, i, at)]
-    return all(repeats(each, waiting.record) == 1 and not draws_unseen(each, waiting.record) for each in below)
+    return [each for i, each in enumerate(stages) if is_below(stages, i, at)]
+
+
+def shuffled(pipeline: Pipeline, stage: StageWork) -> bool:
+    """Whether a stage gets its elements in another order in every epoch: kept behind it, one of the orders would be that of all epochs."""
+    return any(shuffles(each.type) for each in feeding(pipeline, stage))
 
 
 def draws_unseen(stage: StageWork, record: Record) -> bool:
@@ -96,17 +111,19 @@ def kept(waiting: Waiting, stage: StageWork) -> dict[int, float]:
     """What no longer runs if results are kept behind a stage, by the stage's index: the share of its work.
 
     Behind the stages that follow it and give the same in every epoch, up to the first shuffle; inside its own function, where only a part of
-    that repeats.
+    that repeats. What is shuffled before it is kept for each element, and shuffled behind that in every epoch.
     """
     stages, record = waiting.pipeline.stages, waiting.record
     top = stages.index(stage)
     own = repeats(stage, record)
-    while own == 1 and stages[top].parent >= 0:
+    before = shuffled(waiting.pipeline, stage)
+    while own == 1 and stages[top].parent >= 0 and not before:
         parent = stages[stages[top].parent]
         if not parent.type.startswith(_KEEPABLE) or repeats(parent, record) < 1:
             break
         top = stages[top].parent
-    return {at: own if at == top else 1.0 for at in range(len(stages)) if at == top or is_below(stages, at, top)}
+    below = (at for at in range(len(stages)) if is_below(stages, at, top) and not shuffles(stages[at].type))
+    return {**dict.fromkeys(below, 1.0), top: own}
 
 
 def is_below(stages: tuple[StageWork, ...], at: int, above: int) -> bool:
@@ -144,7 +161,7 @@ def saving(waiting: Waiting, stage: StageWork) -> Saving | None:
     remaining = busy_without(waiting.pipeline, gone)
     back = competition(waiting.run, waiting.timeline, freed, float(waiting.waits.mean()))
     slowed = min(waiting.slowed, float(waiting.steps.min()) / 2)
-    waits = waiting.waits if freed >= _EXPLAINS * float(waiting.waits.mean()) else np.minimum(waiting.waits, freed)
+    waits = waiting.waits if freed >= EXPLAINS * float(waiting.waits.mean()) else np.minimum(waiting.waits, freed)
     steps, own = waiting.steps - slowed, waiting.steps - waits
     ends = []
     for after, rest in (  # the length of a step without these stages, and of the slowest of the others

@@ -7,17 +7,23 @@ from collections.abc import Iterator
 
 from outpace.metrics.input.segments import StageWork
 from outpace.metrics.input.stage_labels import location, stage_record
+from outpace.metrics.program.program import program
 from outpace.metrics.python.threads import busiest_line
-from outpace.model import Certainty, Evidence, Finding, Severity, Unit, humanize
+from outpace.model import Certainty, Evidence, Finding, Saving, Severity, Unit, humanize
 from outpace.model.units import counted
 from outpace.tools.tf_data.context import HIGH, MODERATE, SHARE, Context, has_cache
-from outpace.tools.tf_data.saving import busy_without, fed_alike, kept, repeats
+from outpace.tools.tf_data.saving import busy_without, fed_alike, kept, repeats, shuffled
 
 _MOSTLY_WAITS = 0.5  # of a saving, for it to be as likely as the wait is sure
 _WORKS = 0.05  # cores: below, a thread was only met by chance
 _SEQUENTIAL = ("Map", "Interleave", "Filter")
 _MOST, _STARTING = 0.5, 0.75  # of a function's time, in one op, and in none
 _OF_IMAGES = re.compile(r"Decode(?:Jpeg|Png|Image|Bmp|Gif|AndCropJpeg)|Resize|CropAndResize")
+_WORKERS = (
+    "Prepare batches in several workers (keras.utils.PyDataset(workers=4, use_multiprocessing=True)). Or make the line that takes "
+    "the time cheaper, or cache its results where they do not change."
+)
+_ADAPTER = "Keras built the pipeline itself, from the arrays that it was given."
 
 
 def slow_stage(context: Context) -> Iterator[Finding]:
@@ -26,7 +32,8 @@ def slow_stage(context: Context) -> Iterator[Finding]:
     if stage is None:
         return
     busy = segment.busy
-    name = context.called(stage)
+    name = "Keras' own adapter of arrays" if context.of_arrays else context.called(stage)
+    action, saving = _advice(stage, context)
     share = stage.work / max(segment.work, 1)
     waiting = (
         f"{context.share:.0%} of the step waits for input" if context.share >= 0.005 else "hardly any step waits for input"
@@ -43,21 +50,21 @@ def slow_stage(context: Context) -> Iterator[Finding]:
         id="slow_stage",
         severity=context.severity,
         sentence=sentence,
-        action=_action(stage, context),
+        action=action,
         evidence=(
             Evidence("share of the step that waits for input", context.share, Unit.FRACTION, "overview.steps"),
             Evidence("busy time per batch of the slowest segment", busy, Unit.PS, "segments"),
             Evidence("this stage's share of that segment's work", min(share, 1.0), Unit.FRACTION, "stages"),
         ),
         threshold=HIGH if context.severity is Severity.HIGH else MODERATE,
-        counter_evidence=_against(context, stage),
+        counter_evidence=_against(context, stage, saving),
         location=place(context, stage),
         host=context.host,
-        saving=None if context.severity is Severity.INFO else context.savings(stage),
+        saving=None if context.severity is Severity.INFO else saving,
         explains=("input_bound", "cpu_contention", "time_outside_steps")
         if context.outside > context.share
         else ("input_bound", "cpu_contention"),
-        certainty=_certainty(context, stage),
+        certainty=_certainty(context, saving),
     )
 
 
@@ -75,9 +82,8 @@ def place(context: Context, stage: StageWork) -> str:
     return _python_line(context, stage)[0] or location(stage.label, context.record)
 
 
-def _certainty(context: Context, stage: StageWork) -> Certainty:
+def _certainty(context: Context, saving: Saving | None) -> Certainty:
     """A wait is measured; what the model gets back of the cores is only possible."""
-    saving = context.savings(stage)
     mostly_waits = saving is None or max(context.share, context.outside) >= _MOSTLY_WAITS * saving.high
     return Certainty.LIKELY if mostly_waits else Certainty.POSSIBLE
 
@@ -127,58 +133,90 @@ def _not_parallel(stage: StageWork, context: Context) -> str:
     return "; TensorFlow auto-parallelises only stateless functions" if "Map" in stage.type else ""
 
 
-def _action(stage: StageWork, context: Context) -> str:
+def _advice(stage: StageWork, context: Context) -> tuple[str, Saving | None]:
+    """What to do, and what that saves at most. What a cache saves stands beside the words that ask for one."""
+    if context.of_arrays:
+        return _for_arrays(context), context.without(stage)
     library = stage_record(stage.label, context.record).get("library")
     if library and (stage.python or stage.type == "Generator"):
-        return (
-            "Prepare batches in several workers (keras.utils.PyDataset(workers=4, use_multiprocessing=True)). Or make the line that takes "
-            "the time cheaper, or cache its results where they do not change."
-        )
-    if library:
-        return (
-            "Use a larger batch, or pass a tf.data.Dataset of your own that ends in .batch(...).prefetch(tf.data.AUTOTUNE). "
-            f"{str(library).capitalize()} built this stage itself, from the arrays that it was given."
-        )
-    cache = (
-        "" if has_cache(context.pipeline) or not fed_alike(context, stage) else _where_to_cache(repeats(stage, context.record))
-    )
+        return _WORKERS, context.without(stage)
+    action, saving = _change(stage, context)
+    share = repeats(stage, context.record)
+    if has_cache(context.pipeline) or not fed_alike(context, stage) or share < SHARE.value:
+        return action, saving
+    kept = context.savings(stage)
+    if saving is None and kept is not None:  # busy cores: what is moved to them takes its time there
+        return f"{_cache(context, stage, share)} Or: {action[:1].lower()}{action[1:]}", kept
+    ends = dict.fromkeys(f"{end:.0%}" for end in (kept.low, kept.high)) if kept and kept.predicted else ()
+    much = f" That saves {' to '.join(ends)} of the step." if ends else ""
+    return f"{action} {_cache(context, stage, share)}{much}", saving
+
+
+def _change(stage: StageWork, context: Context) -> tuple[str, Saving | None]:
+    called = context.called(stage)
     if stage.type == "Generator":
         return (
             "Write the data once as TFRecord files and read them with TFRecordDataset. Or build the dataset from files or arrays "
-            f"instead of from_generator.{cache}"
-        )
+            "instead of from_generator."
+        ), context.without(stage)
     if stage.python:
-        return f"Replace py_function and numpy_function with TensorFlow ops (tf.io, tf.image), which run in parallel, without the GIL.{cache}"
+        return (
+            "Replace py_function and numpy_function with TensorFlow ops (tf.io, tf.image), which run in parallel, without the GIL."
+        ), context.without(stage)
     if stage.type == "Filter":
         return (
-            f"Compute what {context.called(stage)} tests in a map with num_parallel_calls=tf.data.AUTOTUNE before it, or filter once and save "
-            f"what is left: a filter tests one element after the other.{cache}"
-        )
+            f"Compute what {called} tests in a map with num_parallel_calls=tf.data.AUTOTUNE before it, or filter once and save "
+            "what is left: a filter tests one element after the other."
+        ), context.parallel(stage)
     if _sequential(stage):
-        return f"Set num_parallel_calls=tf.data.AUTOTUNE on {context.map_of(stage)}; random draws then come in another order.{cache}"
+        return (
+            f"Set num_parallel_calls=tf.data.AUTOTUNE on {context.map_of(stage)}; random draws then come in another order."
+        ), context.parallel(stage)
     if stage.asynchronous and stage.function:
-        return f"{_less_work(stage, context)} The stage is parallel already.{cache}"
-    return (
-        f"Move work out of {context.called(stage)}, or run several copies of the pipeline with interleave over shards.{cache}"
+        return f"{_less_work(stage, context)} The stage is parallel already.", context.without(stage)
+    return (f"Move work out of {called}, or run several copies of the pipeline with interleave over shards."), context.without(
+        stage
     )
 
 
-def _where_to_cache(share: float) -> str:
+def _for_arrays(context: Context) -> str:
+    if program(context.run).predicts:
+        return f"Use a larger batch, which calls it less often: predict(..., batch_size=1024). {_ADAPTER}"
+    return (
+        "Pass a tf.data.Dataset of your own, which ends in .batch(...).prefetch(tf.data.AUTOTUNE). Or use a larger batch_size, which changes "
+        f"the training. {_ADAPTER}"
+    )
+
+
+def _cache(context: Context, stage: StageWork, share: float) -> str:
     if share == 1:
-        return " If its result is the same in every epoch, put .cache() after it."
-    if share < SHARE.value:
-        return ""
-    return f" {int(share * 100)}% of its work is the same in every epoch: put that part into a map of its own, and .cache() between the two."
+        where = where_to_cache(context, stage)
+        return f"If its result is the same in every epoch, {where[:1].lower()}{where[1:]}"
+    return f"{int(share * 100)}% of its work is the same in every epoch: put that part into a map of its own, and .cache() between the two."
 
 
-def _against(context: Context, stage: StageWork) -> tuple[str, ...]:
+def where_to_cache(context: Context, stage: StageWork) -> str:
+    """Where a cache of a stage's results changes nothing of the training: behind a shuffle it would repeat one order for ever."""
+    called = context.called(stage)
+    if not shuffled(context.pipeline, stage):
+        return f"Put .cache() right after {called}, before any random stage."
+    if library := stage_record(stage.label, context.record).get("library"):
+        return (
+            f"Let {str(library).capitalize()} build it with shuffle=False and batch_size=None, and go on with .cache(), then .shuffle() and "
+            ".batch(): behind a shuffle, a cache would give the first epoch's order and batches in all epochs."
+        )
+    return (
+        f"Move {context.map_of(stage)} before the shuffle, and put .cache() between the two: behind the shuffle, a cache would give "
+        "the first epoch's order and batches in all epochs."
+    )
+
+
+def _against(context: Context, stage: StageWork, saving: Saving | None) -> tuple[str, ...]:
     notes = []
-    if not context.run.has_device:
-        notes.append("On a CPU-only host, input and model share the cores: parallelising a stage saves less than caching it.")
     remaining = busy_without(context.pipeline, kept(context, stage))
     if remaining > 0.5 * context.pipeline.segments[0].busy:
         notes.append(f"Without this stage, the next slowest segment still needs {humanize(remaining, Unit.PS)} per batch.")
-    if context.severity is not Severity.INFO and not context.savings(stage):
+    if context.severity is not Severity.INFO and not saving:
         notes.append("The profile gives no close estimate of the saving; 'outpace tune --only-limits SCRIPT' measures it.")
     if len(context.waits) < 10:
         notes.append(f"Only {counted(len(context.waits), 'step was', 'steps were')} captured.")

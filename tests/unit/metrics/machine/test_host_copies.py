@@ -42,3 +42,18 @@ def test_copies_of_several_threads_are_counted_in_their_steps() -> None:
         thread.event("H2D Dispatch", begin + 5 * MS, 3 * MS)
     (row,) = host_copies(Run.of([read_trace(space.to_bytes(), "vm")])).records()
     assert (row["copies"], row["copied_ps"], row["share"]) == (2.0, 6 * MS, 0.6)
+
+
+def test_a_copy_beside_computation_costs_no_time() -> None:
+    """Copies of 6 ms per step, 2 of them while XLA's threads still compute the step before."""
+    space = SpaceBuilder()
+    plane = space.plane("/host:CPU")
+    main, client, worker = plane.line("python"), plane.line("client/1"), plane.line("tf_XLAEigen/1")
+    for number in range(8):
+        begin = number * 10 * MS
+        main.event("train", begin, 10 * MS, step_num=number, _r=1)
+        main.event("PjitFunction(step)", begin, MS)
+        client.event("H2D Dispatch", begin + MS, 6 * MS)
+        worker.event("ThunkExecutor::Execute", begin, 3 * MS)
+    (row,) = host_copies(Run.of([read_trace(space.to_bytes(), "vm")])).records()
+    assert (row["copied_ps"], row["share"]) == (6 * MS, 0.4)

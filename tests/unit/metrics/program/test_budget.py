@@ -62,6 +62,25 @@ def test_the_base_is_the_step_without_the_profiler() -> None:
     assert faster.base == "recorded step", "a profiler does not speed steps up"
 
 
+def test_what_the_profiler_adds_to_the_usual_step_says_nothing_of_rare_ones() -> None:
+    """An evaluation every five steps takes most of the time; nobody compared its steps with those before the capture."""
+    rare = [5 * MS, 5 * MS, 5 * MS, 5 * MS, 95 * MS] * 4
+    found = budgets(run_of(training_run(steps=20, input_ps=rare), vm=measured(8, 10)))["vm"]
+    assert (found.step, found.base) == (28 * MS, "recorded step")
+
+
+def test_steps_that_grow_are_not_the_profilers_doing() -> None:
+    run = run_of(training_run(steps=40, input_ps=[(5 + at // 4) * MS for at in range(40)]), vm=measured(8, 14))
+    assert slowdown(run, run.hosts[0]) is None
+    assert budgets(run)["vm"].base == "recorded step"
+
+
+def test_what_slow_steps_take_beyond_is_time_outside_of_the_steady_step() -> None:
+    run = run_of(training_run(steps=14, input_ps=[(105 if at in (3, 9, 10) else 5) * MS for at in range(14)]))
+    assert budgets(run)["vm"].shares[OUTSIDE] == pytest.approx(300 / (11 * 10 + 3 * 110))
+    assert budgets(run)["vm"].step == 10 * MS
+
+
 @pytest.mark.parametrize("record", [{}, {"overhead": None}, {"overhead": {"before_ns": [1.0], "during_ns": [1.0, 2.0]}}])
 def test_without_measurements_nothing_is_known_of_the_profiler(record: dict[str, Any]) -> None:
     run = run_of(training_run(), vm=record)

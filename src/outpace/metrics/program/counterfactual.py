@@ -1,0 +1,49 @@
+"""What a step would lose if one thing were otherwise: the bounds of promises, one function for each way to change a program.
+
+A step is a critical path: work that overlaps other work, or that only moves to cores which are busy, takes its time all the same. Shares are
+of the steady step; each is what can be lost at most.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace.metrics.machine.cpu_saturation import cpu_saturation
+from outpace.metrics.model.model_ops import model_ops
+from outpace.metrics.program.budget import budgets
+from outpace.model import Category
+from outpace.model.arrays import Values
+from outpace.timeline import Run
+
+
+def overlapped(waits: Values, steps: Values) -> float:
+    """If waits (ps, by step) ran beside the rest of the step (`.prefetch()`): the shorter of the two hides behind the longer one."""
+    total = float(steps.sum())
+    return float(np.minimum(waits, steps - waits).sum()) / total if total > 0 else 0.0
+
+
+def moved(run: Run, host: str, gone: float, work: float, others: float = 0.0) -> float:
+    """If `work` (of the step, on one thread) ran on all cores beside the rest of the step: `gone`, the part of it that the step spends on it
+    today, but no more than the cores, and the slowest of what runs beside it (`others`), leave.
+
+    Derivation: `n` cores, busy for a part `b` of the time, do `n * b` of work per step, wherever it runs: no step is shorter than `b` of
+    today's, nor than `work / n`. What a profile does not show of the cores' work makes the bound larger, never smaller.
+    """
+    cores = run.core_count(run.by_host[host])
+    row = next(cpu_saturation(run).of("host", host).records(), None)
+    busy = (row["saturation"] if row else None) or 0.0
+    return max(0.0, min(gone, 1 - max(others, busy, work / cores if cores else 0.0)))
+
+
+def called_once(calls: float, usual: float, count: int) -> float:
+    """If `count` calls that built something, `calls` long in all, took as long as those that built nothing (`usual` each; 0: unknown): building
+    goes, and with it the first run of what was built."""
+    return max(0.0, calls - count * usual)
+
+
+def uncomputed(run: Run, host: str) -> float:
+    """If calls, Python and dispatch cost nothing: the step less the time in which the model's ops run, and less waits and compilation, which
+    are no matter of calls."""
+    shares = budgets(run)[host].shares
+    runs = max((ops.busy_ps / ops.step_ps for ops in model_ops(run) if ops.host == host and ops.step_ps), default=0.0)
+    return max(0.0, 1 - runs - shares[Category.INPUT.value] - shares[Category.COMPILATION.value])

@@ -1,0 +1,77 @@
+"""No report promises more than the step would lose if one did what its action says: the bound is computed anew, by another way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from outpace.metrics.input.segments import works_ahead
+from outpace.metrics.machine.cpu_saturation import cpu_saturation
+from outpace.metrics.machine.host_copies import host_copies
+from outpace.metrics.model.model_ops import model_ops
+from outpace.metrics.model.tf_functions import tf_functions
+from outpace.metrics.program.budget import ALL_HOSTS, budgets
+from outpace.metrics.program.step_breakdown import step_breakdown
+from outpace.model import Category, Finding
+from outpace.timeline import Run
+from tests.support import PROFILES, opened
+
+_ROUNDING = 1e-6
+
+
+def _idle(run: Run, host: str) -> float:
+    row = next(cpu_saturation(run).of("host", host).records(), None)
+    return 1.0 - (row["saturation"] or 0.0 if row else 0.0)
+
+
+def _shorter(run: Run, host: str) -> float:
+    """Of input and the rest of the step."""
+    whole = step_breakdown(run).of(*([host] if host else [t.host for t in run.hosts if len(t.steps)])).whole
+    waits, steps = whole["input_ps"].astype(float), whole["duration_ps"].astype(float)
+    return float(np.minimum(waits, steps - waits).sum() / steps.sum())
+
+
+def _input(run: Run, host: str) -> float:
+    return budgets(run)[host or ALL_HOSTS].shares[Category.INPUT.value]
+
+
+def _without_ops(run: Run, host: str) -> float:
+    return 1 - max(ops.busy_ps / ops.step_ps for ops in model_ops(run) if ops.host == host)
+
+
+def _slow_stage(run: Run, finding: Finding) -> float:
+    parallel = finding.action.startswith("Set num_parallel_calls")
+    return min(_input(run, finding.host), _idle(run, finding.host)) if parallel else 1.0
+
+
+def _traced(run: Run, finding: Finding) -> float:
+    rows = [row for row in tf_functions(run).records() if row["host"] == finding.host]
+    return float(sum(row["traced_ps"] for row in rows) / run.by_host[finding.host].steps.duration.sum())
+
+
+BOUNDS: dict[str, Callable[[Run, Finding], float]] = {
+    "slow_stage": _slow_stage,
+    "input_bound": lambda run, f: _shorter(run, f.host) if works_ahead(run) is None else _input(run, f.host),
+    "no_prefetch": lambda run, f: _shorter(run, f.host),
+    "odd_ops": lambda run, f: _idle(run, f.host),
+    "small_steps": lambda run, f: _without_ops(run, f.host),
+    "eager_ops": lambda run, f: 1 - _input(run, f.host),
+    "expensive_tf_function": _traced,
+    "arguments_copied": lambda run, f: sum(host_copies(run)["share"]),
+}
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_no_promise_is_above_its_counterfactual(name: str) -> None:
+    profile = opened(name)
+    for finding in profile.report().findings:
+        if finding.saving is not None and finding.id in BOUNDS and finding.saving.takes_from != ("outside",):
+            bound = BOUNDS[finding.id](profile.run, finding)
+            assert finding.saving.high <= bound + _ROUNDING, finding.sentence
+
+
+def test_the_profiles_hold_promises_of_most_kinds() -> None:
+    found = {f.id for name in PROFILES for f in opened(name).report().findings if f.saving is not None}
+    assert len(found & set(BOUNDS)) >= 5
