@@ -88,7 +88,6 @@ class Is(IntFlag):
     INPUT = auto()  # an op that asks for input, likewise
     DISPATCHES = auto()  # an op from Python, or a constant
     RUNTIME = auto()  # of a framework: what it does to run a call
-    AWAITS_BUFFER = auto()  # until a device has made it
     WRITES_LOGS = auto()  # of a training, for TensorBoard: also what a capture does when it is over
 
 
@@ -138,7 +137,6 @@ _BEGINS = {
     "lower_": Is.ON_PYTHON,
     "backend_compile": Is.ON_PYTHON,
     "gradient_tape/": Is.TAPE,
-    "BufferSequencingEvent": Is.AWAITS_BUFFER,
     **dict.fromkeys(
         ("KernelAndDeviceFunc", "EagerCopy", "ValidateInput", "ExecutorDone", "ThreadpoolListener", "Memory"), Is.RUNTIME
     ),

@@ -28,7 +28,7 @@ def names(*texts: str, code: tuple[int, ...] = ()) -> Names:
         ("Iterator::Prefetch::Generator", Is.INPUT_WORK | Is.DEVICE_PIPELINE),
         ("IteratorGetNextOp::DoCompute", Is.INPUT_REQUEST | Is.INPUT_WORK | Is.INPUT),
         ("$compiler.py:33 backend_compile", Is.PYTHON | Is.ON_PYTHON | Is.BUILDS),
-        ("PjRtBuffer::Await", Is.AWAITS | Is.BLOCKS | Is.AWAITS_DEVICE | Is.WAITS),
+        ("PjRtBuffer::Await", Is.AWAITS | Is.BLOCKS | Is.AWAITS_DEVICE | Is.WAITS | Is.RUNTIME),
         ("cuStreamSynchronize", Is.AWAITS_DEVICE | Is.WAITS),
         ("BufferSequencingEvent::Execute", Is.AWAITS_DEVICE),
         ("HLO passes after layout (jit_step)", Is.BUILDS | Is.OF_MODULE),

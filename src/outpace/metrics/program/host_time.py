@@ -145,7 +145,7 @@ def _of_names(timeline: Timeline) -> Codes:
         (stalls, _STALLS),
         ((what == WORK) | program, _RUNS),  # tasks of a compiled program leave no event while a thread awaits it
         ((what == OVERHEAD) | (what == WAIT) | names.are(Is.THUNKS), _EXECUTES),
-        (names.are(Is.AWAITS | Is.BLOCKS | Is.AWAITS_BUFFER), _AWAITS),
+        (names.are(Is.AWAITS_DEVICE | Is.BLOCKS), _AWAITS),
         (names.are(_CALL), _CALLS),
     )
     return np.select([mask for mask, _ in found], [code for _, code in found], _PYTHON)
