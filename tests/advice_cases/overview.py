@@ -30,9 +30,11 @@ PRIVATE = DeviceFacts(_GPU, 9.0, True, True)
 ONLY_HOST = DeviceFacts((), None, False, False)
 
 
-def _steps(shares: Mapping[Category, float], program: Program = TENSORFLOW, devices: DeviceFacts = ONLY_HOST) -> Find:
+def _steps(
+    shares: Mapping[Category, float], program: Program = TENSORFLOW, devices: DeviceFacts = ONLY_HOST, xla: int = 0
+) -> Find:
     steps = breakdown(shares)
-    functions = table("function_calls", tf_functions.FIELDS, {"function": "step", "traced": 2})
+    functions = table("function_calls", tf_functions.FIELDS, {"function": "step", "traced": 2, "xla": xla})
     return lambda: rules.find(steps, average(steps), functions, program, devices)
 
 
@@ -160,6 +162,16 @@ CASES: list[Case] = [
         0.02,
     ),
     *_category(Category.DEVICE_COLLECTIVES, ("slow replica", "slow replica", "latency-hiding"), 0.15, 0.05, 0.02),
+    fires(
+        "high_kernel_launch",
+        "of a program that XLA compiled",
+        _steps({Category.KERNEL_LAUNCH: 0.2}, xla=1),
+        Severity.HIGH,
+        saves=about(0.2),
+        takes_from=("kernel_launch",),
+        says=("several steps inside one tf.function",),
+        never=("jit_compile",),
+    ),
     fires(
         "gpu_thread_mode",
         "5% of the step",

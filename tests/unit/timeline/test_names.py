@@ -28,7 +28,7 @@ def names(*texts: str, code: tuple[int, ...] = ()) -> Names:
         ("Iterator::Prefetch::Generator", Is.INPUT_WORK | Is.DEVICE_PIPELINE),
         ("IteratorGetNextOp::DoCompute", Is.INPUT_REQUEST | Is.INPUT_WORK | Is.INPUT),
         ("$compiler.py:33 backend_compile", Is.PYTHON | Is.ON_PYTHON | Is.BUILDS),
-        ("PjRtBuffer::Await", Is.AWAITS | Is.BLOCKS | Is.WAITS),
+        ("PjRtBuffer::Await", Is.AWAITS | Is.BLOCKS | Is.WAITS | Is.RUNTIME),
         ("HLO passes after layout (jit_step)", Is.BUILDS | Is.OF_MODULE),
         ("train", Is.MARK),
         ("train/dense/MatMul:MatMul", Is(0)),
