@@ -13,7 +13,7 @@ NEAR = 2  # lines: a call that spans several lines is named by its first or its 
 
 INPUT = frozenset({"slow_stage", "no_cache", "no_prefetch", "python_in_pipeline", "input_bound"})
 PYTHON = frozenset({"python_line", "read_one_by_one", "arguments_copied", "periodic_line"})
-MODEL = frozenset({"slow_part", "odd_ops", "python_in_model"})
+MODEL = frozenset({"slow_part", "slow_kind", "odd_ops", "python_in_model"})
 SMALL = frozenset({"small_steps", "small_ops"})
 BUILT = frozenset({"expensive_tf_function", "recompiled", "compiling_in_steps"})
 EAGER = frozenset({"eager_ops", "expensive_tf_function", "op_by_op"})

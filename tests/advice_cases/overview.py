@@ -37,9 +37,10 @@ def _steps(
     program: Program = TENSORFLOW,
     devices: DeviceFacts = ONLY_HOST,
     python: float | None = None,
+    xla: int = 0,
 ) -> Find:
     steps = breakdown(shares)
-    functions = table("function_calls", tf_functions.FIELDS, {"function": "step", "traced": 2})
+    functions = table("function_calls", tf_functions.FIELDS, {"function": "step", "traced": 2, "xla": xla})
     return lambda: rules.find(steps, average(steps), functions, program, devices, python)
 
 
@@ -183,6 +184,16 @@ CASES: list[Case] = [
         0.02,
     ),
     *_category(Category.DEVICE_COLLECTIVES, ("slow replica", "slow replica", "latency-hiding"), 0.15, 0.05, 0.02),
+    fires(
+        "high_kernel_launch",
+        "of a program that XLA compiled",
+        _steps({Category.KERNEL_LAUNCH: 0.2}, xla=1),
+        Severity.HIGH,
+        saves=about(0.2),
+        takes_from=("kernel_launch",),
+        says=("several steps inside one tf.function",),
+        never=("jit_compile",),
+    ),
     fires(
         "gpu_thread_mode",
         "5% of the step",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from outpace.metrics.program.budget import ALL_HOSTS, budgets
-from outpace.model import Category, Finding, Page, Severity
+from outpace.metrics.program.program import program
+from outpace.model import Category, Finding, Page, Severity, Unit, humanize
 from outpace.model.text import first_sentence
 from outpace.timeline import Run
 
@@ -26,4 +27,7 @@ def headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> st
     shares = {c.value: known.shares[c.value] for c in Category}
     takes = first.saving.takes_from
     around = _UNTRACED in takes and _DEVICE not in takes and first.saving.high >= shares[Category.INPUT.value]
-    return f"Host-bound: {first_sentence(first.sentence)}" if around and max(shares, key=shares.__getitem__) == _HOST else said
+    if not around or max(shares, key=shares.__getitem__) != _HOST:
+        return said
+    recorded = humanize(known.step / (1 - known.profiling), Unit.PS)
+    return f"Host-bound, {recorded} per {'prediction' if program(run).predicts else 'step'}: {first_sentence(first.sentence)}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum, IntFlag, auto
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import or_
 from typing import NamedTuple
 
@@ -275,14 +275,23 @@ def draws_random(op_type: str, name: str) -> bool:
 def work_of(op_type: str, name: str = "", layer: str = "") -> Work:
     """Kind of an op by its type (`Conv2D`), by its name where the type is that of a compiled op (`fusion`, `dot`), which tells little, and
     by the layer (class or path) that it belongs to; whatever a recurrent layer holds is its loop."""
-    if layer and (whole := _first(_OF_LAYER, layer)) is Work.RECURRENT:
+    if layer and (whole := _of_layer(layer)) is not Work.OTHER:
         return whole
-    if layer and (whole := _first(_OF_LAYER, layer.rpartition("/")[2])) is not Work.OTHER:
-        return whole
-    if draws_random(op_type, name):
+    found, compiled = _of_type(op_type), op_type.islower()
+    if compiled and _RANDOM_NAME.search(name):
         return Work.RANDOM
-    found = _first(_WORK, op_type)
-    return _first(_WORK, _type_from_name(name)) if found in (Work.OTHER, Work.MOVEMENT) and op_type.islower() else found
+    return _of_type(_type_from_name(name)) if compiled and found in (Work.OTHER, Work.MOVEMENT) else found
+
+
+@lru_cache(4096)
+def _of_layer(layer: str) -> Work:
+    whole = _first(_OF_LAYER, layer)
+    return whole if whole in (Work.RECURRENT, Work.OTHER) else _first(_OF_LAYER, layer.rpartition("/")[2])
+
+
+@lru_cache(4096)
+def _of_type(op_type: str) -> Work:
+    return Work.RANDOM if _RANDOM.fullmatch(op_type) else _first(_WORK, op_type)
 
 
 def _first(kinds: tuple[tuple[Work, re.Pattern[str]], ...], text: str) -> Work:

@@ -37,7 +37,9 @@ def page(said: str = COMPUTES) -> Page:
 )
 def test_python_first_is_no_computation(first: Finding, agrees: bool) -> None:
     run = budgeted({INPUT: 0.2, REST: 0.2})
-    assert headline(run, (page(),), (first,)) == (COMPUTES if agrees else "Host-bound: Logging takes half of it.")
+    assert headline(run, (page(),), (first,)) == (
+        COMPUTES if agrees else "Host-bound, 10.0 ms per step: Logging takes half of it."
+    )
 
 
 def test_where_something_else_bounds_the_program_that_is_said() -> None:

@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from outpace._once import derived
-from outpace.metrics.model.model_ops import ModelOps, model_ops
-from outpace.metrics.model.model_parts import by_op, op_places
-from outpace.metrics.model.op_places import OpPlace, OpPlaces
+from outpace.metrics.model.model_ops import ModelOps
+from outpace.metrics.model.model_parts import Ran, placed_ops
+from outpace.metrics.model.op_places import OpPlace
 from outpace.model import Table, schema
 from outpace.timeline import Run
 from outpace.timeline.names import draws_random
@@ -51,14 +51,14 @@ FIELDS = schema("""
 @derived
 def odd_ops(run: Run) -> Table:
     """One row per host, side, kind, type and part, the largest first."""
-    rows = [row for ops in model_ops(run) for row in _rows(ops, op_places(run)[ops.host])]
+    rows = [row for ops, ran in placed_ops(run) for row in _rows(ops, ran)]
     return Table.from_rows("odd_ops", "Input work inside the model", FIELDS, rows).sorted_by("share")
 
 
-def _rows(ops: ModelOps, places: OpPlaces) -> Iterator[tuple[object, ...]]:
+def _rows(ops: ModelOps, ran: tuple[Ran, ...]) -> Iterator[tuple[object, ...]]:
     sums: dict[tuple[str, str, str, bool], list[float]] = defaultdict(lambda: [0.0, 0.0])
     where: dict[tuple[str, str, str, bool], OpPlace] = {}
-    for place, name, op_type, count, wall, overhead, _ in by_op(ops, places):
+    for place, name, op_type, count, wall, overhead, _ in ran:
         kind = kind_of(place.of, name, op_type)
         if kind is not None:
             shown = place.of if kind in (AUGMENTATION, PREPROCESSING) else op_type

@@ -16,7 +16,7 @@ import numpy as np
 from outpace._once import derived
 from outpace.metrics.machine.cpu_saturation import cpu_saturation
 from outpace.metrics.model.model_ops import ModelOps, model_ops
-from outpace.metrics.model.model_parts import by_op, op_places
+from outpace.metrics.model.model_parts import placed_ops
 from outpace.metrics.model.op_metrics import HOST
 from outpace.model import Table, schema
 from outpace.timeline import Run
@@ -80,8 +80,9 @@ def _row(run: Run, ops: ModelOps, used: float | None) -> tuple[object, ...]:
 
 def _lone(run: Run, ops: ModelOps) -> Iterator[tuple[object, ...]]:
     pooled = np.bincount(ops.name[ops.pooled], minlength=len(ops.ops)) > 0
+    ran = next(rows for of, rows in placed_ops(run) if of is ops)
     divided = {ops.ops[i][:2] for i in np.flatnonzero(pooled).tolist()}
-    for place, name, op_type, _, _, _, alone in by_op(ops, op_places(run)[ops.host]):
+    for place, name, op_type, _, _, _, alone in ran:
         if alone > 0:
             threads = SEVERAL if (name, op_type) in divided else _threads(op_type)
             share = alone / ops.steps / ops.step_ps if ops.step_ps else 0.0

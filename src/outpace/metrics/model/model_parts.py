@@ -59,11 +59,20 @@ def op_places(run: Run) -> dict[str, OpPlaces]:
 @derived
 def model_parts(run: Run) -> Table:
     """One row per host, side and part, the largest first."""
-    rows = [row for ops in model_ops(run) for row in _rows(ops, op_places(run)[ops.host])]
+    rows = [row for ops, ran in placed_ops(run) for row in _rows(ops, ran)]
     return Table.from_rows("model_parts", "Parts of the model", FIELDS, rows).sorted_by("share")
 
 
-def by_op(ops: ModelOps, places: OpPlaces) -> Iterator[tuple[OpPlace, str, str, int, float, float, float]]:
+Ran = tuple[OpPlace, str, str, int, float, float, float]
+
+
+@derived
+def placed_ops(run: Run) -> tuple[tuple[ModelOps, tuple[Ran, ...]], ...]:
+    """The ops of every host and side, and what ran of them: see `by_op`."""
+    return tuple((ops, tuple(by_op(ops, op_places(run)[ops.host]))) for ops in model_ops(run))
+
+
+def by_op(ops: ModelOps, places: OpPlaces) -> Iterator[Ran]:
     """(place, name, type, executions, wall, overhead, alone) of every op that ran; sums over all steps, ps."""
     count = np.bincount(ops.name, minlength=len(ops.ops))
     wall, overhead, alone = (np.bincount(ops.name, v, len(ops.ops)) for v in (ops.wall, ops.overhead, ops.alone))
@@ -80,9 +89,9 @@ def work_at(place: OpPlace, op_type: str, name: str) -> Work:
     return Work.OPTIMIZER if place.part == OPTIMIZER or (place.update and found is not Work.EMBEDDING) else found
 
 
-def _rows(ops: ModelOps, places: OpPlaces) -> Iterator[tuple[object, ...]]:
+def _rows(ops: ModelOps, ran: tuple[Ran, ...]) -> Iterator[tuple[object, ...]]:
     parts: dict[tuple[str, str], _Part] = defaultdict(_Part)
-    for place, name, op_type, count, wall, overhead, _ in by_op(ops, places):
+    for place, name, op_type, count, wall, overhead, _ in ran:
         part = parts[place.part, place.kind]
         part.of = part.of or place.of
         part.backward += wall if place.backward else 0.0

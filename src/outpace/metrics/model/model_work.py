@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from outpace._once import derived
 from outpace.metrics.model.hlo_lines import DEVICE as ON_DEVICE
 from outpace.metrics.model.hlo_lines import hlo_lines
-from outpace.metrics.model.model_ops import COMPILED, ModelOps, model_ops
-from outpace.metrics.model.model_parts import by_op, op_places, work_at
+from outpace.metrics.model.model_ops import COMPILED, ModelOps
+from outpace.metrics.model.model_parts import Ran, op_places, placed_ops, work_at
 from outpace.metrics.model.op_metrics import DEVICE, HOST
-from outpace.metrics.model.op_places import LAYER, OpPlaces
+from outpace.metrics.model.op_places import LAYER
 from outpace.metrics.program.program import program
 from outpace.model import Table, schema
 from outpace.timeline import Run
@@ -39,14 +39,14 @@ def model_work(run: Run) -> Table:
     """One row per host, side, kind of op and part, the largest first."""
     rows = list(_compiled(run)) if program(run).is_jax else []
     if not rows:
-        rows = [row for ops in model_ops(run) for row in _rows(ops, op_places(run)[ops.host])]
+        rows = [row for ops, ran in placed_ops(run) for row in _rows(ops, ran)]
     return Table.from_rows("model_work", "Kinds of work", FIELDS, rows).sorted_by("share")
 
 
-def _rows(ops: ModelOps, places: OpPlaces) -> Iterator[tuple[object, ...]]:
+def _rows(ops: ModelOps, ran: tuple[Ran, ...]) -> Iterator[tuple[object, ...]]:
     sums: dict[tuple[Work, str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
     top: dict[tuple[Work, str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for place, name, op_type, count, wall, overhead, _ in by_op(ops, places):
+    for place, name, op_type, count, wall, overhead, _ in ran:
         if op_type != COMPILED:
             key = (work_at(place, op_type, name), place.part, place.source)
             sums[key][0] += wall + overhead

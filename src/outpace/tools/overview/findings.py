@@ -51,6 +51,12 @@ class _Rule:
     keras: str
     tensorflow: str
     jax: str
+    compiled: tuple[str, str] = ("", "")  # in the words of Keras and of TensorFlow, where XLA compiles the program already
+
+    def action(self, program: Program, xla: bool) -> str:
+        """What to do, without what is in force."""
+        keras, tensorflow = self.compiled if xla and all(self.compiled) else (self.keras, self.tensorflow)
+        return program.say(keras=keras, tensorflow=tensorflow, jax=self.jax)
 
 
 _RULES = (
@@ -71,6 +77,7 @@ _RULES = (
         "Compile with jit_compile=True so that kernels fuse, or run several steps per call with steps_per_execution.",
         "Compile the step with @tf.function(jit_compile=True) so that kernels fuse, or run several steps inside one tf.function.",
         "Put the whole step under one jax.jit, or run several steps per call with jax.lax.scan. Donate what is updated (donate_argnums).",
+        ("Run several steps per call with steps_per_execution.", "Run several steps inside one tf.function."),
     ),
     _Rule(
         Category.DEVICE_COLLECTIVES,
@@ -95,7 +102,7 @@ def find(
     """All findings of the overview about the steady step. `python`: share of it in which samples met Python, where there are any."""
     if average.rows:
         for rule in _RULES:
-            yield from _category(rule, breakdown, average, program)
+            yield from _category(rule, breakdown, average, program, bool(functions["xla"].sum()))
         yield from _python(average, program, python)
         yield from _compilation(breakdown, average, functions, program)
         yield from _threads(average, devices)
@@ -103,7 +110,7 @@ def find(
         yield from _low_precision(breakdown, program, devices)
 
 
-def _category(rule: _Rule, breakdown: StepBreakdown, average: Average, program: Program) -> Iterator[Finding]:
+def _category(rule: _Rule, breakdown: StepBreakdown, average: Average, program: Program, xla: bool) -> Iterator[Finding]:
     share = average.share(rule.category)
     if share < rule.moderate.value:
         return
@@ -112,7 +119,7 @@ def _category(rule: _Rule, breakdown: StepBreakdown, average: Average, program: 
         id=f"high_{rule.category.value}",
         severity=Severity.HIGH if high else Severity.MODERATE,
         sentence=f"{share:.0%} of the step time goes to {rule.what}.",
-        action=program.say(keras=rule.keras, tensorflow=rule.tensorflow, jax=rule.jax),
+        action=rule.action(program, xla),
         evidence=(Evidence(f"{rule.category.label} share of the mean step", share, Unit.FRACTION, "average_step"),),
         threshold=rule.high if high else rule.moderate,
         saving=of_category(breakdown, rule.category, f"if no step spent time on {rule.category.label.lower()}"),

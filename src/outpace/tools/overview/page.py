@@ -84,11 +84,13 @@ def analyse(run: Run) -> Page:
         *_ops(run),
         Rows(environment, _HOST_COLUMNS),
     )
+    glance = _glance(run, mean)
     return TOOL.page(
         headline(run, mean),
         sections,
         found,
-        glance=_glance(run, mean),
+        () if glance.table is mean.table else (mean.table,),
+        glance=glance,
         key_figures=speed,
         evidence=tuple(_evidence(run, breakdown, mean)),
     )
