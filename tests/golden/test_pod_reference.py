@@ -106,7 +106,18 @@ def test_one_worker_has_nothing_to_compare_but_keeps_its_rows() -> None:
 
 
 def test_idle_devices_are_said_to_be_idle() -> None:
-    assert "take no part in the steps: gpu_worker GPU:1, gpu_worker GPU:4" in opened("tf_gpu_v100_bert").pod().headline
+    """GPU:4's part of the step lies before GPU:6's, by which the step is timed: it is no idle device, and GPU:1 is."""
+    page = opened("tf_gpu_v100_bert").pod()
+    assert "1 of 3 workers takes no part in the steps: gpu_worker GPU:1." in page.headline
+    own = {row["worker"]: row["own_ps"] for row in page.table("summary").records()}
+    assert own["gpu_worker GPU:4"] == pytest.approx(14.9e9, rel=0.01)
+    assert own["gpu_worker GPU:6"] == pytest.approx(14.9e9, rel=0.01)
+
+
+def test_chips_of_a_host_are_each_in_their_own_place_of_the_step() -> None:
+    """Each chip of `tpu_v6e_inference` is busy for the whole of every step, 784 ms."""
+    own = [row["own_ps"] for row in opened("tpu_v6e_inference").pod().table("summary").records()]
+    assert own == pytest.approx([784.4e9] * 4, rel=0.001)
 
 
 def test_hosts_that_share_nothing_are_shown_each_by_itself() -> None:

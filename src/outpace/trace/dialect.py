@@ -56,6 +56,7 @@ ITER_NUM = "iter_num"  # iteration of an executor's run
 CORRELATION_ID = "correlation_id"  # joins a launch with what it launched
 HLO_OP = "hlo_op"  # instruction of a compiled program
 HLO_MODULE = "hlo_module"  # name of that program
+DEVICE_ORDINAL = "device_ordinal"  # which of a host's devices ran it, a CPU's devices included
 PROGRAM_ID = "program_id"  # number of that program
 HLO_CATEGORY = "hlo_category"  # kind of an instruction, on TPU
 SHAPE_WITH_LAYOUT = "shape_with_layout"  # shape of its result

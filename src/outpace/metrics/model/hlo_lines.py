@@ -17,7 +17,7 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.hlo import HloOp, instructions, op_lines
 from outpace.timeline.workers import executed, on_host
 from outpace.trace import dialect
-from outpace.trace.algorithms import nest_rows
+from outpace.trace.algorithms import common, distinct, nest_rows
 
 _WRAPPER = re.compile(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp|linearize)\((.*)\)")
 DEVICE, CPU = "device", "CPU"
@@ -75,11 +75,12 @@ def _unwrapped(part: str) -> str:
 
 def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
     sums: dict[tuple[str, str, str], _Sums] = {}
-    sides = {CPU: 1, DEVICE: max(1, len(timeline.device_planes))}  # ops of a device may stand in a file whose planes are lost
+    devices: dict[str, set[int]] = {CPU: set(), DEVICE: set()}
     steady, steps, length = _steady(timeline)
     for side, rows, index, ops, begun in gathered(timeline):
         _, own = nest_rows(timeline.trace.lines.first_event, timeline.trace.start, timeline.trace.duration, rows)
         wanted = steady[timeline.step_of[rows]] if steps else np.ones(len(rows), bool)
+        devices[side].update(_devices(timeline, side, rows[wanted]).tolist())
         time = np.bincount(index[wanted], own[wanted], len(ops))
         count = np.bincount(index[wanted], begun[wanted], len(ops))
         for i in np.flatnonzero(count).tolist():
@@ -87,9 +88,19 @@ def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
             name = name or f"({ops[i].opcode})"
             sums.setdefault((side, name, ops[i].source), _Sums()).add(ops[i], float(time[i]), int(count[i]), backward)
     for (side, name, source), found in sums.items():
-        numbers = found.row(max(steps, 1) * sides[side], length * sides[side])
+        of = max(len(devices[side]), 1)
+        numbers = found.row(max(steps, 1) * of, length * of)
         opcode, bits = found.most()
         yield timeline.host, side, name, opcode, source, *numbers, found.count, bits
+
+
+def _devices(timeline: Timeline, side: str, rows: Indices) -> Numbers:
+    """The devices that ran ops, each by a number: planes, or what a CPU is divided into (jax_num_cpu_devices, pmap)."""
+    trace = timeline.trace
+    if side == DEVICE:
+        return distinct(trace.lines.plane[trace.line[rows]].astype(np.int64))
+    ordinal = trace.stat(dialect.DEVICE_ORDINAL)
+    return distinct(ordinal.ints[common(rows, ordinal.row)[1]])
 
 
 def _steady(timeline: Timeline) -> tuple[Mask, int, float]:

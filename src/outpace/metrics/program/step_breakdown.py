@@ -15,7 +15,9 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace._once import derived, once
 from outpace.metrics.machine.device_kinds import KINDS_OF_DEVICES, device_kinds
+from outpace.metrics.machine.working_devices import lags, own_device, working_devices
 from outpace.metrics.model.jax_time import builds, union, within, worked
+from outpace.metrics.spans import Busy
 from outpace.model import Category, Field, Table, Unit
 from outpace.model.arrays import Codes, Column, Indices, Mask, Picoseconds, Values
 from outpace.timeline import Run, Timeline
@@ -40,6 +42,10 @@ _KINDS: tuple[tuple[str, Category], ...] = (
     ("compute_16", Category.DEVICE_COMPUTE_16),
 )
 _CODE = {name: code for code, (name, _) in enumerate(_KINDS)}
+
+Planes = tuple[Plane, ...] | None  # None: all
+Counted = tuple[Indices, Codes, Picoseconds, Picoseconds]
+Windows = tuple[Picoseconds, Picoseconds, Codes]
 
 TRANSFERS = "transfers_ps"
 FIELDS = (
@@ -112,20 +118,17 @@ def _host_rows(timeline: Timeline) -> dict[str, Column]:
         "start_ps": steps.start - timeline.span[0],
         "duration_ps": steps.duration,
     }
-    times = _kind_times(timeline, None, (steps.start, steps.end, timeline.step_of))
+    times = _kind_times(timeline)
     return {**rows, **_by_category(times), TRANSFERS: times[:, _CODE["host_to_device"]]}
 
 
-def category_times(
-    timeline: Timeline, plane: Plane | None = None, windows: tuple[Picoseconds, Picoseconds, Codes] | None = None
-) -> dict[str, Picoseconds]:
+def category_times(timeline: Timeline, planes: Planes = None, windows: Windows | None = None) -> dict[str, Picoseconds]:
     """Time of each category within each step as `<category>_ps`, int64 of shape (steps,).
 
-    `plane` counts one plane's events only. `windows` (start and end of each, ps, and the window of every event, -1 for none) are looked into
-    instead of steps.
+    `planes` counts their events only; else several devices are averaged. `windows` (start and end of each, ps, and the window of every event,
+    -1 for none) are looked into instead of steps.
     """
-    steps = timeline.steps
-    return _by_category(_kind_times(timeline, plane, windows or (steps.start, steps.end, timeline.step_of)))
+    return _by_category(_swept(timeline, planes, windows) if planes else _kind_times(timeline, windows))
 
 
 def _by_category(times: Picoseconds) -> dict[str, Picoseconds]:
@@ -133,30 +136,100 @@ def _by_category(times: Picoseconds) -> dict[str, Picoseconds]:
     return {f"{c.value}_ps": times[:, codes[c]].sum(axis=1) for c in Category}
 
 
-def _kind_times(timeline: Timeline, plane: Plane | None, windows: tuple[Picoseconds, Picoseconds, Codes]) -> Picoseconds:
-    """Time of each kind within each window, int64 ps of shape (windows, kinds)."""
+def _kind_times(timeline: Timeline, windows: Windows | None = None) -> Picoseconds:
+    """Time of each kind within each window (None: each step), int64 ps of shape (windows, kinds); of several devices, their mean."""
+    devices = averaged(timeline)
+    if len(devices) > 1:
+        return _mean(timeline, devices, windows)
+    return _swept(timeline, (*timeline.host_planes, *devices) if devices else None, windows)
+
+
+@derived
+def averaged(timeline: Timeline) -> tuple[Plane, ...]:
+    """Of several devices of a host, those that work in its steps; none where it has one or none."""
+    several = len(timeline.steps) > 0 and len(timeline.device_planes) > 1
+    return working_devices(timeline, event_kinds(timeline)) if several else ()
+
+
+def _swept(timeline: Timeline, planes: Planes, windows: Windows | None) -> Picoseconds:
+    start, end, _ = windows or _steps(timeline)
+    if len(start) == 0:
+        return np.zeros((0, len(_KINDS)), np.int64)
+    return np.asarray(sweep(*_counted(timeline, planes, windows), start, end, len(_KINDS)))
+
+
+def _mean(timeline: Timeline, devices: tuple[Plane, ...], windows: Windows | None) -> Picoseconds:
+    """The mean over devices of what each does together with the host.
+
+    A moment is of a kind or a higher one where the host or the device is: that time is the host's and the device's without what they share. So
+    the host is looked at once, however many devices there are. Windows are laid one behind the other, that none touches another.
+    """
+    start, end, _ = windows or _steps(timeline)
+    base = np.cumsum(end - start + 1) - (end - start + 1)
+    host = _at_least(timeline, timeline.host_planes, windows, base)
+    total = np.zeros((len(start), len(_KINDS) + 1), np.int64)
+    total[:, 0] = (end - start) * len(devices)
+    for device in devices:
+        for code, mine in _at_least(timeline, (device,), windows, base).items():
+            window = np.searchsorted(base, mine.start, side="right") - 1
+            both = host[code].until(mine.end) - host[code].until(mine.start)
+            total[:, code] += np.bincount(window, mine.end - mine.start - both, len(start)).astype(np.int64)
+    for code, theirs in host.items():
+        total[:, code] += len(devices) * (theirs.until(base + end - start) - theirs.until(base))
+    total //= max(len(devices), 1)
+    return np.asarray(total[:, :-1] - total[:, 1:])
+
+
+def _at_least(timeline: Timeline, planes: tuple[Plane, ...], windows: Windows | None, base: Picoseconds) -> dict[int, Busy]:
+    """By kind (a code above 0), when what these planes do in the windows is of it or a higher one; a window begins at its `base`."""
+    start, end, _ = windows or _steps(timeline)
+    window, kind, began, ended = _counted(timeline, planes, windows)
+    low, high = np.maximum(began, start[window]), np.minimum(ended, end[window])
+    low, high = low - start[window] + base[window], high - start[window] + base[window]
+    return {code: Busy.of(*union(low[kind >= code], high[kind >= code])) for code in range(1, len(_KINDS))}
+
+
+def _steps(timeline: Timeline) -> Windows:
+    return timeline.steps.start, timeline.steps.end, timeline.step_of
+
+
+def _counted(timeline: Timeline, planes: Planes, windows: Windows | None) -> Counted:
+    """(window, kind, start, end) of what counts for the windows on these planes."""
+    start, end, of_row = windows or _steps(timeline)
+    kind, rows = event_kinds(timeline), rows_of(timeline, planes)
+    rows = rows[of_row[rows] >= 0]
+    parent = timeline.trace.nesting[0][rows]  # events inside one of the same kind and window add nothing to a union
+    rows = rows[(parent < 0) | (kind[parent] != kind[rows]) | (of_row[parent] != of_row[rows])]
+    spans = times_of(timeline, rows, planes) if windows is None else (timeline.trace.start[rows], timeline.trace.end[rows])
+    more = _unseen(timeline, planes, start, end, kind)
+    of, what, began, ended = (np.concatenate(c) for c in zip((of_row[rows], kind[rows], *spans), *more, strict=True))
+    return of, what, began, ended
+
+
+def rows_of(timeline: Timeline, planes: Planes) -> Indices:
+    """Rows of the events that are work of a step, on these planes."""
+    trace, kind = timeline.trace, event_kinds(timeline)
+    parts = [slice(0, len(kind))] if planes is None else [trace.rows_of(plane) for plane in planes]
+    return np.sort(np.concatenate([part.start + np.flatnonzero(kind[part] > 0) for part in parts]))
+
+
+def times_of(timeline: Timeline, rows: Indices, planes: Planes) -> tuple[Picoseconds, Picoseconds]:
+    """Start and end of events of steps, ps; what a device of these planes did at another time is put into the step's."""
     trace = timeline.trace
-    start, end, of_row = windows
-    times = np.zeros((len(start), len(_KINDS)), np.int64)
-    if len(start):
-        kind = event_kinds(timeline)
-        only = slice(0, len(trace)) if plane is None else trace.rows_of(plane)
-        rows = only.start + np.flatnonzero((kind[only] > 0) & (of_row[only] >= 0))
-        parent = trace.nesting[0][rows]  # events inside one of the same kind and window add nothing to a union
-        rows = rows[(parent < 0) | (kind[parent] != kind[rows]) | (of_row[parent] != of_row[rows])]
-        own = (of_row[rows], kind[rows], trace.start[rows], trace.end[rows])
-        more = _unseen(timeline, plane, start, end, kind)
-        of, what, began, ended = (np.concatenate(column) for column in zip(own, *more, strict=True))
-        times = sweep(of, what, began, ended, start, end, len(_KINDS))
-    return np.asarray(times)
+    start, end = trace.start[rows], trace.end[rows]
+    for device in planes or ():
+        if device.name.startswith(dialect.DEVICES):
+            only = trace.rows_of(device)
+            mine = slice(*np.searchsorted(rows, (only.start, only.stop)))
+            late = lags(timeline, event_kinds(timeline), device)[timeline.step_of[rows[mine]]]
+            start[mine], end[mine] = start[mine] - late, end[mine] - late
+    return start, end
 
 
-def _unseen(
-    timeline: Timeline, plane: Plane | None, start: Picoseconds, end: Picoseconds, kind: Codes
-) -> list[tuple[Indices, Codes, Picoseconds, Picoseconds]]:
+def _unseen(timeline: Timeline, planes: Planes, start: Picoseconds, end: Picoseconds, kind: Codes) -> list[Counted]:
     """(window, kind, start, end) of what a JAX program did in the windows that is no event of theirs."""
-    found: list[tuple[Indices, Codes, Picoseconds, Picoseconds]] = []
-    _, code, begin, stop = unseen(timeline, kind, plane)
+    found: list[Counted] = []
+    _, code, begin, stop = unseen(timeline, kind, planes)
     for each in distinct(code).tolist():
         mine = code == each
         window, low, high = within(start, end, union(begin[mine], stop[mine]))
@@ -164,20 +237,20 @@ def _unseen(
     return found
 
 
-def unseen(timeline: Timeline, kind: Codes, plane: Plane | None = None) -> tuple[Indices, Codes, Picoseconds, Picoseconds]:
+def unseen(timeline: Timeline, kind: Codes, planes: Planes = None) -> Counted:
     """(event row, kind, start, end) of all that counts for the steps in whose time it falls, whichever caused it: see `jax_time.py`.
 
-    `kind` is `event_kinds`. Empty for programs of TensorFlow.
+    `kind` is `event_kinds`.
     """
     trace = timeline.trace
     none = np.zeros(0, np.int64)
     parts = [(none, none, none, none)]
-    if runs_jax(trace) and (plane is None or plane in timeline.host_planes):
+    if runs_jax(trace) and (planes is None or any(plane.name == dialect.HOST for plane in planes)):
         row, begin, stop = builds(timeline)
         parts.append((row, np.full(len(row), _CODE["compile"]), begin, stop))
         rows = worked(timeline)
         parts.append((rows, np.full(len(rows), _CODE["host_compute"]), trace.start[rows], trace.end[rows]))
-    for device in _driven_devices(timeline, plane) if runs_jax(trace) else ():
+    for device in _driven_devices(timeline, planes):
         rows = np.arange(*trace.rows_of(device).indices(len(kind)))
         rows = rows[kind[rows] > 0]
         parts.append((rows, kind[rows].astype(np.int64), trace.start[rows], trace.end[rows]))
@@ -185,11 +258,13 @@ def unseen(timeline: Timeline, kind: Codes, plane: Plane | None = None) -> tuple
     return found[0], found[1], found[2], found[3]
 
 
-def _driven_devices(timeline: Timeline, plane: Plane | None) -> list[Plane]:
-    """Devices whose work is looked for by time: not where steps are a device's own, for then each device is at another place of its step."""
-    line = timeline.steps.line
-    own = len(line) and line[0] >= 0 and timeline.trace.planes[timeline.trace.lines.plane[line[0]]] in timeline.device_planes
-    return [] if own else [device for device in timeline.device_planes if plane in (None, device)]
+def _driven_devices(timeline: Timeline, planes: Planes) -> list[Plane]:
+    """Devices whose work is looked for by time: those of a JAX program, and where steps are one device's own, all others."""
+    own = own_device(timeline)
+    if own is None and not runs_jax(timeline.trace):
+        return []
+    asked = timeline.device_planes if planes is None else planes
+    return [plane for plane in asked if plane is not own and plane.name.startswith(dialect.DEVICES)]
 
 
 def category_of(kind: int) -> Category:
@@ -210,7 +285,7 @@ def event_kinds(timeline: Timeline) -> Codes:
         _mark_launches(timeline, kind)
         code = np.fromiter((_CODE[name] for name in KINDS_OF_DEVICES), np.uint8)
         for events, kinds in device_kinds(timeline):
-            kind[events] = code[kinds]
+            kind[events] = np.where(trace.duration[events] > 0, code[kinds], 0)  # without any, a device did nothing
     stages = trace.stat(dialect.IPL_STAGE).row
     kind[stages] = np.maximum(kind[stages], _CODE["wait_input"])
     kind[timeline.steps.root_row[_is_mark(timeline)]] = 0

@@ -7,11 +7,21 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.program.step_breakdown import category_of, event_kinds, step_breakdown, unseen
+from outpace.metrics.program.step_breakdown import (
+    Planes,
+    averaged,
+    category_of,
+    event_kinds,
+    rows_of,
+    step_breakdown,
+    times_of,
+    unseen,
+)
 from outpace.model import Category, Table, UsageError
 from outpace.model.arrays import Codes, Indices, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.tools.explain.schema import EVENTS, GROUPS, PARTS
+from outpace.trace import Plane, dialect
 
 _NOBODY = -1
 _OTHER = -2  # below it: the same event, counted once more for another time or kind than its own
@@ -34,6 +44,27 @@ class Chosen:
         """Start and end, ps."""
         steps = self.timeline.steps
         return int(steps.start[self.index]), int(steps.end[self.index])
+
+    @property
+    def device(self) -> Plane | None:
+        """The device that is explained, where there are several: the one that works longest in the step."""
+        trace, step_of = self.timeline.trace, self.timeline.step_of
+
+        def works(device: Plane) -> int:
+            rows = rows_of(self.timeline, (device,))
+            return int(trace.duration[rows[step_of[rows] == self.index]].sum())
+
+        return max(averaged(self.timeline), key=works, default=None)
+
+    @property
+    def device_name(self) -> str:
+        """What people call it: `GPU:2`."""
+        return self.device.name.removeprefix(dialect.DEVICES) if self.device else ""
+
+    @property
+    def planes(self) -> Planes:
+        """Planes whose events are explained; None for all."""
+        return None if self.device is None else (*self.timeline.host_planes, self.device)
 
 
 def choose(run: Run, step: int | None, host: str | None) -> Chosen | None:
@@ -62,14 +93,17 @@ def attribution(chosen: Chosen) -> dict[tuple[int, int], int]:
 
     The walk is that of the step-time breakdown (`ox_sweep`): the highest kind that is open gets the time. Of the events of that kind it is the
     one that started last, which is the innermost where they nest; one without duration holds its kind open until the next one of it ends.
+    Of several devices the busiest stands for all: what each does would hide what the others do at that moment.
     """
     timeline, (begin, end) = chosen.timeline, chosen.span
-    trace, kind = timeline.trace, event_kinds(timeline)
-    own = np.flatnonzero((kind > 0) & (timeline.step_of == chosen.index))
-    other, code, start, stop = _others(timeline, kind, own, begin, end)
+    planes = chosen.planes
+    kind, own = event_kinds(timeline), rows_of(timeline, planes)
+    own = own[timeline.step_of[own] == chosen.index]
+    other, code, start, stop = _others(timeline, planes, kind, own, begin, end)
     rows, codes = np.concatenate((own, _OTHER - other)), np.concatenate((kind[own].astype(np.int64), code))
-    first = np.maximum(np.concatenate((trace.start[own], start)), begin)
-    last = np.minimum(np.concatenate((trace.end[own], stop)), end)
+    began, ended = times_of(timeline, own, planes)
+    first = np.maximum(np.concatenate((began, start)), begin)
+    last = np.minimum(np.concatenate((ended, stop)), end)
     inside = first <= last
     rows, codes, first, last = rows[inside], codes[inside], first[inside], last[inside]
     at = np.concatenate((first, last))
@@ -85,10 +119,10 @@ def attribution(chosen: Chosen) -> dict[tuple[int, int], int]:
 
 
 def _others(
-    timeline: Timeline, kind: Codes, own: Indices, begin: int, end: int
+    timeline: Timeline, planes: Planes, kind: Codes, own: Indices, begin: int, end: int
 ) -> tuple[Indices, Codes, Picoseconds, Picoseconds]:
     """(event row, kind, start, end) of what counts for the step by its time alone, and is not there already."""
-    row, code, start, stop = unseen(timeline, kind)
+    row, code, start, stop = unseen(timeline, kind, planes)
     counted = np.zeros(len(kind), bool)
     counted[own] = True
     there = counted[row] & (kind[row] == code) & (start == timeline.trace.start[row]) & (stop == timeline.trace.end[row])

@@ -51,6 +51,11 @@ def analyse(run: Run, *, step: int | None = None, category: Category | str | Non
             f"of {chosen.timeline.host}" + (", the slowest complete one" if step is None else ""),
         ),
         Figure("Length", end - begin, Unit.PS),
+        *(
+            [Figure("Device", chosen.device_name, Unit.TEXT, "the busiest; its work and the host's are explained")]
+            if chosen.device
+            else []
+        ),
         Figure("Starts", begin - chosen.timeline.span[0], Unit.PS, "after the first event of its host"),
     )
     sections: tuple[Section, ...] = (

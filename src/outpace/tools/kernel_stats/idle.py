@@ -8,6 +8,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import derived
+from outpace.metrics.spans import merged
 from outpace.model import Table
 from outpace.model.arrays import Indices, Numbers, Picoseconds
 from outpace.timeline import OpKind, Timeline
@@ -16,7 +17,6 @@ from outpace.tools.kernel_stats.collect import Device
 from outpace.tools.kernel_stats.launches import launch_rows
 from outpace.tools.kernel_stats.names import function_name
 from outpace.tools.kernel_stats.schema import CAUSES, GAPS
-from outpace.tools.kernel_stats.spans import merged
 from outpace.tools.kernel_stats.within import Activity, innermost
 from outpace.trace.algorithms import distinct, group
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.model.jax_time import union, within
+from outpace.metrics.spans import Busy
 from outpace.model import Table
 from outpace.model.arrays import Indices, Mask, Picoseconds
 from outpace.timeline import Timeline
@@ -20,7 +21,6 @@ from outpace.tools.kernel_stats.copies import copy_time
 from outpace.tools.kernel_stats.idle import Idle, activities
 from outpace.tools.kernel_stats.launches import launch_rows, queued
 from outpace.tools.kernel_stats.schema import DEVICES
-from outpace.tools.kernel_stats.spans import Busy
 from outpace.trace.algorithms import distinct
 
 

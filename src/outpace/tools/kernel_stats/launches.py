@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from outpace.metrics.spans import busy
 from outpace.model import Table
 from outpace.model.arrays import Indices, Picoseconds, Values
 from outpace.model.interval import quantiles
 from outpace.tools.kernel_stats.collect import Device
 from outpace.tools.kernel_stats.schema import LAUNCHES
-from outpace.tools.kernel_stats.spans import busy
 from outpace.trace.algorithms import common
 
 

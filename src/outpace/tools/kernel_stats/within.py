@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.metrics.spans import busy
 from outpace.model.arrays import Indices, Numbers, Picoseconds
-from outpace.tools.kernel_stats.spans import busy
 from outpace.trace import Trace
 
 

@@ -77,7 +77,7 @@ def workers(run: Run) -> tuple[Worker, ...]:
 
 def _device(timeline: Timeline, plane: Plane) -> Worker:
     """A device: what it did itself; the rest of the step it waited, which is all others."""
-    times = category_times(timeline, plane)
+    times = category_times(timeline, (plane,))
     return Worker(f"{timeline.host} {plane.name.removeprefix(dialect.DEVICES)}", timeline, plane, times)
 
 

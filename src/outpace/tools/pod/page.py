@@ -88,7 +88,8 @@ def _headline(found: tuple[Worker, ...], compared: Table) -> str:
     ]
     slowest = max(rows, key=lambda row: float(row["excess_ps"]))
     if idle and len(idle) < len(found):
-        return f"{len(idle)} of {len(rows)} workers take no part in the steps: {', '.join(idle)}."
+        verb = "take" if len(idle) > 1 else "takes"
+        return f"{len(idle)} of {len(rows)} workers {verb} no part in the steps: {', '.join(idle)}."
     if not rules.is_slow(slowest):
         return f"No worker is more than {rules.SLOW.value:.0%} slower than the others; {slowest['worker']} is the slowest."
     why = f"; its {slowest['cause']} alone takes {humanize(slowest['cause_ps'], Unit.PS)} more" if slowest["cause"] else ""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from outpace.metrics.model.hlo_lines import hlo_lines, plain_op
+from outpace.testing import SpaceBuilder
+from outpace.timeline import Run
+from outpace.trace import read_trace
 from tests.support import beside, opened, opened_beside
 
 
@@ -56,3 +59,23 @@ def test_lines_of_a_gpu_name_the_users_code() -> None:
 
 def test_a_profile_without_programs_has_no_lines() -> None:
     assert len(hlo_lines(opened("custom_loop").run)) == 0
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_devices_that_a_cpu_is_divided_into_are_averaged(devices: int) -> None:
+    """A pmap over two CPU devices: each computes for 6 of 10 ms, side by side; together they are no 120 % of the step."""
+    ms = 1_000_000_000
+    space = SpaceBuilder("vm")
+    plane = space.plane("/host:CPU")
+    host = plane.line("python")
+    workers = [plane.line(f"tf_XLAPjRtCpuClient/{at}") for at in range(devices)]
+    for step in range(5):
+        host.event("train", step * 10 * ms, 10 * ms, step_num=step, _r=1).event("PmapFunction(step)", step * 10 * ms, 9 * ms)
+        for at, worker in enumerate(workers):
+            worker.event(
+                "dot.1", (step * 10 + 2) * ms, 6 * ms,
+                hlo_op="dot.1", hlo_module="jit_step", program_id=8, run_id=100 + step, device_ordinal=at,
+            )  # fmt: skip
+    (row,) = hlo_lines(Run.of([read_trace(space.to_bytes(), "vm")])).records()
+    assert row["share"] == pytest.approx(0.6)
+    assert row["count"] == 5 * devices

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from outpace.metrics.spans import Busy, merged
 from outpace.testing import LineBuilder, SpaceBuilder
-from outpace.tools.kernel_stats.spans import Busy, merged
 from outpace.tools.kernel_stats.within import Activity, innermost
 from outpace.trace import Trace, open_trace
 
