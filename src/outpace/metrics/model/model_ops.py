@@ -20,7 +20,7 @@ from outpace._dataclass import dataclass
 from outpace._once import derived
 from outpace.metrics.input.segments import function_runs
 from outpace.metrics.model.op_metrics import DEVICE, HOST, device_op, op_texts
-from outpace.metrics.program.step_breakdown import step_breakdown
+from outpace.metrics.program.step_breakdown import averaged, step_breakdown
 from outpace.model import Category
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import OpKind, Run, Timeline
@@ -50,7 +50,7 @@ class ModelOps:
 
     name: index into `ops`, (name, type, line that a compiled program gives) of each; wall: time of its own, ps; overhead: the executor's time
     that goes to it; alone: of `wall`, while no other thread computed; pooled: whether tasks of the intra-op pool were seen to run in it.
-    `steps`: training steps that count; `step_ps`: mean length of one; `busy_ps`: per step, time in which any thread computed; `alone_ps`:
+    `steps`: training steps that count, those of each device; `step_ps`: mean length of one; `busy_ps`: per step, time in which any thread computed; `alone_ps`:
     exactly one; `thread_ps`: sum over threads; `overhead_ps`: the executor's time outside of ops, per step, wall clock.
     """
 
@@ -99,12 +99,13 @@ def _sides(run: Run, timeline: Timeline) -> Iterator[ModelOps]:
         yield _measured(timeline, HOST, host, counted, steps, length, None if timeline.device_planes else compute)
     device = _device(timeline, counted)
     if device is not None:
-        yield _measured(timeline, DEVICE, device, counted, steps, length, None)
+        yield _measured(timeline, DEVICE, device, counted, steps * len(distinct(device.lane)), length, None)
 
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Events that count, sorted: row, what they are, index of the op, whether it ran in a loop, and the ops."""
+    """Events that count, sorted: row, what they are, index of the op, whether it ran in a loop, and the ops. `lane`: the device that ran it;
+    what another did at the same moment has no part in it."""
 
     row: Indices
     what: Codes
@@ -112,6 +113,7 @@ class _Rows:
     loop: Mask
     pooled: Mask
     ops: tuple[OpName, ...]
+    lane: Codes
 
 
 def _in_steps(timeline: Timeline, rows: Indices, counted: Mask) -> Mask:
@@ -142,7 +144,7 @@ def _host(timeline: Timeline, counted: Mask) -> _Rows | None:
     rows, what, name = _without_inner_eager(timeline, rows, what, name)
     ops = (*(_named(text, op) for text, op in zip(trace.names, timeline.ops, strict=True)), *hlo_ops)
     pooled = _holding(timeline, rows, Is.POOL)
-    return _Rows(rows, what, name, _in_loop(timeline, rows), pooled, ops)
+    return _Rows(rows, what, name, _in_loop(timeline, rows), pooled, ops, np.zeros(len(rows), np.int64))
 
 
 def _named(text: str, op: Op) -> tuple[str, str, str]:
@@ -225,9 +227,9 @@ def _holding(timeline: Timeline, rows: Indices, what: Is) -> Mask:
 
 
 def _device(timeline: Timeline, counted: Mask) -> _Rows | None:
-    """Ops on the devices' lines."""
+    """Ops on the lines of the devices that work in the steps."""
     trace = timeline.trace
-    lines = [line for plane in timeline.device_planes for line in timeline.device_lines(plane)]
+    lines = [line for plane in averaged(timeline) or timeline.device_planes for line in timeline.device_lines(plane)]
     rows = np.concatenate([np.arange(*trace.lines.rows(line).indices(len(trace))) for line in lines] or [np.zeros(0, int)])
     rows = np.sort(rows)
     rows = rows[_in_steps(timeline, rows, counted)]
@@ -238,7 +240,8 @@ def _device(timeline: Timeline, counted: Mask) -> _Rows | None:
     named = {int(n): device_op(trace.names[n]) for n in distinct(trace.name[rows][code == 0])}
     ops = [device_op(text) for text in texts] + [named.get(i, ("", "")) for i in range(len(trace.names))]
     none = np.zeros(len(rows), bool)
-    return _Rows(rows, np.full(len(rows), _WORK, np.uint8), key, none, none, tuple((name, kind, "") for kind, name in ops))
+    lane = trace.lines.plane[trace.line[rows]].astype(np.int64)
+    return _Rows(rows, np.full(len(rows), _WORK, np.uint8), key, none, none, tuple((name, kind, "") for kind, name in ops), lane)
 
 
 def _measured(
@@ -249,6 +252,8 @@ def _measured(
     step = timeline.step_of[found.row]
     start = np.maximum(trace.start[found.row], timeline.steps.start[step])
     end = np.maximum(np.minimum(trace.end[found.row], timeline.steps.end[step]), start)
+    apart = found.lane * (int(end.max()) + 1)  # devices are laid one behind the other
+    start, end = start + apart, end + apart
     parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, found.row)
     parent = np.where(parent >= 0, np.searchsorted(found.row, parent), -1)
     computes, waits = (what == _OVERHEAD) | (what == _WORK), what == _WAIT
