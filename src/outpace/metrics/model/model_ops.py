@@ -50,8 +50,8 @@ class ModelOps:
 
     name: index into `ops`, (name, type, line that a compiled program gives) of each; wall: time of its own, ps; overhead: the executor's time
     that goes to it; alone: of `wall`, while no other thread computed; pooled: whether tasks of the intra-op pool were seen to run in it.
-    `steps`: training steps that count, those of each device; `step_ps`: mean length of one; `busy_ps`: per step, time in which any thread computed; `alone_ps`:
-    exactly one; `thread_ps`: sum over threads; `overhead_ps`: the executor's time outside of ops, per step, wall clock.
+    `steps`: training steps that count, those of each device; `step_ps`: mean length of one; `busy_ps`: per step, time in which any thread
+    computed; `alone_ps`: exactly one; `thread_ps`: sum over threads; `overhead_ps`: the executor's time outside of ops, per step, wall clock.
     """
 
     host: str
@@ -241,7 +241,9 @@ def _device(timeline: Timeline, counted: Mask) -> _Rows | None:
     ops = [device_op(text) for text in texts] + [named.get(i, ("", "")) for i in range(len(trace.names))]
     none = np.zeros(len(rows), bool)
     lane = trace.lines.plane[trace.line[rows]].astype(np.int64)
-    return _Rows(rows, np.full(len(rows), _WORK, np.uint8), key, none, none, tuple((name, kind, "") for kind, name in ops), lane)
+    return _Rows(
+        rows, np.full(len(rows), _WORK, np.uint8), key, none, none, tuple((name, kind, "") for kind, name in ops), lane
+    )
 
 
 def _measured(

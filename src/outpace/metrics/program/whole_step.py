@@ -22,6 +22,7 @@ from outpace.trace.algorithms import common, distinct
 _HANDFUL = 5  # events of a device in all steps together: fewer are no training
 _HALF = 0.5
 _NAMED = 4  # ops in a sentence
+_UNKNOWN = 0.1  # of the time of known ops: with more, it is not known what a device ran
 
 
 @derived
@@ -46,12 +47,20 @@ def _no_model(run: Run, timeline: Timeline) -> Iterator[str]:
     if any("XLA" in name for name in timeline.trace.lines.names):
         return
     sums: dict[str, int] = {}
+    unknown = 0
     for row in op_metrics(run).of("host", timeline.host).records():
-        if row["side"] == DEVICE and parse_op(f"{row['name']}:{row['type']}").kind is OpKind.TENSORFLOW and not row["idle"]:
-            if trains_a_model(row["type"]):
-                return
+        kind = parse_op(f"{row['name']}:{row['type']}").kind
+        if row["side"] != DEVICE or row["idle"] or kind is OpKind.COPY:
+            continue
+        if trains_a_model(row["type"]):
+            return
+        if (
+            kind is OpKind.TENSORFLOW and "/" in row["name"]
+        ):  # the scope of an op; a kernel that names none has a name of its own
             sums[row["type"]] = sums.get(row["type"], 0) + row["self_ps"]
-    if sums:
+        else:
+            unknown += row["self_ps"]
+    if sum(sums.values()) > unknown / _UNKNOWN:
         named = ", ".join(sorted(sums, key=lambda kind: -sums[kind])[:_NAMED])
         yield (
             "the devices ran no matrix product or convolution, computed no gradient and updated no variable: what was captured "

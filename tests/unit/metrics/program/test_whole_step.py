@@ -69,6 +69,11 @@ def test_element_wise_ops_alone_are_a_piece_of_one() -> None:
     assert not budgets(gpu(FORWARD))[ALL_HOSTS].whole
 
 
+def test_kernels_that_name_no_op_may_be_anything() -> None:
+    """Of rocBLAS' kernels the names alone are known: they may be what is missing."""
+    assert no_whole_step(gpu((*FORWARD, ""))) == ""
+
+
 def test_a_prediction_needs_none_of_these() -> None:
     assert no_whole_step(gpu(FORWARD, mode="keras predict")) == ""
 
