@@ -28,11 +28,11 @@ from outpace.trace.algorithms import distinct
 class IdleParts:
     """Parts of the steady steps' time on a device (of its span, where the host has no steps), ps.
 
-    `judged`: that time, between the device's first and last event; `busy`: of it, a stream worked. Of the rest, before the launch of what
-    ended a gap: `waited`: the host waited for completion; `after`: it worked, having waited in the same gap; `late`: it worked, and had not
-    waited; `unrecorded`: no event says what it did in such a gap. `usual`: `waited`
-    and `after`, if every step had as much of them as the median one. `ahead`: the device works for most of the time, and half of the kernels or
-    more were launched with more than a kernel's work queued before them. `waits`: the event in which the host waited longest.
+    `judged`: that time; `busy`: of it, a stream worked. Of the rest, before the launch of what ended a gap: `waited`: the host waited for
+    completion; `after`: it worked, having waited in the same gap; `late`: it worked, and had not waited; `unrecorded`: no event says what it did
+    in such a gap; `fed`: it waited for input, which is in none of these. `usual`: `waited` and `after`, if every step had as much of them as
+    the median one. `ahead`: the device works for most of the time, and half of the kernels or more were launched with more than a kernel's work
+    queued before them. `waits`: the event in which the host waited longest.
     """
 
     judged: int
@@ -41,6 +41,7 @@ class IdleParts:
     after: int
     late: int
     unrecorded: int
+    fed: int
     usual: int
     ahead: bool
     waits: str
@@ -65,7 +66,7 @@ def devices_table(found: list[Idle]) -> Table:
         missing = int(gaps.length.sum())
         span = last - first
         numbers = (int(times.sum()), float(times.mean()), copy_time(device), span, span - missing, missing, missing / span)
-        idle = (gaps.unlaunched, parts.judged, parts.waited, parts.after, parts.late, parts.unrecorded)
+        idle = (gaps.unlaunched, parts.judged, parts.waited, parts.after, parts.late, parts.unrecorded, parts.fed)
         rows.append((len(times), *numbers, *idle, parts.by_waiting, parts.by_launching, parts.waits, *device.place))
     return Table.from_rows("devices", "Devices", DEVICES, rows)
 
@@ -81,11 +82,12 @@ def idle_parts(gaps: Idle) -> IdleParts:
     time = int((judged[1] - judged[0]).sum())
     working = time - int((end - start).sum())
     if working <= 0:
-        return IdleParts(0, 0, 0, 0, 0, 0, 0, False, "")
+        return IdleParts(0, 0, 0, 0, 0, 0, 0, 0, False, "")
     called = edged.called[gap]
     called = np.where(called < 0, start, np.clip(called, start, end))
-    waited, waits = _waited(edged, gap, start, called)
-    unlaunched = called - start
+    waited, waits = _waited(edged, gap, start, called, Is.AWAITS_DEVICE)
+    fed = np.where(waited > 0, 0, _waited(edged, gap, start, called, Is.INPUT)[0])
+    unlaunched = called - start - fed
     late = waited == 0
     return IdleParts(
         judged=time,
@@ -93,6 +95,7 @@ def idle_parts(gaps: Idle) -> IdleParts:
         waited=int(waited.sum()),
         after=int((unlaunched - waited)[~late].sum()),
         late=int(unlaunched[late].sum()),
+        fed=int(fed.sum()),
         unrecorded=int(unlaunched[late & (edged.activity[gap] < 0)].sum()),
         usual=_usual(steps.start[steps.whole], start[~late], unlaunched[~late]),
         ahead=2 * working > time and _ahead(gaps),
@@ -127,11 +130,11 @@ def _with_edges(gaps: Idle, begin: int, stop: int) -> Idle:
     )
 
 
-def _waited(gaps: Idle, gap: Indices, start: Picoseconds, called: Picoseconds) -> tuple[Picoseconds, str]:
-    """How long the host waited for completion in each [start, called), and the name of what it waited in longest, "" if it never did."""
+def _waited(gaps: Idle, gap: Indices, start: Picoseconds, called: Picoseconds, what: Is) -> tuple[Picoseconds, str]:
+    """How long the host was in events of a kind in each [start, called), and the name of the longest of them, "" if it never was."""
     trace = gaps.device.trace
     waited, longest, name = np.zeros(len(start), np.int64), 0, ""
-    waits = gaps.device.timeline.names.are(Is.AWAITS_DEVICE)
+    waits = gaps.device.timeline.names.are(what)
     for line, mine in _lines(gaps, gap):
         rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
         rows = rows[waits[trace.name[rows]]]
