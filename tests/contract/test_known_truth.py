@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from outpace import api
+from outpace.model import Report
 from outpace.testing import GpuBuilder, SpaceBuilder
 
 US = 1_000_000
@@ -36,7 +37,7 @@ class Step:
     from_device: int = 0
 
 
-def report_of(folder: Path, *devices: Step, steps: int = STEPS) -> api.Report:
+def report_of(folder: Path, *devices: Step, steps: int = STEPS) -> Report:
     """The report of a training on one device or more; all have the length, and the host's events, of the first."""
     space = SpaceBuilder("vm")
     plane = space.plane("/host:CPU")

@@ -29,10 +29,10 @@ class IdleParts:
     """Parts of the steady steps' time on a device (of its span, where the host has no steps), ps.
 
     `judged`: that time; `busy`: of it, a stream worked. Of the rest, before the launch of what ended a gap: `waited`: the host waited for
-    completion; `after`: it worked, having waited in the same gap; `late`: it worked, and had not waited; `unrecorded`: no event says what it did
-    in such a gap; `fed`: it waited for input, which is in none of these. `usual`: `waited` and `after`, if every step had as much of them as
-    the median one. `ahead`: the device works for most of the time, and half of the kernels or more were launched with more than a kernel's work
-    queued before them. `waits`: the event in which the host waited longest.
+    completion; `after`: it worked, having waited in the same gap; `late`: it worked, and had not waited; `unrecorded`: no event says what it
+    did in such a gap; `fed`: it waited for input, which is in none of these. `usual`: `waited` and `after`, if every step had as much of them
+    as the median one. `ahead`: the device works for most of the time, and half of the kernels or more were launched with more than a kernel's
+    work queued before them. `waits`: the event in which the host waited longest.
     """
 
     judged: int
