@@ -7,6 +7,7 @@ run empty. What it does after the wait, before it launches again, lies bare beca
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 
@@ -132,21 +133,28 @@ def _with_edges(gaps: Idle, begin: int, stop: int) -> Idle:
 
 def _waited(gaps: Idle, gap: Indices, start: Picoseconds, called: Picoseconds, what: Is) -> tuple[Picoseconds, str]:
     """How long the host was in events of a kind in each [start, called), and the name of the longest of them, "" if it never was."""
-    trace = gaps.device.trace
     waited, longest, name = np.zeros(len(start), np.int64), 0, ""
-    waits = gaps.device.timeline.names.are(what)
     for line, mine in _lines(gaps, gap):
-        rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
-        rows = rows[waits[trace.name[rows]]]
-        if len(rows) == 0:
-            continue
-        open_ = Busy.of(trace.start[rows], trace.end[rows])
+        open_, called_so = _open(gaps.device.timeline, line, what)
         stop = open_.before_open(called[mine])  # another thread launched while this one went on waiting: not for that wait
         part = np.maximum(open_.until(stop) - open_.until(np.minimum(start[mine], stop)), 0)
         waited[mine] = np.maximum(waited[mine], part)
         if (total := int(part.sum())) > longest:
-            longest, name = total, trace.names[trace.name[rows[np.argmax(trace.duration[rows])]]]
+            longest, name = total, called_so
     return waited, name
+
+
+def _open(timeline: Timeline, line: int, what: Is) -> tuple[Busy, str]:
+    """When a thread was in events of a kind, and the name of the longest, "" for none; the trace keeps it, for all devices ask."""
+    trace = timeline.trace
+
+    def made() -> tuple[Busy, str]:
+        rows = trace.lines.rows(line)
+        mine = rows.start + np.flatnonzero(timeline.names.are(what)[trace.name[rows]])
+        name = trace.names[trace.name[mine[np.argmax(trace.duration[mine])]]] if len(mine) else ""
+        return Busy.of(trace.start[mine], trace.end[mine]), name
+
+    return cast(tuple[Busy, str], trace.derived.get((_open, line, what), made))
 
 
 def _lines(gaps: Idle, gap: Indices) -> Iterator[tuple[int, Mask]]:
