@@ -21,6 +21,7 @@ from outpace.trace.algorithms import common, distinct
 
 _HANDFUL = 5  # events of a device in all steps together: fewer are no training
 _HALF = 0.5
+_AGAIN = 2  # times that each program runs, on average
 _NAMED = 4  # ops in a sentence
 _UNKNOWN = 0.1  # of the time of known ops: with more, it is not known what a device ran
 
@@ -75,9 +76,11 @@ def _programs(timeline: Timeline) -> Iterator[str]:
     if len(step) == 0 or trains(trace, timeline.names.rows(Is.JITTED)).any():
         return
     count = np.bincount(number)
-    if len(step) >= _HANDFUL and count.max() < _HALF * len(step):
+    programs = int((count > 0).sum())
+    again = len(step) >= _AGAIN * programs  # else it is compiled anew all the time, which is the training's fault
+    if again and len(step) >= _HANDFUL and count.max() < _HALF * len(step):
         what = jitted_function(names[int(module[0])]) or names[int(module[0])]
-        several = counted(int((count > 0).sum()), "compiled program")
+        several = counted(programs, "compiled program")
         yield f"the steps are calls of {several} of one function ({what}): they do different work, and their mean stands for none of them"
 
 
