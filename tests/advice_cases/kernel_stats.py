@@ -129,6 +129,7 @@ CASES: list[Case] = [
         saves=about(0.15),
         says=("in block_until_ready.",),
     ),
+    fires("waits_for_device", "25% of the time", _waits(0.25), Severity.MODERATE, saves=about(0.25)),
     silent("waits_for_device", "7% of the time", _waits(0.07)),
     *worded(
         "tiny_kernels",

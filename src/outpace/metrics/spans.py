@@ -44,6 +44,8 @@ class Busy:
 
     def before_open(self, times: Picoseconds) -> Picoseconds:
         """Each of `times`, or where a span is open then, that span's start."""
+        if len(self.start) == 0:
+            return times
         at = np.maximum(np.searchsorted(self.start, times, side="left") - 1, 0)
         return np.where((self.start[at] < times) & (times < self.end[at]), self.start[at], times)
 

@@ -16,6 +16,13 @@ from outpace.trace import Trace, open_trace
 SPANS = (np.array([0, 2, 10, 12, 30]), np.array([5, 3, 12, 15, 31]))
 
 
+def test_a_moment_in_a_span_goes_back_to_its_start() -> None:
+    """An edge is not inside."""
+    times = np.array([0, 1, 5, 7, 11, 15, 16, 40])
+    assert Busy.of(*SPANS).before_open(times).tolist() == [0, 0, 5, 7, 10, 15, 16, 40]
+    assert Busy.of(SPANS[0][:0], SPANS[1][:0]).before_open(times).tolist() == times.tolist()
+
+
 def test_merged_joins_what_overlaps_or_touches() -> None:
     start, end = merged(*SPANS)
     assert start.tolist() == [0, 10, 30]

@@ -167,6 +167,7 @@ def test_devices(pages: dict[Dialect, Page], dialect: Dialect) -> None:
             "after_ps": 0,
             "late_ps": 315 * US,
             "unrecorded_ps": 0,
+            "fed_ps": 0,
             "by_waiting_ps": 0,
             "by_launching_ps": 315 * US,
             "waits": "",

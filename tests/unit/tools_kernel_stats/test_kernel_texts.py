@@ -108,6 +108,13 @@ def test_kernels_with_tensor_cores(kernel: str) -> None:
         ("rocwmma_gemm", True),
         ("attention_MFMA_32x32x8f16", True),
         ("gemm_fusion_dot_general_1.kd", True),
+        ("void ck_tile::kentry<ck_tile::gfx950_t, 2, ck_tile::FmhaFwdKernel<ck_tile::BlockFmhaPipelineQRKSVSAsync<..>>>", True),
+        ("void ck_tile::kentry<ck_tile::gfx950_t, 1, ck_tile::FmhaBwdDQDKDVKernel<ck_tile::BlockFmhaBwd<..>>>", True),
+        (
+            "void ck_tile::kentry<ck_tile::gfx950_t, 2, ck_tile::FmhaBwdOGradDotOKernel<ck_tile::BlockFmhaBwdOGradDotO<..>>>",
+            False,
+        ),
+        ("void ck_tile::kentry<ck_tile::gfx950_t, 2, ck_tile::FmhaBwdConvertQGradKernel<..>>", False),
         ("input_transpose_fusion.kd", False),
         ("ampere_fp16_s16816gemm", False),
     ],

@@ -21,7 +21,9 @@ from outpace.trace.algorithms import common, distinct
 
 _HANDFUL = 5  # events of a device in all steps together: fewer are no training
 _HALF = 0.5
+_AGAIN = 2  # times that each program runs, on average
 _NAMED = 4  # ops in a sentence
+_UNKNOWN = 0.1  # of the time of known ops: with more, it is not known what a device ran
 
 
 @derived
@@ -46,12 +48,20 @@ def _no_model(run: Run, timeline: Timeline) -> Iterator[str]:
     if any("XLA" in name for name in timeline.trace.lines.names):
         return
     sums: dict[str, int] = {}
+    unknown = 0
     for row in op_metrics(run).of("host", timeline.host).records():
-        if row["side"] == DEVICE and parse_op(f"{row['name']}:{row['type']}").kind is OpKind.TENSORFLOW and not row["idle"]:
-            if trains_a_model(row["type"]):
-                return
+        kind = parse_op(f"{row['name']}:{row['type']}").kind
+        if row["side"] != DEVICE or row["idle"] or kind is OpKind.COPY:
+            continue
+        if trains_a_model(row["type"]):
+            return
+        if (
+            kind is OpKind.TENSORFLOW and "/" in row["name"]
+        ):  # the scope of an op; a kernel that names none has a name of its own
             sums[row["type"]] = sums.get(row["type"], 0) + row["self_ps"]
-    if sums:
+        else:
+            unknown += row["self_ps"]
+    if sum(sums.values()) > unknown / _UNKNOWN:
         named = ", ".join(sorted(sums, key=lambda kind: -sums[kind])[:_NAMED])
         yield (
             "the devices ran no matrix product or convolution, computed no gradient and updated no variable: what was captured "
@@ -66,9 +76,11 @@ def _programs(timeline: Timeline) -> Iterator[str]:
     if len(step) == 0 or trains(trace, timeline.names.rows(Is.JITTED)).any():
         return
     count = np.bincount(number)
-    if len(step) >= _HANDFUL and count.max() < _HALF * len(step):
+    programs = int((count > 0).sum())
+    again = len(step) >= _AGAIN * programs  # else it is compiled anew all the time, which is the training's fault
+    if again and len(step) >= _HANDFUL and count.max() < _HALF * len(step):
         what = jitted_function(names[int(module[0])]) or names[int(module[0])]
-        several = counted(int((count > 0).sum()), "compiled program")
+        several = counted(programs, "compiled program")
         yield f"the steps are calls of {several} of one function ({what}): they do different work, and their mean stands for none of them"
 
 

@@ -48,13 +48,12 @@ class Chosen:
     @property
     def device(self) -> Plane | None:
         """The device that is explained, where there are several: the one that works longest in the step."""
-        trace, step_of = self.timeline.trace, self.timeline.step_of
+        return max(averaged(self.timeline), key=self._works, default=None)
 
-        def works(device: Plane) -> int:
-            rows = rows_of(self.timeline, (device,))
-            return int(trace.duration[rows[step_of[rows] == self.index]].sum())
-
-        return max(averaged(self.timeline), key=works, default=None)
+    def _works(self, device: Plane) -> int:
+        """How long the events of a device in the step are together, ps."""
+        rows = rows_of(self.timeline, (device,))
+        return int(self.timeline.trace.duration[rows[self.timeline.step_of[rows] == self.index]].sum())
 
     @property
     def device_name(self) -> str:

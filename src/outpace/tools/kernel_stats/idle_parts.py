@@ -7,6 +7,7 @@ run empty. What it does after the wait, before it launches again, lies bare beca
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 
@@ -28,11 +29,11 @@ from outpace.trace.algorithms import distinct
 class IdleParts:
     """Parts of the steady steps' time on a device (of its span, where the host has no steps), ps.
 
-    `judged`: that time, between the device's first and last event; `busy`: of it, a stream worked. Of the rest, before the launch of what
-    ended a gap: `waited`: the host waited for completion; `after`: it worked, having waited in the same gap; `late`: it worked, and had not
-    waited; `unrecorded`: no event says what it did in such a gap. `usual`: `waited`
-    and `after`, if every step had as much of them as the median one. `ahead`: the device works for most of the time, and half of the kernels or
-    more were launched with more than a kernel's work queued before them. `waits`: the event in which the host waited longest.
+    `judged`: that time; `busy`: of it, a stream worked. Of the rest, before the launch of what ended a gap: `waited`: the host waited for
+    completion; `after`: it worked, having waited in the same gap; `late`: it worked, and had not waited; `unrecorded`: no event says what it
+    did in such a gap; `fed`: it waited for input, which is in none of these. `usual`: `waited` and `after`, if every step had as much of them
+    as the median one. `ahead`: the device works for most of the time, and half of the kernels or more were launched with more than a kernel's
+    work queued before them. `waits`: the event in which the host waited longest.
     """
 
     judged: int
@@ -41,6 +42,7 @@ class IdleParts:
     after: int
     late: int
     unrecorded: int
+    fed: int
     usual: int
     ahead: bool
     waits: str
@@ -65,7 +67,7 @@ def devices_table(found: list[Idle]) -> Table:
         missing = int(gaps.length.sum())
         span = last - first
         numbers = (int(times.sum()), float(times.mean()), copy_time(device), span, span - missing, missing, missing / span)
-        idle = (gaps.unlaunched, parts.judged, parts.waited, parts.after, parts.late, parts.unrecorded)
+        idle = (gaps.unlaunched, parts.judged, parts.waited, parts.after, parts.late, parts.unrecorded, parts.fed)
         rows.append((len(times), *numbers, *idle, parts.by_waiting, parts.by_launching, parts.waits, *device.place))
     return Table.from_rows("devices", "Devices", DEVICES, rows)
 
@@ -81,11 +83,12 @@ def idle_parts(gaps: Idle) -> IdleParts:
     time = int((judged[1] - judged[0]).sum())
     working = time - int((end - start).sum())
     if working <= 0:
-        return IdleParts(0, 0, 0, 0, 0, 0, 0, False, "")
+        return IdleParts(0, 0, 0, 0, 0, 0, 0, 0, False, "")
     called = edged.called[gap]
     called = np.where(called < 0, start, np.clip(called, start, end))
-    waited, waits = _waited(edged, gap, start, called)
-    unlaunched = called - start
+    waited, waits = _waited(edged, gap, start, called, Is.AWAITS_DEVICE)
+    fed = np.where(waited > 0, 0, _waited(edged, gap, start, called, Is.INPUT)[0])
+    unlaunched = called - start - fed
     late = waited == 0
     return IdleParts(
         judged=time,
@@ -93,6 +96,7 @@ def idle_parts(gaps: Idle) -> IdleParts:
         waited=int(waited.sum()),
         after=int((unlaunched - waited)[~late].sum()),
         late=int(unlaunched[late].sum()),
+        fed=int(fed.sum()),
         unrecorded=int(unlaunched[late & (edged.activity[gap] < 0)].sum()),
         usual=_usual(steps.start[steps.whole], start[~late], unlaunched[~late]),
         ahead=2 * working > time and _ahead(gaps),
@@ -127,23 +131,30 @@ def _with_edges(gaps: Idle, begin: int, stop: int) -> Idle:
     )
 
 
-def _waited(gaps: Idle, gap: Indices, start: Picoseconds, called: Picoseconds) -> tuple[Picoseconds, str]:
-    """How long the host waited for completion in each [start, called), and the name of what it waited in longest, "" if it never did."""
-    trace = gaps.device.trace
+def _waited(gaps: Idle, gap: Indices, start: Picoseconds, called: Picoseconds, what: Is) -> tuple[Picoseconds, str]:
+    """How long the host was in events of a kind in each [start, called), and the name of the longest of them, "" if it never was."""
     waited, longest, name = np.zeros(len(start), np.int64), 0, ""
-    waits = gaps.device.timeline.names.are(Is.AWAITS_DEVICE)
     for line, mine in _lines(gaps, gap):
-        rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
-        rows = rows[waits[trace.name[rows]]]
-        if len(rows) == 0:
-            continue
-        open_ = Busy.of(trace.start[rows], trace.end[rows])
+        open_, called_so = _open(gaps.device.timeline, line, what)
         stop = open_.before_open(called[mine])  # another thread launched while this one went on waiting: not for that wait
         part = np.maximum(open_.until(stop) - open_.until(np.minimum(start[mine], stop)), 0)
         waited[mine] = np.maximum(waited[mine], part)
         if (total := int(part.sum())) > longest:
-            longest, name = total, trace.names[trace.name[rows[np.argmax(trace.duration[rows])]]]
+            longest, name = total, called_so
     return waited, name
+
+
+def _open(timeline: Timeline, line: int, what: Is) -> tuple[Busy, str]:
+    """When a thread was in events of a kind, and the name of the longest, "" for none; the trace keeps it, for all devices ask."""
+    trace = timeline.trace
+
+    def made() -> tuple[Busy, str]:
+        rows = trace.lines.rows(line)
+        mine = rows.start + np.flatnonzero(timeline.names.are(what)[trace.name[rows]])
+        name = trace.names[trace.name[mine[np.argmax(trace.duration[mine])]]] if len(mine) else ""
+        return Busy.of(trace.start[mine], trace.end[mine]), name
+
+    return cast(tuple[Busy, str], trace.derived.get((_open, line, what), made))
 
 
 def _lines(gaps: Idle, gap: Indices) -> Iterator[tuple[int, Mask]]:

@@ -91,6 +91,7 @@ DEVICES = schema(
     after_ps       | ps       | the same: it worked, having waited in the same gap | After a wait
     late_ps        | ps       | the same: it worked, and had not waited | Host late
     unrecorded_ps  | ps       | of that, in gaps in which the host recorded nothing | Not recorded
+    fed_ps         | ps       | in steps, idle and not launched yet: the host waited for input; in none of these | Host fed
     by_waiting_ps  | ps       | what the waits cost at most: they, and the work after them that the device's own could cover
     by_launching_ps | ps      | what late launches cost at most; 0 where the host runs ahead of the device
     waits          | text     | the event in which the host waited longest

@@ -44,8 +44,10 @@ _NEWER = (
 # AMD's matrix cores, as XProf 2.24.2 (PyPI) tells them, found by asking it: the instructions (CDNA `mfma`, `smfmac`; RDNA `wmma`), XLA's
 # matrix multiplications by Triton, and Composable Kernel's operators, `xdl` or `xdlops`. Tensile (rocBLAS, hipBLASLt) names its kernels
 # after the order of the indices, `Cijk_`, and the matrix instruction that a kernel is made of, `_MI16x16x16x1`; those tuned by hand are
-# `Custom_Cijk_`. Tensile kernels without `_MI` are made of vector instructions.
+# `Custom_Cijk_`. Tensile kernels without `_MI` are made of vector instructions. Of CK Tile's fused attention, the kernels that multiply do,
+# and those that prepare or convert do not.
 _AMD = ("mfma", "smfmac", "wmma", "gemm_fusion", "xdl", "custom_cijk_")
+_CK_TILE = re.compile(r"ck_tile::(?:Fmha(?:Fwd(?:SplitKV|PagedKV)?|BwdDQDKDV)|\w*Gemm)Kernel\b")
 _TENSILE = re.compile(r"Cijk_.*_MI\d")
 
 _OP_ENDS = (
@@ -72,7 +74,7 @@ def uses_tensor_cores(kernel: str, amd: bool = False) -> bool:
     """Whether the name is that of a kernel with tensor-core instructions (on an AMD device: matrix-core instructions)."""
     lower = kernel.lower()
     if amd:
-        return any(part in lower for part in _AMD) or _TENSILE.search(kernel) is not None
+        return any(part in lower for part in _AMD) or any(made.search(kernel) for made in (_CK_TILE, _TENSILE))
     return any(part in kernel for part in _REFERENCE) or any(all(part in lower for part in group) for group in _NEWER)
 
 
