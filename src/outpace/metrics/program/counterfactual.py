@@ -27,7 +27,8 @@ def moved(run: Run, host: str, gone: float, work: float, others: float = 0.0) ->
     today, but no more than the cores, and the slowest of what runs beside it (`others`), leave.
 
     Derivation: `n` cores, busy for a part `b` of the time, do `n * b` of work per step, wherever it runs: no step is shorter than `b` of
-    today's, nor than `work / n`. What a profile does not show of the cores' work makes the bound larger, never smaller.
+    today's, nor than `work / n`. What a profile does not show of the cores' work makes the bound larger, never smaller. What other programs
+    take counts: a step that waits for a core is as long as it is because of them.
     """
     cores = run.core_count(run.by_host[host])
     row = next(cpu_saturation(run).of("host", host).records(), None)

@@ -172,7 +172,7 @@ def _slow(run: Run, timeline: Timeline, mine: StepBreakdown | None) -> Iterator[
         saving=at_most(beyond(timeline), OUTSIDE, assumes="if these steps took as long as the others"),
         counter_evidence=("They come at no period: something else on the machine may have held them up.",),
         location=place,
-        certainty=Certainty.LIKELY if lines else Certainty.POSSIBLE,
+        certainty=Certainty.LIKELY if lines and len(times) > _TWICE else Certainty.POSSIBLE,
         host=timeline.host,
     )
 

@@ -75,7 +75,8 @@ class Context(Waiting):
         return found and replace(found, low=0.0, assumes=found.assumes if found.takes_from == (OUTSIDE,) else _NOTHING)
 
     def parallel(self, stage: StageWork) -> Saving | None:
-        """What a step saves at most if a stage ran on all cores instead of on one."""
+        """What a step saves at most if a stage ran on all cores instead of on one: nothing where they have no room, which is no lack of a
+        number."""
         if self.outside > self.share or not self.step:
             return self.without(stage)
         each = max(self.pipeline.calls, 1) * self.step
@@ -83,7 +84,7 @@ class Context(Waiting):
         share = moved(
             self.run, self.host, self.explained, stage.work / each, busy_without(self.pipeline, {at: 1.0}) / self.step
         )
-        return at_most(share if share >= MODERATE.value else 0.0, Category.INPUT, assumes=_PARALLEL)
+        return Saving(0.0, share if share >= MODERATE.value else 0.0, (Category.INPUT.value,), _PARALLEL)
 
     def called(self, stage: StageWork) -> str:
         """A stage, as the user's source has it."""
@@ -96,7 +97,9 @@ class Context(Waiting):
         return "FromTensor" in types and any(stage.gathers for stage in self.pipeline.stages)
 
     def batched_behind(self, stage: StageWork) -> bool:
-        """Whether its elements are put together to batches after it."""
+        """Whether its elements are put together to batches after it, or by itself."""
+        if stage.type.startswith("MapAndBatch"):
+            return True
         while (at := stage.parent) >= 0:
             stage = self.pipeline.stages[at]
             if "Batch" in stage.type:
