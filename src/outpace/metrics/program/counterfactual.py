@@ -15,11 +15,24 @@ from outpace.model import Category
 from outpace.model.arrays import Values
 from outpace.timeline import Run
 
+EXPLAINS = 0.5  # of a wait, for work to be its cause: else most of it is not the pipeline's, but what asking for a batch costs
+_KEEPS_UP = 0.1
+
 
 def overlapped(waits: Values, steps: Values) -> float:
     """If waits (ps, by step) ran beside the rest of the step (`.prefetch()`): the shorter of the two hides behind the longer one."""
     total = float(steps.sum())
     return float(np.minimum(waits, steps - waits).sum()) / total if total > 0 else 0.0
+
+
+def awaited(share: float, works: float) -> float:
+    """Of a wait for input (`share` of the step), what is the pipeline's, whose slowest threads work for `works` of the step beside it.
+
+    Nothing, if they work for a tenth of the rest of the step: they are ready long before. No more than their work, if the wait is much longer.
+    """
+    if works < _KEEPS_UP * (1 - share):
+        return 0.0
+    return share if works >= EXPLAINS * share else works
 
 
 def moved(run: Run, host: str, gone: float, work: float, others: float = 0.0) -> float:

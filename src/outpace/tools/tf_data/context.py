@@ -12,7 +12,7 @@ from outpace.metrics.program.between import between
 from outpace.metrics.program.budget import at_most
 from outpace.metrics.program.counterfactual import moved
 from outpace.model import OUTSIDE, Category, Saving, Severity, Threshold, Unit
-from outpace.tools.tf_data.saving import EXPLAINS, Waiting, busy_without, saving
+from outpace.tools.tf_data.saving import Waiting, busy_without, saving
 
 XPROF = "XProf's input pipeline page"
 HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, XPROF)
@@ -45,13 +45,6 @@ class Context(Waiting):
         least = 0.0 if most is None else max(most.low, most.high / 2 if self.saturated else 0.0)
         share = max(self.explained, self.outside, least)
         return Severity.HIGH if share >= HIGH.value else Severity.MODERATE if share >= MODERATE.value else Severity.INFO
-
-    @once
-    def explained(self) -> float:
-        """Share of the step that waits for the pipeline: of a wait that is much longer than what the pipeline does meanwhile, only that; but
-        Keras' adapter is asked for a batch less often if batches are larger."""
-        busy = self.pipeline.segments[0].busy if self.pipeline.segments else 0.0
-        return self.share if self.of_arrays or busy >= EXPLAINS * self.share * self.step else busy / self.step
 
     @once
     def saturated(self) -> bool:
@@ -89,12 +82,6 @@ class Context(Waiting):
     def called(self, stage: StageWork) -> str:
         """A stage, as the user's source has it."""
         return called(stage.type, source(stage.label, self.record))
-
-    @once
-    def of_arrays(self) -> bool:
-        """Whether Keras made the pipeline from arrays: a stage does nothing but gather rows of what comes in as one element."""
-        types = {stage.type for stage in self.pipeline.stages}
-        return "FromTensor" in types and any(stage.gathers for stage in self.pipeline.stages)
 
     def batched_behind(self, stage: StageWork) -> bool:
         """Whether its elements are put together to batches after it, or by itself."""
