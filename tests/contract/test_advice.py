@@ -140,7 +140,7 @@ def test_one_step_carries_no_interval(name: str, tmp_path: Path) -> None:
         assert not re.search(r"±|95 ?%", finding.sentence)
     overview = report.page("overview")
     figures = [item for section in overview.sections if isinstance(section, Figures) for item in section.items]
-    assert "no interval" in next(item.remark for item in figures if "step time" in item.label)
+    assert "no interval" in next(item.remark for item in figures if "step time" in item.label.lower())
     assert any("only 1 step" in line for line in overview.evidence)
 
 

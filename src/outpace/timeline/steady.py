@@ -125,10 +125,10 @@ def trend(durations: Picoseconds | Values) -> tuple[float, float] | None:
     if count < _LEAST_PARTS:
         return None
     times = np.asarray(durations, np.float64)
-    parts = np.array_split(times, count)
-    middles = np.array([median(part) for part in parts])
+    parts = times[len(times) % count :].reshape(count, -1)
+    middles = np.sort(parts, axis=1)[:, parts.shape[1] // 2]
     tau = float(np.sign(middles[None, :] - middles[:, None])[np.triu_indices(count, 1)].mean())
-    spread = _TO_SIGMA * median(np.abs(np.concatenate([part - middle for part, middle in zip(parts, middles, strict=True)])))
+    spread = _TO_SIGMA * median(np.abs(parts - middles[:, None]).ravel())
     quarter = len(times) // 4
     first, last = median(times[:quarter]), median(times[-quarter:])
     return (first, last) if tau >= _TAU and last >= _GROWS * first and last - first >= 2 * spread else None
