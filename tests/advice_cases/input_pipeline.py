@@ -68,7 +68,15 @@ CASES: list[Case] = [
     ),
     fires("input_bound", "behind a short model", _waits(0.83), Severity.HIGH, saves=about(0.17), says=(".prefetch",), **_INPUT),
     fires(
-        "input_bound", "a wait that is not the pipeline's", _waits(0.3, works=0.02), Severity.HIGH, saves=about(0.02), **_INPUT
+        "input_bound",
+        "most of the wait is not the pipeline's",
+        _waits(0.3, works=0.1),
+        Severity.HIGH,
+        saves=about(0.1),
+        **_INPUT,
+    ),
+    fires(
+        "input_bound", "a pipeline that keeps up", _waits(0.3, works=0.02), Severity.INFO, says=("keeps up", "2% of the step")
     ),
     fires("input_bound", "15% of the step", _waits(0.15), Severity.MODERATE, saves=about(0.15), **_INPUT),
     fires("input_bound", "8% of the step", _waits(0.08), Severity.MODERATE, saves=about(0.08), **_INPUT),

@@ -19,7 +19,7 @@ def _eager(
     of_ops: float, dispatch: float, others: float = 0.0, program: Program = TENSORFLOW, alone: float = 0.0, host: float = 0.5
 ) -> Find:
     """`alone`: what running by themselves adds to the ops, dispatching them if not given; the host computes for `host` of the step."""
-    share = EagerShare(of_ops, max(0.5, dispatch), dispatch, alone if alone else dispatch)
+    share = EagerShare(of_ops, max(0.5, dispatch), dispatch, alone if alone else dispatch, most=0.98)
     return lambda: rules.find(_NO_OPS, share, others, host, program, "train.py:7")
 
 
@@ -49,6 +49,7 @@ CASES: list[Case] = [
     ),
     fires("eager_ops", "15% of the ops", _eager(0.15, 0.5), Severity.MODERATE, saves=about(0.5), **_HOST),
     fires("eager_ops", "with new memory", _eager(1.0, 0.2, 0.3, alone=0.4), Severity.MODERATE, saves=about(0.7), **_HOST),
+    fires("eager_ops", "one call stays", _eager(1.0, 0.5, 0.5), Severity.MODERATE, saves=about(0.98), **_HOST),
     fires(
         "eager_ops", "what prepares half of the ops", _eager(0.5, 0.2, host=0.8), Severity.MODERATE, saves=about(0.35), **_HOST
     ),

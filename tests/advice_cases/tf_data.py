@@ -392,6 +392,7 @@ CASES: list[Case] = [
         says=("Keras' own adapter of arrays", "batch_size"),
         never=(".map()",),
     ),
+    fires(_SLOW, "ready long before it is asked for", _slow(0.06, 0.6), Severity.INFO, says=("keeps up",), **_MAP_AT),
     silent(_SLOW, "no pipeline", _context(0.3, [])),
     fires(
         "no_prefetch",

@@ -23,10 +23,12 @@ _LONGER = 1.5  # and at least this many times the median: what takes less moves 
 _ALIKE = 0.25  # of what most of the slow steps take more: less is chance, and not the same event
 _SHORTER = 0.5  # times the median: a leading step that found its input in buffers filled before the capture
 UNEVEN = 1.15  # times the median, for a mean to be made by few steps
-_FEW = 1 / 3  # of the steps at most are slow ones: more are the program's way
+_FEW, _ANYWAY = 0.1, 3  # of the steps, or so many, are few: more slow ones are the program's way
 _EQUAL = 1.25  # times as much beyond the usual: what comes round takes as long each time, also where only two are seen
+_UNLIKE = 10.0  # times as much beyond the usual as any other outlier: a single event
 _OF_THREE = 3.0  # times the next longest, for one of three steps to be none like the others
-_QUARTER = 4  # steps in a quarter: of fewer, none says how long they take
+_PARTS, _LEAST_PARTS, _OF_A_PART = 12, 8, 4  # of a capture, and steps in each: of fewer, none says how long they take
+_TAU = 0.6  # by chance, twelve parts are so ordered in two of a thousand captures, and eight in three of a hundred
 _GROWS = 1.2  # times as long at the end of a capture as at its begin
 _LEADING = 0.25  # of the steps at most are a warm-up that was too fast
 _TO_SIGMA = 1.4826  # of a normal distribution: standard deviation per median absolute deviation
@@ -68,16 +70,28 @@ def set_aside(durations: Picoseconds | Values, complete: Mask, decisions: list[D
     rest = times[first:]
     slow, reason = np.zeros(0, np.int64), Aside.SLOW
     if len(rest) > _FEWEST:
-        slow = _slow(rest, decisions)
+        slow = _single(rest, _slow(rest, decisions))
         if len(slow) == 1:
             reason = Aside.ONE_OFF
-        elif not len(slow) or len(slow) > _FEW * len(rest) or _comes_round(rest, slow) or not _uneven(rest, decisions):
+        elif (
+            not len(slow)
+            or len(slow) > max(_ANYWAY, _FEW * len(rest))
+            or _comes_round(rest, slow)
+            or not _uneven(rest, decisions)
+        ):
             slow = slow[:0]
     elif len(rest) == _FEWEST and first == 0:
         slow = np.flatnonzero(rest >= _OF_THREE * np.sort(rest)[-2])
     for row in rows[first + slow].tolist():
         found[row] = reason
     return found
+
+
+def _single(times: Values, slow: Indices) -> Indices:
+    """Of outliers, the one that is nothing like the others: a single event, beside which these are small; all of them, where none is."""
+    beyond = np.sort(times[slow] - median(times))
+    alone = len(slow) > 1 and beyond[-1] >= _UNLIKE * beyond[-2]
+    return slow[[int(np.argmax(times[slow]))]] if alone else slow
 
 
 def uneven(times: Picoseconds | Values) -> float:
@@ -105,16 +119,19 @@ def trend(durations: Picoseconds | Values) -> tuple[float, float] | None:
     """How long steps take at the begin and at the end of a capture in which they grow longer and longer (medians of the first and of the last
     quarter, ps); None where they do not.
 
-    Each quarter takes longer than the one before, and the whole way is more than steps vary beside it.
+    Of two parts of the capture the later one takes longer nearly always (Kendall's tau), and the whole way is more than steps vary beside it.
     """
-    if len(durations) < 4 * _QUARTER:
+    count = min(_PARTS, len(durations) // _OF_A_PART)
+    if count < _LEAST_PARTS:
         return None
-    parts = np.array_split(np.asarray(durations, np.float64), 4)
-    middles = np.array([median(part) for part in parts])
-    spread = _TO_SIGMA * median(np.abs(np.concatenate([part - middle for part, middle in zip(parts, middles, strict=True)])))
-    first, last = float(middles[0]), float(middles[-1])
-    grows = (np.diff(middles) > 0).all() and last >= _GROWS * first and last - first >= 2 * spread
-    return (first, last) if grows else None
+    times = np.asarray(durations, np.float64)
+    parts = times[len(times) % count :].reshape(count, -1)
+    middles = np.sort(parts, axis=1)[:, parts.shape[1] // 2]
+    tau = float(np.sign(middles[None, :] - middles[:, None])[np.triu_indices(count, 1)].mean())
+    spread = _TO_SIGMA * median(np.abs(parts - middles[:, None]).ravel())
+    quarter = len(times) // 4
+    first, last = median(times[:quarter]), median(times[-quarter:])
+    return (first, last) if tau >= _TAU and last >= _GROWS * first and last - first >= 2 * spread else None
 
 
 def _slow(times: Values, decisions: list[Decision]) -> Indices:

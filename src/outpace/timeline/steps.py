@@ -12,7 +12,7 @@ from outpace._dataclass import dataclass
 from outpace._once import once
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
 from outpace.timeline.near import Decision, near
-from outpace.timeline.steady import Aside, set_aside
+from outpace.timeline.steady import Aside, set_aside, trend
 
 
 class StepSource(str, Enum):
@@ -81,6 +81,11 @@ class Steps:
         decisions = list(self.decisions)
         set_aside(self.duration, self.complete, decisions)
         return near(decisions)
+
+    @once
+    def trend(self) -> tuple[float, float] | None:
+        """How long steps take at the begin and at the end of a capture in which they grow, ps; None where they do not."""
+        return trend(self.duration[self.captured])
 
     @property
     def captured(self) -> Indices:

@@ -55,6 +55,11 @@ def test_slow_steps_that_come_at_no_period_make_no_mean() -> None:
     assert aside(10, 60, 10, 11, 10, 10, 40, 10, 10, 11) == [NO, SLOW, *[NO] * 4, SLOW, *[NO] * 3], "two unlike events"
 
 
+def test_a_step_that_is_nothing_like_other_slow_ones_is_a_one_off() -> None:
+    times = [10.0] * 60 + [1150] + [10] * 30 + [21] + [10] * 40
+    assert [(i, reason) for i, reason in enumerate(aside(*times)) if reason is not NO] == [(60, ONCE)]
+
+
 def test_slow_steps_that_hardly_make_the_mean_stay() -> None:
     assert aside(*[10] * 20, 16, 17, *[10] * 20) == [NO] * 42
 
@@ -71,10 +76,12 @@ def test_of_three_steps_one_that_is_nothing_like_the_others_is_told() -> None:
 def test_steps_that_grow_have_a_trend() -> None:
     grown = trend(np.linspace(5.2, 10.5, 241))
     assert grown == pytest.approx((5.86, 9.84), abs=0.02)
+    started = np.concatenate((np.full(60, 6.3), np.linspace(3.8, 10.5, 181)))
+    assert trend(started) is not None, "though the profiler's start made the first ones slow"
     rng = np.random.default_rng(0)
-    assert trend(10 * rng.lognormal(0, 0.2, 240)) is None, "noise"
+    assert not any(trend(10 * rng.lognormal(0, 0.2, 240)) for _ in range(200)), "noise"
     assert trend(np.array([5.0] * 60 + [9.0] * 60)) is None, "two phases"
-    assert trend(np.linspace(5, 10, 15)) is None, "too few to tell"
+    assert trend(np.linspace(5, 10, 31)) is None, "too few to tell"
     assert trend(np.linspace(10, 5, 240)) is None, "they shrink"
 
 

@@ -17,7 +17,7 @@ from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown
 from outpace.metrics.program.whole_step import no_whole_step
 from outpace.model import OUTSIDE, Category, Saving, median
 from outpace.timeline import Run, Timeline
-from outpace.timeline.steady import UNEVEN, Aside, trend, uneven
+from outpace.timeline.steady import UNEVEN, Aside, uneven
 
 ALL_HOSTS = ""
 _NOTICEABLE = 0.01  # of the step: below, profiling did not change it
@@ -106,7 +106,7 @@ def slowdown(run: Run, timeline: Timeline) -> float | None:
     """How much longer the median step took while it was profiled, as a share; None where the capture did not measure it, or where steps grow
     by themselves, so that later ones take longer than those before the capture anyway."""
     before, during = overhead_samples(run, timeline)
-    if len(before) < 2 or len(during) < 2 or trend(timeline.steps.duration[timeline.steps.captured]) is not None:
+    if len(before) < 2 or len(during) < 2 or timeline.steps.trend is not None:
         return None
     return median(during) / median(before) - 1
 

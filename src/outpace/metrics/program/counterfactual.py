@@ -15,6 +15,9 @@ from outpace.model import Category
 from outpace.model.arrays import Values
 from outpace.timeline import Run
 
+EXPLAINS = 0.5  # of a wait, for work to be its cause: else most of it is not the pipeline's, but what asking for a batch costs
+_KEEPS_UP = 0.1
+
 
 def overlapped(waits: Values, steps: Values) -> float:
     """If waits (ps, by step) ran beside the rest of the step (`.prefetch()`): the shorter of the two hides behind the longer one."""
@@ -22,12 +25,23 @@ def overlapped(waits: Values, steps: Values) -> float:
     return float(np.minimum(waits, steps - waits).sum()) / total if total > 0 else 0.0
 
 
+def awaited(share: float, works: float) -> float:
+    """Of a wait for input (`share` of the step), what is the pipeline's, whose slowest threads work for `works` of the step beside it.
+
+    Nothing, if they work for a tenth of the rest of the step: they are ready long before. No more than their work, if the wait is much longer.
+    """
+    if works < _KEEPS_UP * (1 - share):
+        return 0.0
+    return share if works >= EXPLAINS * share else works
+
+
 def moved(run: Run, host: str, gone: float, work: float, others: float = 0.0) -> float:
     """If `work` (of the step, on one thread) ran on all cores beside the rest of the step: `gone`, the part of it that the step spends on it
     today, but no more than the cores, and the slowest of what runs beside it (`others`), leave.
 
     Derivation: `n` cores, busy for a part `b` of the time, do `n * b` of work per step, wherever it runs: no step is shorter than `b` of
-    today's, nor than `work / n`. What a profile does not show of the cores' work makes the bound larger, never smaller.
+    today's, nor than `work / n`. What a profile does not show of the cores' work makes the bound larger, never smaller. What other programs
+    take counts: a step that waits for a core is as long as it is because of them.
     """
     cores = run.core_count(run.by_host[host])
     row = next(cpu_saturation(run).of("host", host).records(), None)

@@ -15,6 +15,7 @@ from outpace.timeline import Run, Timeline
 from outpace.trace import dialect
 from outpace.trace.algorithms import nest_rows
 
+_ONE_CALL_PS = 100e6  # what a call of a function costs at least, which all these ops become
 _INPUT_OPS = ("IteratorGetNext", "MakeIterator", "OptionalGetValue", "OptionalHasValue")
 
 FIELDS = schema("""
@@ -79,11 +80,12 @@ class EagerShare:
     dispatch: float
     alone: float = 0.0
     functions: float = 0.0
+    most: float = 1.0
 
 
 def eager_share(table: Table, run: Run) -> EagerShare:
     """Ops that run one by one in most of the steps; 0 without any."""
-    ops = functions = time = dispatch = alone = 0.0
+    ops = functions = time = dispatch = alone = calls = 0.0
     for timeline in run.hosts:
         whole = timeline.steps.whole
         mine = table.take(table["host"] == timeline.host)
@@ -97,7 +99,8 @@ def eager_share(table: Table, run: Run) -> EagerShare:
         )
         functions += float(mine["step_ps"][is_function].sum())
         time += float(timeline.steps.duration[whole].sum())
+        calls += _ONE_CALL_PS * len(whole)
     if not ops or not time:
         return EagerShare(0.0, 0.0, 0.0)
-    shares = (min(1.0, part / time) for part in (ops, dispatch, alone, functions))
-    return EagerShare(ops / (ops + functions), *shares)
+    share, dispatched, alone, called = (min(1.0, part / time) for part in (ops, dispatch, alone, functions))
+    return EagerShare(ops / (ops + functions), share, dispatched, alone, called, max(0.0, 1 - calls / time))

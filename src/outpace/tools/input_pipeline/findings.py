@@ -8,7 +8,7 @@ import numpy as np
 
 from outpace.metrics.machine import cpu_saturation
 from outpace.metrics.program.budget import at_most
-from outpace.metrics.program.counterfactual import overlapped
+from outpace.metrics.program.counterfactual import awaited, overlapped
 from outpace.metrics.program.program import Program
 from outpace.metrics.program.step_breakdown import TRANSFERS, StepBreakdown
 from outpace.model import Category, Certainty, Evidence, Finding, Saving, Severity, Table, Threshold, Unit
@@ -58,7 +58,10 @@ def find(
         severity, sentence = _rated(share)
         whole = breakdown.whole
         waits, steps = breakdown.category(Category.INPUT, whole) - whole[TRANSFERS], whole["duration_ps"].astype(np.float64)
-        faster, assumes = min(share, works or 1.0), "if no step waited for input"
+        faster, assumes = share if works is None else awaited(share, works), "if no step waited for input"
+        if not faster:
+            severity = Severity.INFO
+            sentence = f"{sentence} The pipeline keeps up: its threads work for {works:.0%} of the step."
         if works is None:
             faster, assumes = overlapped(waits, steps), "if input and the rest of the step ran at the same time"
         yield Finding(

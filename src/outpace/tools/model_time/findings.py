@@ -43,6 +43,7 @@ _MADE = 0.75  # of what the executor spends around ops
 _COMPUTES = Threshold("the model computes", 0.50, Unit.FRACTION, "half of the step: nothing else can save more")
 _NAMED = 3  # parts in a sentence
 _TOLD = 0.01  # of the step: less is no limit worth a word
+_ROOM = 0.2  # of the work, that idle cores must take for it to be moved there
 _OF_NO_LINE = {  # parts that no line of the model makes: what is to be done about them
     "collectives": "Find the worker that the others wait for (the pod page). Reduce less: larger batches per worker, gradients in 16 "
     "bits.",
@@ -140,22 +141,30 @@ def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
         kind = f" ({top['type']})" if top["type"] != names[0] else ""
         python = top["kind"] == PYTHON
         much = share >= _MUCH_ODD.value
+        room = share if python else moved(run, host, share, share)
         yield Finding(
             id="python_in_model" if python else "odd_ops",
             severity=Severity.HIGH if much else Severity.MODERATE,
             sentence=f"{part} {where}{_MOVED[top['kind']]} inside the model's step{kind}: "
             f"{humanize(sum(r['self_ps'] for r in rows), Unit.PS)} per step, {share:.0%} of it.",
-            action=_move(names[0], python, program),
+            action=_move(names[0], python, program) if room >= _ROOM * share else _nowhere(names[0]),
             evidence=(Evidence("its share of the step", share, Unit.FRACTION, "odd_ops"),),
             threshold=_MUCH_ODD if much else _ODD,
             saving=_saving(
-                share if python else moved(run, host, share, share),
+                room,
                 "if it did not run in the step; in an input pipeline it takes what other cores are idle, or time of its own",
             ),
             location=source,
             host=host,
             certainty=Certainty.CERTAIN,
         )
+
+
+def _nowhere(what: str) -> str:
+    return (
+        f"Make {what} cheaper: fewer elements, or once for several steps. The cores are busy, so that in the input pipeline it would take "
+        "the same time."
+    )
 
 
 def _move(what: str, python: bool, program: Program) -> str:

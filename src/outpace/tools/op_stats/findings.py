@@ -41,7 +41,7 @@ def find(metrics: Table, eager: EagerShare, others: float, host: float, program:
             explains=("python_overhead", "small_steps"),
             location=line,
             saving=at_most(
-                eager.alone + others + share * max(0.0, host - in_steps - eager.functions),
+                min(eager.most, eager.alone + others + share * max(0.0, host - in_steps - eager.functions)),
                 Category.HOST_COMPUTE,
                 Category.ALL_OTHERS,
                 assumes="if running these ops by themselves, and the Python between them, cost nothing; their own work stays",

@@ -17,7 +17,7 @@ from outpace.model import OUTSIDE, Category, Certainty, Evidence, Finding, Sever
 from outpace.model.arrays import Indices
 from outpace.model.units import counted
 from outpace.timeline import Run, Timeline
-from outpace.timeline.steady import Aside, period, trend
+from outpace.timeline.steady import Aside, period
 
 _PERIODIC = Threshold("periodic cost", 0.03, Unit.FRACTION, "our choice: a smaller saving could not be measured")
 _MUCH = Threshold("high periodic cost", 0.15, Unit.FRACTION, "our choice: five times the smallest cost worth a look")
@@ -172,18 +172,17 @@ def _slow(run: Run, timeline: Timeline, mine: StepBreakdown | None) -> Iterator[
         saving=at_most(beyond(timeline), OUTSIDE, assumes="if these steps took as long as the others"),
         counter_evidence=("They come at no period: something else on the machine may have held them up.",),
         location=place,
-        certainty=Certainty.LIKELY if lines else Certainty.POSSIBLE,
+        certainty=Certainty.LIKELY if lines and len(times) > _TWICE else Certainty.POSSIBLE,
         host=timeline.host,
     )
 
 
 def _growing(timeline: Timeline, mine: Table, program: Program) -> Iterator[Finding]:
     """Steps that take longer and longer: something is kept, and gone through again in each of them."""
-    known = mine.take(mine["complete"].astype(bool))
-    grown = trend(known["duration_ps"])
+    grown = timeline.steps.trend
     if grown is None:
         return
-    first, last = grown
+    known, (first, last) = mine.take(mine["complete"].astype(bool)), grown
     share = 1 - first / last
     quarter = len(known) // 4
     extra = {c: float(known[f"{c.value}_ps"][-quarter:].mean() - known[f"{c.value}_ps"][:quarter].mean()) for c in Category}

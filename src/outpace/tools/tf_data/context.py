@@ -12,7 +12,7 @@ from outpace.metrics.program.between import between
 from outpace.metrics.program.budget import at_most
 from outpace.metrics.program.counterfactual import moved
 from outpace.model import OUTSIDE, Category, Saving, Severity, Threshold, Unit
-from outpace.tools.tf_data.saving import EXPLAINS, Waiting, busy_without, saving
+from outpace.tools.tf_data.saving import Waiting, busy_without, saving
 
 XPROF = "XProf's input pipeline page"
 HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, XPROF)
@@ -47,13 +47,6 @@ class Context(Waiting):
         return Severity.HIGH if share >= HIGH.value else Severity.MODERATE if share >= MODERATE.value else Severity.INFO
 
     @once
-    def explained(self) -> float:
-        """Share of the step that waits for the pipeline: of a wait that is much longer than what the pipeline does meanwhile, only that; but
-        Keras' adapter is asked for a batch less often if batches are larger."""
-        busy = self.pipeline.segments[0].busy if self.pipeline.segments else 0.0
-        return self.share if self.of_arrays or busy >= EXPLAINS * self.share * self.step else busy / self.step
-
-    @once
     def saturated(self) -> bool:
         """Whether input and model want the same cores."""
         rows = list(cpu_saturation.cpu_saturation(self.run).of("host", self.host).records()) if not self.run.has_device else []
@@ -75,7 +68,8 @@ class Context(Waiting):
         return found and replace(found, low=0.0, assumes=found.assumes if found.takes_from == (OUTSIDE,) else _NOTHING)
 
     def parallel(self, stage: StageWork) -> Saving | None:
-        """What a step saves at most if a stage ran on all cores instead of on one."""
+        """What a step saves at most if a stage ran on all cores instead of on one: nothing where they have no room, which is no lack of a
+        number."""
         if self.outside > self.share or not self.step:
             return self.without(stage)
         each = max(self.pipeline.calls, 1) * self.step
@@ -83,20 +77,16 @@ class Context(Waiting):
         share = moved(
             self.run, self.host, self.explained, stage.work / each, busy_without(self.pipeline, {at: 1.0}) / self.step
         )
-        return at_most(share if share >= MODERATE.value else 0.0, Category.INPUT, assumes=_PARALLEL)
+        return Saving(0.0, share if share >= MODERATE.value else 0.0, (Category.INPUT.value,), _PARALLEL)
 
     def called(self, stage: StageWork) -> str:
         """A stage, as the user's source has it."""
         return called(stage.type, source(stage.label, self.record))
 
-    @once
-    def of_arrays(self) -> bool:
-        """Whether Keras made the pipeline from arrays: a stage does nothing but gather rows of what comes in as one element."""
-        types = {stage.type for stage in self.pipeline.stages}
-        return "FromTensor" in types and any(stage.gathers for stage in self.pipeline.stages)
-
     def batched_behind(self, stage: StageWork) -> bool:
-        """Whether its elements are put together to batches after it."""
+        """Whether its elements are put together to batches after it, or by itself."""
+        if stage.type.startswith("MapAndBatch"):
+            return True
         while (at := stage.parent) >= 0:
             stage = self.pipeline.stages[at]
             if "Batch" in stage.type:

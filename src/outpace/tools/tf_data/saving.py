@@ -12,6 +12,7 @@ from outpace.metrics.input.iterators import draws, groups, shuffles
 from outpace.metrics.input.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.input.stage_labels import stage_record
 from outpace.metrics.machine.cpu_saturation import competition
+from outpace.metrics.program.counterfactual import EXPLAINS, awaited
 from outpace.model import Category, Saving, bootstrap_saving, median
 from outpace.model.arrays import Values
 from outpace.timeline import Run, Timeline
@@ -21,9 +22,6 @@ _KEEPABLE = ("Map", "ParallelMap", "Interleave", "ParallelInterleave", "FlatMap"
 _PYTHON = frozenset(("PyFunc", "EagerPyFunc"))
 _PS_PER_NS = 1000
 _FEWEST = 3  # steps: of fewer, nothing says how far they vary, and there is no prediction
-EXPLAINS = (
-    0.5  # of the wait, for work to be its cause: else most of it is not the pipeline's, but what asking for a batch costs
-)
 _ASSUMES = (
     "if this stage's output were cached: its input wait, limited by the next slowest stage, plus CPU time returned to the model"
 )
@@ -55,6 +53,19 @@ class Waiting:
         noted = self.record.get("overhead") or {}
         plain, profiled = [*(noted.get("before_ns") or ()), *(noted.get("after_ns") or ())], noted.get("during_ns") or ()
         return max(0.0, median(profiled) - median(plain)) * _PS_PER_NS if plain and profiled else 0.0
+
+    @property
+    def explained(self) -> float:
+        """Share of the step that waits for the pipeline; Keras' adapter is asked for a batch less often if batches are larger."""
+        if self.of_arrays or not self.pipeline.segments or self.pipeline.segments[0].boundary < 0:
+            return self.share
+        return awaited(self.share, self.pipeline.segments[0].busy / self.step)
+
+    @property
+    def of_arrays(self) -> bool:
+        """Whether Keras made the pipeline from arrays: a stage does nothing but gather rows of what comes in as one element."""
+        types = {stage.type for stage in self.pipeline.stages}
+        return "FromTensor" in types and any(stage.gathers for stage in self.pipeline.stages)
 
     @property
     def record(self) -> Record:
@@ -162,6 +173,7 @@ def saving(waiting: Waiting, stage: StageWork) -> Saving | None:
     back = competition(waiting.run, waiting.timeline, freed, float(waiting.waits.mean()))
     slowed = min(waiting.slowed, float(waiting.steps.min()) / 2)
     waits = waiting.waits if freed >= EXPLAINS * float(waiting.waits.mean()) else np.minimum(waiting.waits, freed)
+    waits = waits * (waiting.explained > 0)  # a pipeline that keeps up is not waited for
     steps, own = waiting.steps - slowed, waiting.steps - waits
     ends = []
     for after, rest in (  # the length of a step without these stages, and of the slowest of the others

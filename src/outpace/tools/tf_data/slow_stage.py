@@ -145,7 +145,7 @@ def _advice(stage: StageWork, context: Context) -> tuple[str, Saving | None]:
     if has_cache(context.pipeline) or not fed_alike(context, stage) or share < SHARE.value:
         return action, saving
     kept = context.savings(stage)
-    if saving is None and kept is not None:  # busy cores: what is moved to them takes its time there
+    if kept is not None and not (saving and saving.high):  # busy cores: what is moved to them takes its time there
         return f"{_cache(context, stage, share)} Or: {action[:1].lower()}{action[1:]}", kept
     ends = dict.fromkeys(f"{end:.0%}" for end in (kept.low, kept.high)) if kept and kept.predicted else ()
     much = f" That saves {' to '.join(ends)} of the step." if ends else ""
@@ -216,7 +216,7 @@ def _against(context: Context, stage: StageWork, saving: Saving | None) -> tuple
     remaining = busy_without(context.pipeline, kept(context, stage))
     if remaining > 0.5 * context.pipeline.segments[0].busy:
         notes.append(f"Without this stage, the next slowest segment still needs {humanize(remaining, Unit.PS)} per batch.")
-    if context.severity is not Severity.INFO and not saving:
+    if context.severity is not Severity.INFO and not (saving and saving.high):
         notes.append("The profile gives no close estimate of the saving; 'outpace tune --only-limits SCRIPT' measures it.")
     if len(context.waits) < 10:
         notes.append(f"Only {counted(len(context.waits), 'step was', 'steps were')} captured.")

@@ -8,7 +8,7 @@ import pytest
 from outpace.metrics.machine import cpu_saturation
 from outpace.metrics.model.model_ops import model_ops
 from outpace.metrics.program.budget import budgets
-from outpace.metrics.program.counterfactual import called_once, moved, overlapped, uncomputed
+from outpace.metrics.program.counterfactual import awaited, called_once, moved, overlapped, uncomputed
 from outpace.model import Category
 from tests.advice_cases.build import HOST, budget, computes, run, table
 
@@ -24,6 +24,14 @@ def test_each_step_hides_its_own() -> None:
     """One step that waits ten times as long hides no more than it computes."""
     waits, steps = np.array([1.0, 1.0, 10.0]), np.array([2.0, 2.0, 11.0])
     assert overlapped(waits, steps) == pytest.approx(3 / 15)
+
+
+@pytest.mark.parametrize(
+    ("share", "works", "left"),
+    [(0.3, 0.9, 0.3), (0.3, 0.15, 0.3), (0.3, 0.1, 0.1), (0.3, 0.06, 0.0), (0.06, 0.04, 0.0), (0.9, 0.02, 0.02)],
+)
+def test_a_pipeline_that_is_ready_long_before_is_not_waited_for(share: float, works: float, left: float) -> None:
+    assert awaited(share, works) == left
 
 
 @pytest.mark.parametrize(
