@@ -581,6 +581,33 @@ def test_what_takes_long_behind_the_training_is_not_waited_for(old: str, new: st
     assert found.same is same and found.passes == 512 and not found.whole, found
 
 
+BEHIND = (
+    JAX
+    + """
+import time
+data = [np.full(3, float(i), np.float32) for i in range(40)]
+rate = {"lr": 0.1}
+@jax.jit
+def step(w, x, lr): return w - lr * jax.grad(lambda w: ((w - x) ** 2).sum())(w)
+w = jnp.zeros(3)
+for x in data:
+    w = step(w, x, rate["lr"])
+time.sleep(2)
+rate["lr"] = 0.05
+for late in data:
+    w = step(w, late, rate["lr"])
+print(w)
+"""
+)
+
+
+@needs_jax
+def test_what_the_edit_keeps_may_not_change_where_nothing_is_compared_any_more(tmp_path: Path) -> None:
+    edit = Edit(BEHIND, "for x in data", (("w, x, lr): return w - lr", 'w, x, lr): return w - rate["lr"]'),), behind=1.0)
+    found = edit.judged(tmp_path)
+    assert found.same is None and "as it was when it was made" in found.why, found
+
+
 UNKNOWN = LATE.replace("for i, x in enumerate(data):", "import itertools, time\nfor i in itertools.count():").replace(
     """    if i == 500:
         rate["lr"] *= 0.1
