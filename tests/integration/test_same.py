@@ -562,13 +562,24 @@ def test_of_a_training_that_is_cut_the_passes_that_matter_are_compared(edit: Edi
     assert same is not True or "run on to its end, what the edit lets it keep never became another" in found.sentence
 
 
+EITHER = LATE.replace(
+    """    if i == 500:
+        rate["lr"] *= 0.1
+    w = step(w, x, rate["lr"])
+""",
+    """    w = step(w, x, 0.01 if 200.5 < float(w[0]) < 201.5 else rate["lr"])
+""",
+)
+
+
 @needs_jax
 @pytest.mark.verify
+@pytest.mark.parametrize("script", [SELDOM, EITHER], ids=["statement", "expression"])
 @pytest.mark.parametrize(("old", "new", "same"), [("w - lr *", "w - 0.1 *", False), ("import jax,", "import  jax,", True)])
 def test_a_branch_that_no_number_leads_to_is_compared_where_the_edited_script_comes_to_it(
-    old: str, new: str, same: bool, tmp_path: Path
+    old: str, new: str, same: bool, script: str, tmp_path: Path
 ) -> None:
-    found = Edit(SELDOM, "for i, x", ((old, new),), whole=1e-4).judged(tmp_path)
+    found = Edit(script, "for i, x", ((old, new),), whole=1e-4).judged(tmp_path)
     assert found.same is same and not found.missed, found
     assert same or "at step 208" in found.why
 
