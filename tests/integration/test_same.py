@@ -562,13 +562,24 @@ def test_of_a_training_that_is_cut_the_passes_that_matter_are_compared(edit: Edi
     assert same is not True or "run on to its end, what the edit lets it keep never became another" in found.sentence
 
 
+EITHER = LATE.replace(
+    """    if i == 500:
+        rate["lr"] *= 0.1
+    w = step(w, x, rate["lr"])
+""",
+    """    w = step(w, x, 0.01 if 200.5 < float(w[0]) < 201.5 else rate["lr"])
+""",
+)
+
+
 @needs_jax
 @pytest.mark.verify
+@pytest.mark.parametrize("script", [SELDOM, EITHER], ids=["statement", "expression"])
 @pytest.mark.parametrize(("old", "new", "same"), [("w - lr *", "w - 0.1 *", False), ("import jax,", "import  jax,", True)])
 def test_a_branch_that_no_number_leads_to_is_compared_where_the_edited_script_comes_to_it(
-    old: str, new: str, same: bool, tmp_path: Path
+    old: str, new: str, same: bool, script: str, tmp_path: Path
 ) -> None:
-    found = Edit(SELDOM, "for i, x", ((old, new),), whole=1e-4).judged(tmp_path)
+    found = Edit(script, "for i, x", ((old, new),), whole=1e-4).judged(tmp_path)
     assert found.same is same and not found.missed, found
     assert same or "at step 208" in found.why
 
@@ -579,6 +590,33 @@ def test_what_takes_long_behind_the_training_is_not_waited_for(old: str, new: st
     script = LATE + "import time\nfor k in range(900):\n    time.sleep(0.1)\n    print(k)\n"
     found = Edit(script, "for i, x", ((old, new),), behind=1.0).judged(tmp_path)
     assert found.same is same and found.passes == 512 and not found.whole, found
+
+
+BEHIND = (
+    JAX
+    + """
+import time
+data = [np.full(3, float(i), np.float32) for i in range(40)]
+rate = {"lr": 0.1}
+@jax.jit
+def step(w, x, lr): return w - lr * jax.grad(lambda w: ((w - x) ** 2).sum())(w)
+w = jnp.zeros(3)
+for x in data:
+    w = step(w, x, rate["lr"])
+time.sleep(2)
+rate["lr"] = 0.05
+for late in data:
+    w = step(w, late, rate["lr"])
+print(w)
+"""
+)
+
+
+@needs_jax
+def test_what_the_edit_keeps_may_not_change_where_nothing_is_compared_any_more(tmp_path: Path) -> None:
+    edit = Edit(BEHIND, "for x in data", (("w, x, lr): return w - lr", 'w, x, lr): return w - rate["lr"]'),), behind=1.0)
+    found = edit.judged(tmp_path)
+    assert found.same is None and "as it was when it was made" in found.why, found
 
 
 UNKNOWN = LATE.replace("for i, x in enumerate(data):", "import itertools, time\nfor i in itertools.count():").replace(

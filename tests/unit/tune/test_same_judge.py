@@ -108,11 +108,14 @@ def test_integers_and_logical_values_are_compared_exactly() -> None:
     assert judged(record(n=True), n=False).same is False
 
 
-@pytest.mark.parametrize(("size", "others", "same"), [(2000, 2, True), (2000, 3, False), (900, 1, False)])
-def test_of_many_whole_numbers_one_in_a_thousand_may_have_turned_over(size: int, others: int, same: bool) -> None:
+@pytest.mark.parametrize(
+    ("size", "others", "by", "same"),
+    [(2000, 2, 7, True), (2000, 3, 7, False), (900, 1, 7, False), (2000, 40, 1, True), (2000, 41, 1, False), (40, 1, 1, False)],
+)
+def test_of_many_whole_numbers_a_few_may_have_turned_over(size: int, others: int, by: int, same: bool) -> None:
     pixels = np.arange(size, dtype=np.uint8)
     edited = pixels.copy()
-    edited[:others] += 1
+    edited[:others] += by
     assert judged(record(pixels=edited), pixels=pixels).same is same
 
 

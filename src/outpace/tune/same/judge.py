@@ -23,6 +23,7 @@ TELLS = 0.1  # of what training has changed: a tolerance above it hides what it 
 TURNED = (
     1e-3  # of the whole numbers of an array: what is made whole of numbers that are off by a rounding turns over now and then
 )
+STEPPED = 0.02  # of them, by one: a picture of 8 bits, made of numbers between 0 and 1
 NOISE = 0.4  # of the arrays that training changes: what one rounding moves as far as training does is of no consequence if all else agrees
 PRINTED = 2e-3  # of a number that is printed: by as much two runs of one text may differ for it to be compared
 DIGITS = 2e-5  # of it, likewise of the edited text, beside what the two differ by
@@ -241,7 +242,8 @@ class _Comparison:
             self.told_here.add(path)
         self.compared += 1
         away = _distance(value, _wide(found))
-        turned = value.dtype.kind == "i" and np.count_nonzero(value != _wide(found)) <= TURNED * value.size
+        others = np.count_nonzero(value != _wide(found)) if value.dtype.kind == "i" else value.size
+        turned = others <= (STEPPED if away <= 1 else TURNED) * value.size
         if not (away <= tolerance or turned):
             self.faults.append(f"{_said(key)}: {path} is off by {away:.3g}, of {scale:.3g}")
 

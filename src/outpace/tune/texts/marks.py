@@ -15,6 +15,8 @@ _PASS, _CUT, _MORE, _ENTER, _LEFT, _RAN, _RETURNED = (
     f"_outpace_{name}" for name in ("pass", "cut", "more", "enter", "left", "ran", "returned")
 )
 
+_WIDE = 100_000  # columns
+
 
 def instrumented(
     tree: ast.Module,
@@ -39,7 +41,7 @@ def instrumented(
         _Left(lines).visit(tree)
         if not endless:
             _Returned(tree).visit(tree)
-    _Branches(file, functions=not endless).visit(tree)
+    _Branches(file, all_of_them=not endless).visit(tree)
     return ast.fix_missing_locations(tree)
 
 
@@ -138,16 +140,17 @@ class _Returned(ast.NodeVisitor):
 
 
 class _Branches(ast.NodeTransformer):
-    """Notes which branches run, and which functions."""
+    """Notes which branches run, and which functions: by their first lines; values of conditional expressions by numbers below 0."""
 
-    def __init__(self, file: str, functions: bool) -> None:
-        self.file, self.functions = file, functions
+    def __init__(self, file: str, all_of_them: bool) -> None:
+        """all_of_them: functions and conditional expressions, too, which are called too often to be noted where time is measured."""
+        self.file, self.all_of_them = file, all_of_them
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         """Behind what it says of itself."""
         at = node.body.index(_first(node))
         self.generic_visit(node)
-        if self.functions:
+        if self.all_of_them:
             node.body = [*node.body[:at], *self._noted(node.body[at:])]
         return node
 
@@ -164,6 +167,18 @@ class _Branches(ast.NodeTransformer):
         node.body = self._noted(node.body)
         if node.orelse and not isinstance(node.orelse[0], ast.If):
             node.orelse = self._noted(node.orelse)
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.IfExp:
+        """Either of its values; these have no lines of their own."""
+        self.generic_visit(node)
+        if not self.all_of_them:
+            return node
+        at = 2 * (node.lineno * _WIDE + node.col_offset)
+        node.body, node.orelse = (
+            ast.BoolOp(ast.Or(), [_call(_RAN, ast.Constant(self.file), ast.Constant(-at - which)), each])
+            for which, each in enumerate((node.body, node.orelse))
+        )
         return node
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.ExceptHandler:
