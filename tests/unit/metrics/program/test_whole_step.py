@@ -101,8 +101,8 @@ def test_calls_with_six_shapes_are_no_steps_of_one_program() -> None:
 
 @pytest.mark.parametrize("programs", [[1] * 10, [1] * 9 + [2], [1, 2] * 5, [*range(10)]])
 def test_one_program_with_a_rest_or_two_in_turn_or_a_new_one_each_time_are(programs: list[int]) -> None:
-    """A last batch that is smaller; two that take turns (a generator and a discriminator); a function that is compiled anew for each step, which is
-    what the training must mend."""
+    """A last batch that is smaller; two that take turns (a generator and a discriminator); a function that is compiled anew for each step,
+    which is what the training must mend."""
     assert no_whole_step(jitted(programs)) == ""
 
 
