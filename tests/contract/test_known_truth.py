@@ -21,8 +21,8 @@ LATE = frozenset(("late_launches", "waits_for_device"))
 
 @dataclass(frozen=True)
 class Step:
-    """A step of `length` µs. Kernels of `work` µs, `times` of each of `ops`, are launched from `called` on, each `every` µs; a kernel begins when
-    it is launched and the one before it is done. `host`: (event, from, until) on the training thread; `nccl`, `to_device`, `from_device`: µs
+    """A step of `length` µs. Kernels of `work` µs, `times` of each of `ops`, are launched from `called` on, each `every` µs; a kernel begins
+    when it is launched and the one before it is done. `host`: (event, from, until) on the training thread; `nccl`, `to_device`, `from_device`: µs
     behind the kernels."""
 
     length: int
@@ -75,7 +75,7 @@ FIRST = {
     "launches one by one, of tiny kernels": (Step(1100, 4, every=50), "late_launches", 0.95),
     "a wait for completion": (Step(1000, 10, host=(("block_until_ready", 220, 990),)), "waits_for_device", 0.8),
     "a synchronised stream": (Step(1000, 25, host=(("cuStreamSynchronize", 150, 990),)), "waits_for_device", 0.5),
-    "a wait for the input": (Step(1000, 10, called=702, host=(INPUT,)), "input_bound", 0.4),  # the rest of the step hides as much
+    "a wait for the input": (Step(1000, 10, called=702, host=(INPUT,)), "input_bound", 0.4),  # the rest hides as much
     "copies to the device": (Step(1000, 10, to_device=700), "transfer_bound", 0.7),
     "copies back": (Step(1000, 10, from_device=700), "high_output", 0.7),
     "communication": (Step(1000, 20, nccl=570), "high_device_collectives", 0.57),
