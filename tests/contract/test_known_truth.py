@@ -21,8 +21,8 @@ LATE = frozenset(("late_launches", "waits_for_device"))
 
 @dataclass(frozen=True)
 class Step:
-    """A step of `length` µs. Kernels of `work` µs, `times` of each of `ops`, are launched from `called` on, each `every` µs; a kernel begins
-    when it is launched and the one before it is done. `host`: (event, from, until) on the training thread; `nccl`, `to_device`, `from_device`: µs
+    """A step of `length` µs. Kernels of `work` µs, `times` of each of `ops`, are launched from `called` on, each `every` µs; one begins when it
+    is launched and the one before it is done. `host`: (event, from, until) on the training thread; `nccl`, `to_device`, `from_device`: µs
     behind the kernels."""
 
     length: int
