@@ -592,6 +592,33 @@ def test_what_takes_long_behind_the_training_is_not_waited_for(old: str, new: st
     assert found.same is same and found.passes == 512 and not found.whole, found
 
 
+NOISY = """
+import tensorflow as tf
+tf.random.set_seed(5)
+w = tf.Variable(tf.ones(4))
+
+@tf.function
+def noise():
+    return tf.random.normal([4])
+
+def step(x):
+    w.assign(0.9 * w + 0.01 * (x + tf.random.normal([4]) - noise()))
+
+for x in tf.data.Dataset.range(40).map(lambda at: tf.cast(at, tf.float32)):
+    step(x)
+print(w.numpy())
+"""
+
+
+@needs_tensorflow
+@pytest.mark.parametrize("seeded", [True, False])
+def test_ops_of_two_graphs_that_draw_the_same_numbers_are_seen(seeded: bool, tmp_path: Path) -> None:
+    script = NOISY if seeded else NOISY.replace("tf.random.set_seed(5)\n", "")
+    found = Edit(script, "for x in", (("def step", "@tf.function\ndef step"),)).judged(tmp_path)
+    assert found.same is not seeded, found
+    assert not seeded or "random numbers of train.py:10 and train.py:7 are the same" in found.why
+
+
 BEHIND = (
     JAX
     + """

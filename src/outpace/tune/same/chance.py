@@ -25,6 +25,7 @@ class Chance:
     def __init__(self, users: Callable[[str], bool], lines: Mapping[str, Mapping[int, int]]) -> None:
         self._users, self._lines = users, lines
         self._counts: dict[tuple[str, int], int] = {}
+        self._hashed: Any = None
 
     def begin(self) -> None:
         """Of Python, before anything else is imported."""
@@ -59,7 +60,15 @@ class Chance:
         found.get_seed = get_seed
         from outpace.tune.same.chance_tf import Hashed
 
-        Hashed(tf, lambda: self._number(sys._getframe(1))).install(SEED)
+        self._hashed = Hashed(
+            tf, lambda: self._number(sys._getframe(1)), lambda: "{}:{}".format(*self._place(sys._getframe(1)))
+        )
+        self._hashed.install(SEED)
+
+    @property
+    def coupled(self) -> frozenset[str]:
+        """Lines, in pairs, that draw the same numbers in TensorFlow's graphs, where the hashes that stand in for them do not."""
+        return self._hashed.coupled if self._hashed is not None else frozenset()
 
     def seed(self) -> int:
         """A number for the user's line that asks, and for the how manieth time."""

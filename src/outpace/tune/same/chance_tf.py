@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import sys
 import threading
+import weakref
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 _MODULES = ("tensorflow.python.ops.stateless_random_ops", "tensorflow.python.ops.random_ops")
@@ -36,10 +39,17 @@ _GOLDEN, _FIRST, _SECOND = (
 
 
 class Hashed:
-    """Puts the hash in place of TensorFlow's generators. place: a number for the user's line that asks."""
+    """Puts the hash in place of TensorFlow's generators. place: a number for the user's line that asks; line: the same in words.
 
-    def __init__(self, tf: Any, place: Callable[[], int]) -> None:
-        self._tf, self._place = tf, place
+    What the hash does not have is a fault of TensorFlow's own streams: of a script that sets a global seed, the first ops of two graphs that
+    draw are given one seed, and draw the same numbers (`coupled`).
+    """
+
+    def __init__(self, tf: Any, place: Callable[[], int], line: Callable[[], str] = str) -> None:
+        self._tf, self._place, self._line = tf, place, line
+        self._seed: Any = None  # the script's own global one
+        self._ranks: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # ops that draw, by graph
+        self._drawing: dict[tuple[Any, int], dict[Any, str]] = {}  # lines by function, by seed and rank
         self._counts: dict[int, Any] = {}
         self._base = 0  # of the script's own global seed
         self._tables: dict[int, Any] = {}
@@ -67,6 +77,7 @@ class Hashed:
 
         def set_seed(seed: Any) -> None:
             plain(seed)
+            self._seed = seed
             self._base = int(seed or 0) * _GOLDEN
             with self._tf.init_scope():
                 for count in self._counts.values():
@@ -145,7 +156,27 @@ class Hashed:
         graph, place = pipeline_of(self._tf), self._place() ^ (0 if seed is None else int(seed))
         if graph is not None:
             return self._of_element(graph, place)
+        if seed is None and self._seed is not None and self._tf.inside_function():
+            self._note()
         return self._counted(place) if seed is None else None
+
+    def _note(self) -> None:
+        """An op of a graph draws by the seed that its rank in it gives."""
+        graph = self._tf.compat.v1.get_default_graph()
+        rank = self._ranks[graph] = self._ranks.get(graph, 0) + 1
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            function = frame.f_locals.get("self") if frame.f_code.co_name == "__call__" else None
+            if function is not None and hasattr(function, "python_function"):
+                self._drawing.setdefault((self._seed, rank), {})[function] = self._line()
+                return
+            frame = frame.f_back
+
+    @property
+    def coupled(self) -> frozenset[str]:
+        """Lines, in pairs, whose ops draw the same numbers in the graphs of two functions."""
+        alike = (sorted(lines.values()) for lines in self._drawing.values())
+        return frozenset(f"{one} and {other}" for lines in alike for one, other in itertools.pairwise(lines))
 
     def _counted(self, place: int) -> Any:
         """A seed that moves on with each run of the user's line."""

@@ -78,6 +78,7 @@ class TextRun:
         self._writing, self._written = threading.RLock(), False
         self.guard: guard.Guard | None = None
         self.said = Said(users)
+        self.chance = Chance(users, loaded.lines)
 
     def _now(self) -> Iterator[int]:
         """Numbers of the passes that are being made."""
@@ -151,6 +152,7 @@ class TextRun:
             frozen, self.frozen.opaque, self.before, self.frozen.kept, self.numbers, self.marks.items | self.fits.items,
             self.remade.changed, frozenset(self.remade.unmade), self.remade.partly, self.remade.kept, self.marks.met,
             made, ((self._end if self._over else time.monotonic()) - self._start) / max(made, 1), self._over,
+            self.chance.coupled,
         )  # fmt: skip
         found.write(self.plan["result"])
 
@@ -219,7 +221,7 @@ def main() -> None:
     plan = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     run = TextRun(plan)  # which reads its texts
     run.guard = guard.begin([os.path.dirname(plan["result"])])
-    chance = Chance(users, run.loaded.lines)
+    chance = run.chance
     if run.lines is None:
         chance.begin()
         chance.on_numpy(sys.modules["numpy"])

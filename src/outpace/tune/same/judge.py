@@ -132,6 +132,10 @@ class _Comparison:
                 self.faults.append(f"{passes} passes of a loop became {self.edited.passes.get(loop, 0)}")
         if self.edited.threads > max(self.one.threads, self.two.threads):
             self.faults.append("a thread of it goes on, and keeps the process from ending")
+        self.faults += [
+            f"random numbers of {each} are the same"
+            for each in sorted(self.edited.coupled - self.one.coupled - self.two.coupled)
+        ]
         self._printed()
         passes = max((key[2] for key in common), default=0)
         if passes < 1 and any(key[0] not in ("files", "script") for key in common):  # read where the loop was over alone

@@ -28,7 +28,7 @@ class Record:
     the loops gave, where that was looked up. remade: what it keeps and is another when it is made again, and how it is kept. unmade: what
     it keeps and cannot be made again; partly: that there was no time for all of it. keeps: how much it has kept, by place. met: numbers of
     the passes in which each branch ran first, by its file and line. made: passes in all. pace: seconds that one took at most. over: whether
-    its training was over."""
+    its training was over. coupled: pairs of lines that draw the same random numbers."""
 
     marks: Mapping[tuple[str, int, int], State]
     passes: Mapping[str, int]
@@ -54,6 +54,7 @@ class Record:
     made: int = 0
     pace: float = 0.0
     over: bool = False
+    coupled: frozenset[str] = frozenset()
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write it for the process that compares, whole or not at all."""
