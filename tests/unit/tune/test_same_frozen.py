@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextvars
+import dataclasses
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -103,6 +105,36 @@ def test_of_an_object_only_what_was_read(names: dict[str, Any], method: str) -> 
 def test_what_was_not_read_may_change(names: dict[str, Any], function: str) -> None:
     between = "unused = 2.0; cfg.other = 2; w = None; level.append(1)" + ("" if function == "by_name" else "; rate = 3.0")
     assert not changed(names, names[function], between)
+
+
+WHOLE = """
+@dataclasses.dataclass
+class Push:
+    factor: float = 1.0
+    seen: int = 0
+    def step(self, x): return x * dataclasses.astuple(self)[0]
+    def named(self, x): return x * vars(self)["factor"]
+    def other(self, x): return x * read(self)
+def read(push): return push.factor
+push = Push()
+def by_library(x): return x * dataclasses.astuple(push)[0]
+"""
+
+
+@pytest.mark.parametrize("function", ["by_library", "push.step", "push.named", "push.other"])
+def test_what_python_s_own_library_is_given_is_read_as_a_whole(
+    function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = ModuleType("train")
+    script.__file__ = str(tmp_path / "train.py")
+    monkeypatch.setitem(sys.modules, "train", script)
+    held = vars(script) | {"dataclasses": dataclasses, "__name__": "train"}
+    (tmp_path / "train.py").write_text(WHOLE, encoding="utf-8")
+    exec(compile(WHOLE, script.__file__, "exec"), held)
+    root, _, method = function.partition(".")
+    called = getattr(held[root], method) if method else held[root]
+    assert changed(held, called, "push.factor = 2.0")
+    assert bool(changed(held, called, "push.seen += 1")) is (method != "other")
 
 
 def test_a_trace_after_the_change_has_the_new_value(names: dict[str, Any]) -> None:

@@ -8,7 +8,8 @@ import contextlib
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -27,6 +28,7 @@ _TRACED = object()
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, np.generic, np.dtype)
 _CODE = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type)
 _CODE_FILES = (".py", ".pyc", ".so")
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
 _FRAMEWORKS = ("tensorflow", "jax", "jaxlib", "keras", "tf_keras", "torch")
 Getter = Callable[[], Any]
 
@@ -164,7 +166,8 @@ class Frozen:
         """The outermost trace is over: what its functions have read, as it is now that whatever is built at first is there."""
         running, self._running, self._functions = self._running, [], {}
         for code, names, given, closure in running:
-            for read in reads_of(code):
+            for each in reads_of(code):
+                read = replace(each, handed="") if _of_python(each.handed, names) else each
                 if read.root in code.co_freevars and read.root not in closure:
                     continue  # of a function that is gone
                 getter = self._getter(read, names, given, closure)
@@ -186,8 +189,12 @@ class Frozen:
 
     def _getter(self, read: Read, names: dict[str, Any], given: dict[str, Any], closure: dict[str, Any]) -> Getter | None:
         if read.given:
-            if read.root not in given or _framework(given[read.root]) or not read.steps:
+            if read.root not in given or _framework(value := given[read.root]):
                 return None
+            if not read.steps and (
+                read.handed or not self._users(getattr(sys.modules.get(type(value).__module__), "__file__", None) or "<")
+            ):
+                return None  # an argument: what it holds is no part of the function
             return lambda: _taken(given[read.root], read)
         if read.root in closure:
             return lambda: _taken(closure[read.root].cell_contents, read)
@@ -284,6 +291,15 @@ def _array(value: Any, quick: bool) -> Any:
         return "array", id(value)
     found = array_of(value)
     return ("array", id(value)) if found is None else ("array", str(found.dtype), found.shape, hash(found.tobytes()))
+
+
+def _of_python(text: str, names: Mapping[str, Any]) -> bool:
+    """Whether a text that is called means a function of Python's own library, which reads what it is given."""
+    root, *steps = text.split(".")
+    found = names.get(root)
+    for each in steps:
+        found = getattr(found, each, None)
+    return isinstance(found, FunctionType) and found.__code__.co_filename.startswith(_LIBRARY)
 
 
 def _framework(value: Any) -> bool:

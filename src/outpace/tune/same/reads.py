@@ -17,12 +17,12 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 @dataclass(frozen=True)
 class Read:
-    """root: a name. steps: what is taken of its value, outermost last: `.` and an attribute, or `[` and a key. handed: whether the value only
-    goes on, as it is, to something that is called. given: whether the name is a parameter's."""
+    """root: a name. steps: what is taken of its value, outermost last: `.` and an attribute, or `[` and a key. handed: what it only goes
+    on to, as it is, where that is called: its text. given: whether the name is a parameter's."""
 
     root: str
     steps: tuple[tuple[str, Any], ...] = ()
-    handed: bool = False
+    handed: str = ""
     given: bool = False
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class _Reads(ast.NodeVisitor):
         for statement in body:
             self.visit(statement)
 
-    def _read(self, node: ast.AST, handed: bool = False) -> bool:
+    def _read(self, node: ast.AST, handed: str = "") -> bool:
         """Note a chain; whether it is one."""
         chain = _chain(node)
         if chain is None:
@@ -126,8 +126,9 @@ class _Reads(ast.NodeVisitor):
                 self.visit(each)
             return
         plain = isinstance(node.func, ast.Name) and hasattr(builtins, node.func.id)
+        to = "" if plain else ast.unparse(node.func)
         for each in (*node.args, *(keyword.value for keyword in node.keywords)):
-            if not self._read(each, handed=not plain):
+            if not self._read(each, to):
                 self.visit(each)
         self.visit(node.func)
 
