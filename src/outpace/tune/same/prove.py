@@ -38,7 +38,8 @@ WHOLE = 15.0  # seconds of training: a script that ends within them is compared 
 MORE = 6.0  # and so is one that takes up to so many times as long, another process beside it
 UNKNOWN = 2.0  # or so many, where nobody knows how long it is
 BEHIND = 30.0  # seconds that a run gets behind its training; of what takes longer there nothing is compared
-LASTING = 60.0  # seconds of training, and behind it: in these an edited script is followed to its own end, where it comes to it
+LASTING = 60.0  # seconds of training: in these an edited script is followed to its own end, where it comes to it,
+LONGER = 2.0  # and behind it for so many times as long as others
 SLOWER, START = 3.0, 60.0  # times, and seconds, that an edited text may take longer than the original: it is compiled first
 NUDGE = 7
 MOST_MET = 6  # passes
@@ -309,11 +310,11 @@ class Original:
         folder = Path(tempfile.mkdtemp(dir=self._private.name))
         edition = Edition(texts, self.place, self.fit, grouped).write(folder)
         lasting = sorted({(each.read, each.function) for record in known for each in record.kept}) if known else None
-        behind = self.behind * (SLOWER if texts else 1.0)
+        behind = self.behind * (LONGER if lasting is not None else SLOWER if texts else 1.0)
         plan = {
             "edition": str(edition), "script": self.script, "argv": list(self.argv), "module": self.module,
             "cut": 0 if lasting is not None else self.cut if cut is None else cut, "every": self.every,
-            "training": LASTING if lasting is not None else training, "behind": LASTING if lasting is not None else behind, "lasting": lasting,
+            "training": LASTING if lasting is not None else training, "behind": behind, "lasting": lasting,
             "keeps": {place: min(each.keeps.get(place, 0) for each in known) for place in set().union(*(each.keeps for each in known))},
             "any_order": any_order, "numbers": self.shown.numbers,
             "items": {key: [(each.count, each.ended, each.seconds) for each in runs] for key, runs in self.shown.items.items()},
