@@ -118,7 +118,8 @@ def _times(timeline: Timeline, counted: Mask) -> np.ndarray:
     kind = event_kinds(timeline)
     of_name, op = _of_names(timeline), np.zeros(len(trace), bool)
     wanted = (kind > 0) | (of_name[trace.name] == _RUNS)  # what stands around an op that runs by itself is of no category
-    rows = np.flatnonzero(wanted & (timeline.step_of >= 0) & counted[np.maximum(timeline.step_of, 0)])
+    rows = np.flatnonzero(wanted & (timeline.step_of >= 0))
+    rows = rows[counted[timeline.step_of[rows]]]
     ran = executed(trace)
     row, more_kind, begin, stop = unseen(timeline, kind)
     op[ran[on_host(trace, ran)]] = True
@@ -126,7 +127,15 @@ def _times(timeline: Timeline, counted: Mask) -> np.ndarray:
         np.where(k <= _COMPUTE, np.where(op[r], _RUNS, of_name[trace.name[r]]), _OTHER)
         for r, k in ((rows, kind[rows]), (row, more_kind))
     )
-    found = [(timeline.step_of[rows].astype(np.int64), what, trace.start[rows], trace.end[rows])]
+    of_event = np.zeros(len(trace), np.uint8)
+    of_event[rows] = what
+    step, parent = (
+        timeline.step_of,
+        trace.nesting[0][rows],
+    )  # events inside one of the same part and step add nothing to a union
+    kept = (parent < 0) | (of_event[parent] != what) | (step[parent] != step[rows])
+    rows, what = rows[kept], what[kept]
+    found = [(step[rows].astype(np.int64), what, trace.start[rows], trace.end[rows])]
     for code in np.flatnonzero(np.bincount(more, minlength=1)).tolist():
         window, low, high = within(steps.start, steps.end, union(begin[more == code], stop[more == code]))
         found.append((window, np.full(len(window), code, np.int64), low, high))

@@ -209,8 +209,12 @@ def _counted(timeline: Timeline, planes: Planes, windows: Windows | None) -> Cou
 def rows_of(timeline: Timeline, planes: Planes) -> Indices:
     """Rows of the events that are work of a step, on these planes."""
     trace, kind = timeline.trace, event_kinds(timeline)
-    parts = [slice(0, len(kind))] if planes is None else [trace.rows_of(plane) for plane in planes]
-    return np.sort(np.concatenate([part.start + np.flatnonzero(kind[part] > 0) for part in parts]))
+    parts = (
+        [slice(0, len(kind))]
+        if planes is None
+        else sorted((trace.rows_of(plane) for plane in planes), key=lambda part: part.start)
+    )
+    return np.concatenate([part.start + np.flatnonzero(kind[part] > 0) for part in parts])
 
 
 def times_of(timeline: Timeline, rows: Indices, planes: Planes) -> tuple[Picoseconds, Picoseconds]:
