@@ -277,6 +277,14 @@ def test_what_was_too_much_to_read_is_not_proven() -> None:
     assert found.same is None and "more than 200,000 objects" in found.why
 
 
+@pytest.mark.parametrize(("last", "same"), [("4.0040", True), ("4.2000", False)])
+def test_runs_that_agree_in_a_line_by_chance_do_not_in_others_like_it(last: str, same: bool) -> None:
+    lines = ("step 1: 2.0000", "step 2: 4.0000")
+    nudged = record(NUDGED, printed=("step 1: 2.0010", "step 2: 4.0000"))
+    edited = record(printed=("step 1: 2.0020", f"step 2: {last}"))
+    assert judge([record(printed=lines), record(printed=lines), nudged], edited).same is same
+
+
 def test_lines_that_two_originals_print_differently_are_left_out() -> None:
     one, two, nudged = (record(off, printed=("took", f"{at}.5 s")) for at, off in ((1, 0.0), (2, 0.0), (3, NUDGED)))
     assert judge([one, two, nudged], record(printed=("took", "9.5 s"))).same is True

@@ -16,7 +16,7 @@ from outpace.tune.same.state import BEYOND, State
 
 ONE_STEP = 1e-5  # of the largest number of an array: what another order of additions makes of a step in float32
 LATER = 5e-6  # likewise after several, beside what roundings of each pass have grown to
-SPREADS = 8.0  # times that: the sample is one
+SPREADS = 16.0  # times that: the sample is one
 OF_CHANGE = 1e-3  # of what training has changed: more is not what rounding makes of it
 AGREED = 1e-3  # of what training has changed: two runs of one text that differ by more tell nothing
 TELLS = 0.1  # of what training has changed: a tolerance above it hides what it should find
@@ -295,8 +295,33 @@ class _Comparison:
         count = min(map(len, lines))
         # from both ends: lines that come by the clock shift the others
         for at in (*range(count), *(range(-count, 0) if self._ended_alike() else ())):
-            if not _alike(one[at], two[at], nudged[at], edited[at], steady):
+            if not self._alike(one[at], two[at], nudged[at], edited[at], steady):
                 self.faults.append(f"it {does} {edited[at][:60]!r} for {one[at][:60]!r}")
+
+    def _alike(self, one: str, two: str, nudged: str, edited: str, steady: bool) -> bool:
+        """Whether a line of the edited script has the original's words, and the numbers that its runs agree on. steady: whether these have as
+        many lines as each other; of others it may be another line."""
+        lines = (one, two, nudged, edited)
+        words = _NUMBER.sub("#", one)
+        if len({_NUMBER.sub("#", line) for line in lines[:3]}) > 1:
+            return True
+        if words != _NUMBER.sub("#", edited):
+            return not steady
+        numbers = enumerate(zip(*(_NUMBER.findall(line) for line in lines), strict=True))
+        agree = [self._agrees(f"{words} {at}", *each) for at, each in numbers]  # all of them: each is told what runs make of it
+        return all(agree)
+
+    def _agrees(self, place: str, one: str, two: str, nudged: str, edited: str) -> bool:
+        """Whether a printed number of the edited script is what runs of the original make it; so is what these do not agree on. place: one for
+        all numbers that lines of the same words print there, of which the runs may agree in one by chance."""
+        if one.lstrip("+-").isdigit():
+            return not one == two == nudged or edited == one
+        a, b, c, d = map(float, (one, two, nudged, edited))
+        spread, digit, scale = max(abs(a - b), abs(a - c)), _last_digit(one), abs(a)
+        if not spread <= PRINTED * scale + digit:
+            return True
+        self.spreads[place] = max(self.spreads.get(place, 0.0), (spread - digit) / scale if scale else 0.0)
+        return abs(a - d) <= 2 * digit + DIGITS * scale + SPREADS * max(spread, scale * self.spreads[place])
 
 
 def _said(key: tuple[str, int, int]) -> str:
@@ -362,28 +387,6 @@ def _lines(printed: Sequence[str]) -> list[str]:
     bar = [bool(_PROGRESS.search(line)) for line in shown]
     ends = zip(shown, bar, [*bar[1:], False], strict=False)
     return [_PACE.sub(" ", line) if is_bar else line for line, is_bar, next_is in ends if not (is_bar and next_is)]
-
-
-def _alike(one: str, two: str, nudged: str, edited: str, steady: bool) -> bool:
-    """Whether a line of the edited script has the original's words, and the numbers that its runs agree on. steady: whether these have as many
-    lines as each other; of others it may be another line."""
-    lines = (one, two, nudged, edited)
-    if len({_NUMBER.sub("#", line) for line in lines[:3]}) > 1:
-        return True
-    if _NUMBER.sub("#", one) != _NUMBER.sub("#", edited):
-        return not steady
-    return all(_agrees(*numbers) for numbers in zip(*(_NUMBER.findall(line) for line in lines), strict=True))
-
-
-def _agrees(one: str, two: str, nudged: str, edited: str) -> bool:
-    """Whether a printed number of the edited script is what runs of the original make it; so is what these do not agree on."""
-    if one.lstrip("+-").isdigit():
-        return not one == two == nudged or edited == one
-    a, b, c, d = map(float, (one, two, nudged, edited))
-    spread, digit, scale = max(abs(a - b), abs(a - c)), _last_digit(one), abs(a)
-    if not spread <= PRINTED * scale + digit:
-        return True
-    return abs(a - d) <= 2 * digit + DIGITS * scale + SPREADS * spread
 
 
 def _last_digit(number: str) -> float:
