@@ -32,9 +32,7 @@ class Ledger:
             return replace(finding, saving=None)
         saving, left = finding.saving, self._left[host]
         inside = tuple(key for key in saving.takes_from if key != OUTSIDE)
-        if (
-            OUTSIDE in saving.takes_from and inside
-        ):  # of the steady steps or, where that is more, of slow ones: the bases differ
+        if OUTSIDE in saving.takes_from and inside:  # of the steady steps or, where that is more, of slow ones
             held = sum(left.get(key, 0.0) for key in inside)
             saving = replace(saving, takes_from=inside if held >= left.get(OUTSIDE, 0.0) else (OUTSIDE,))
         granted = min(saving.high, sum(left.get(key, 0.0) for key in saving.takes_from))

@@ -7,17 +7,37 @@ from typing import cast
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.model.arrays import Picoseconds
+from outpace.model.arrays import Indices, Picoseconds
 from outpace.trace import Trace
 
+Spans = tuple[Picoseconds, Picoseconds]  # starts and ends, sorted, disjoint
 
-def merged(start: Picoseconds, end: Picoseconds) -> tuple[Picoseconds, Picoseconds]:
+
+def merged(start: Picoseconds, end: Picoseconds) -> Spans:
     """Union of spans (sorted by start) as spans that neither overlap nor touch, in order; int64 ps."""
     if len(start) == 0:
         return start, end
     reach = np.maximum.accumulate(end)
     opens = np.flatnonzero(np.concatenate(([True], start[1:] > reach[:-1])))
     return start[opens], reach[np.append(opens[1:] - 1, len(reach) - 1)]
+
+
+def union(start: Picoseconds, end: Picoseconds) -> Spans:
+    """The same time, of spans in any order, as disjoint ones in order; what has no length is none."""
+    keep = end > start
+    order = np.argsort(start[keep], kind="stable")
+    return merged(start[keep][order], end[keep][order])
+
+
+def within(start: Picoseconds, end: Picoseconds, spans: Spans) -> tuple[Indices, Picoseconds, Picoseconds]:
+    """(window, start, end) of every piece of the intervals inside the windows [start, end)."""
+    begin, stop = spans
+    low = np.searchsorted(stop, start, side="right")
+    high = np.searchsorted(begin, end, side="left")
+    count = np.maximum(high - low, 0)
+    window = np.repeat(np.arange(len(start)), count)
+    at = np.arange(len(window)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(low, count)
+    return window, np.maximum(begin[at], start[window]), np.minimum(stop[at], end[window])
 
 
 @dataclass(frozen=True, eq=False)

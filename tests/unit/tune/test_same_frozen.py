@@ -118,6 +118,12 @@ class Push:
 def read(push): return push.factor
 push = Push()
 def by_library(x): return x * dataclasses.astuple(push)[0]
+class Trainer:
+    @property
+    def unready(self): raise ValueError("not yet")
+    def step(self, x): return x
+trainer = Trainer()
+def by_method(x): return trainer.step(x) if x is not None else trainer.unready.step(push)
 """
 
 
@@ -135,6 +141,13 @@ def test_what_python_s_own_library_is_given_is_read_as_a_whole(
     called = getattr(held[root], method) if method else held[root]
     assert changed(held, called, "push.factor = 2.0")
     assert bool(changed(held, called, "push.seen += 1")) is (method != "other")
+
+
+def test_a_property_that_a_text_calls_is_not_asked(tmp_path: Path) -> None:
+    held: dict[str, Any] = {"dataclasses": dataclasses, "__name__": "__main__"}
+    (tmp_path / "train.py").write_text(WHOLE.replace("@dataclasses.dataclass\n", ""), encoding="utf-8")
+    exec(compile(WHOLE.replace("@dataclasses.dataclass\n", ""), str(tmp_path / "train.py"), "exec"), held)
+    assert not changed(held, held["by_method"], "pass")
 
 
 def test_a_trace_after_the_change_has_the_new_value(names: dict[str, Any]) -> None:

@@ -68,6 +68,12 @@ def test_after_a_pass_what_it_has_made_is_moved_and_data_are_not(monkeypatch: py
     loop()
 
 
+def test_a_variable_of_whole_numbers_is_moved_where_there_are_no_others() -> None:
+    counts = Variable(np.arange(1.0, 5.0))
+    Nudge(lambda file: file == __file__, 7).frame(sys._getframe(), (counts,))
+    assert (counts.value != np.arange(1.0, 5.0)).all()
+
+
 def test_moving_takes_a_part_of_the_time_alone() -> None:
     weights = np.full(3, 0.3)
     found = Nudge(lambda file: file == __file__, 7)

@@ -16,7 +16,7 @@ from outpace.model.arrays import Codes, Column, Ids, Indices, Mask, Numbers, Pic
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.names import DEVICE_PREFETCH, Is, names
 from outpace.trace import StatColumn, Trace, dialect
-from outpace.trace.algorithms import latest
+from outpace.trace.algorithms import common, latest
 
 ASYNC_TYPES = (
     "Prefetch",
@@ -183,8 +183,9 @@ def _graph(timeline: Timeline) -> IteratorGraph | None:
     cause, effect = _edges(trace, row, ids, parent_id)
     second, root = (timeline.names.are(what)[trace.name[row]] for what in (Is.DEVICE_PIPELINE, Is.ITERATOR_ROOT))
     named = trace.stat(dialect.NAME)
-    labelled = named.row[np.array([text == DEVICE_PREFETCH for text in named.texts()], bool)]
-    second_root = root & np.isin(row, labelled)
+    at, place = common(row[root], named.row)
+    label, texts = named.codes(place)
+    second_root = np.flatnonzero(root)[at][np.array([text == DEVICE_PREFETCH for text in texts], bool)[label]]
     return IteratorGraph(
         trace=trace,
         row=row,

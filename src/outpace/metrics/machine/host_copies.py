@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from outpace._once import derived
-from outpace.metrics.model.jax_time import union, within, worked
+from outpace.metrics.model.jax_time import worked
+from outpace.metrics.spans import union, within
 from outpace.model import Table, schema
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Is

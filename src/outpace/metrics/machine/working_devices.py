@@ -20,7 +20,8 @@ def working_devices(timeline: Timeline, kind: Codes) -> tuple[Plane, ...]:
         step = timeline.step_of[rows]
         there = (kind[rows] > 0) & (step >= 0)
         there &= (trace.start[rows] < steps.end[step]) & (trace.end[rows] > steps.start[step])
-        if (mine := len(np.intersect1d(step[there], steps.captured))) and mine >= _HALF * len(steps.captured):
+        worked = np.bincount(step[there], minlength=len(steps)) > 0
+        if (mine := int(worked[steps.captured].sum())) and mine >= _HALF * len(steps.captured):
             found.append(plane)
     return tuple(found)
 

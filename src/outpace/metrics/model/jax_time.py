@@ -16,8 +16,6 @@ from outpace.timeline.names import Is
 from outpace.timeline.workers import executed, on_host, runs_jax
 from outpace.trace.algorithms import distinct
 
-Spans = tuple[Picoseconds, Picoseconds]  # starts and ends, sorted, disjoint
-
 
 def builds(timeline: Timeline) -> tuple[Indices, Picoseconds, Picoseconds]:
     """(row of the event that began it, start, end) of every program that was built."""
@@ -34,26 +32,3 @@ def worked(timeline: Timeline) -> Indices:
         return np.zeros(0, np.int64)
     rows = executed(trace)
     return distinct(np.concatenate((rows[on_host(trace, rows)], timeline.names.rows(Is.THUNKS))))
-
-
-def union(start: Picoseconds, end: Picoseconds) -> Spans:
-    """The same time as disjoint intervals in order."""
-    keep = end > start
-    order = np.argsort(start[keep], kind="stable")
-    start, end = start[keep][order], end[keep][order]
-    if len(start) == 0:
-        return start, end
-    reach = np.maximum.accumulate(end)
-    first = np.flatnonzero(np.concatenate(([True], start[1:] > reach[:-1])))
-    return start[first], reach[np.append(first[1:] - 1, len(start) - 1)]
-
-
-def within(start: Picoseconds, end: Picoseconds, spans: Spans) -> tuple[Indices, Picoseconds, Picoseconds]:
-    """(window, start, end) of every piece of the intervals inside the windows [start, end)."""
-    begin, stop = spans
-    low = np.searchsorted(stop, start, side="right")
-    high = np.searchsorted(begin, end, side="left")
-    count = np.maximum(high - low, 0)
-    window = np.repeat(np.arange(len(start)), count)
-    at = np.arange(len(window)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(low, count)
-    return window, np.maximum(begin[at], start[window]), np.minimum(stop[at], end[window])

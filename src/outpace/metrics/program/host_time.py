@@ -12,9 +12,9 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import derived
-from outpace.metrics.model.jax_time import union, within
 from outpace.metrics.model.model_ops import AWAITS, OVERHEAD, WAIT, WORK, by_name
 from outpace.metrics.program.step_breakdown import category_of, event_kinds, step_breakdown, unseen
+from outpace.metrics.spans import union, within
 from outpace.model import Category, Table, schema
 from outpace.model.arrays import Codes, Mask
 from outpace.timeline import Run, Timeline

@@ -16,8 +16,8 @@ from outpace._dataclass import dataclass
 from outpace._once import derived, once
 from outpace.metrics.machine.device_kinds import KINDS_OF_DEVICES, device_kinds
 from outpace.metrics.machine.working_devices import lags, own_device, working_devices
-from outpace.metrics.model.jax_time import builds, union, within, worked
-from outpace.metrics.spans import Busy
+from outpace.metrics.model.jax_time import builds, worked
+from outpace.metrics.spans import Busy, union, within
 from outpace.model import Category, Field, Table, Unit
 from outpace.model.arrays import Codes, Column, Indices, Mask, Picoseconds, Values
 from outpace.timeline import Run, Timeline

@@ -12,8 +12,7 @@ from typing import cast
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.model.jax_time import union, within
-from outpace.metrics.spans import Busy
+from outpace.metrics.spans import Busy, union, within
 from outpace.model import Table
 from outpace.model.arrays import Indices, Mask, Picoseconds
 from outpace.timeline import Timeline

@@ -298,7 +298,7 @@ def _of_python(text: str, names: Mapping[str, Any]) -> bool:
     root, *steps = text.split(".")
     found = names.get(root)
     for each in steps:
-        found = getattr(found, each, None)
+        found = getattr(found, each, None) if isinstance(found, ModuleType) else None
     return isinstance(found, FunctionType) and found.__code__.co_filename.startswith(_LIBRARY)
 
 

@@ -41,7 +41,7 @@ class Nudge:
         """All that the user's functions on the stack, and the user's modules, hold; whole numbers where these are all that there is."""
         self._frame(frame, more)
         if not self.moved:
-            self._whole, self._seen = True, {}
+            self._whole, self._seen, self._variables = True, {}, {}
             self._frame(frame, more)
 
     def again(self, frame: FrameType, *more: Any) -> None:

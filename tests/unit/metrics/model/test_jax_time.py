@@ -7,8 +7,8 @@ import pytest
 
 from outpace import api
 from outpace.metrics.model.builds import jax_builds
-from outpace.metrics.model.jax_time import union, within
 from outpace.metrics.program.step_breakdown import step_breakdown
+from outpace.metrics.spans import union, within
 from outpace.testing import SpaceBuilder
 from outpace.testing.space import Unsigned
 from outpace.timeline import Run
