@@ -31,7 +31,7 @@ help:  ## list the targets
 	@touch $@
 
 test: .venv/.installed  ## set everything up and run the tests against the installed wheel (under 10 minutes)
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 src/outpace/_native/core.so: .venv/.dependencies setup.py $(NATIVE)
 	$(BIN)/python setup.py -q build_ext --inplace --force

@@ -15,6 +15,7 @@ import pytest
 
 from outpace.model.errors import UsageError
 from outpace.monitor import Monitor
+from outpace.monitor.core import Core
 from outpace.monitor.sinks import Sinks, record
 from outpace.monitor.waits import batch_size
 
@@ -24,6 +25,28 @@ def lines(logdir: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
+class Clock:
+    """One that goes on while the test sleeps, and never else: a machine that stops the test for a while is no part of what is measured."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep so long, and a little longer."""
+        self.now += round(seconds * 1e9) + 100_000
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(time, "perf_counter_ns", made)
+    monkeypatch.setattr(Core.__init__, "__defaults__", (made,))
+    return made
+
+
 class Array:
     """As much of an array as a batch shows."""
 
@@ -31,18 +54,18 @@ class Array:
         self.shape = shape
 
 
-def test_a_loop_with_its_input(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_loop_with_its_input(tmp_path: Path, capfd: pytest.CaptureFixture[str], clock: Clock) -> None:
     def batches() -> Any:
         for _ in range(25):
-            time.sleep(0.003)
+            clock.sleep(0.003)
             yield {"x": Array(16, 4), "y": Array(16)}
 
     with Monitor(tmp_path, every_steps=20, warmup=5, tensorboard=False) as monitor:
         for _ in range(2):
             for _batch in monitor.input(batches()):
                 with monitor.step():
-                    time.sleep(0.001)
-            time.sleep(0.1)  # a validation
+                    clock.sleep(0.001)
+            clock.sleep(0.1)  # a validation
     intervals = [line for line in lines(tmp_path) if line["event"] == "interval"]
     assert [line["steps"] for line in intervals] == [20, 20, 5]
     for line in intervals:
@@ -52,15 +75,15 @@ def test_a_loop_with_its_input(tmp_path: Path, capfd: pytest.CaptureFixture[str]
     assert "monitor: 50 steps" in capfd.readouterr().err
 
 
-def test_one_call_per_step(tmp_path: Path) -> None:
+def test_one_call_per_step(tmp_path: Path, clock: Clock) -> None:
     monitor = Monitor(tmp_path, warmup=0, tensorboard=False)
     for _ in range(11):
-        time.sleep(0.002)
+        clock.sleep(0.002)
         monitor.step_done()
     monitor.pause()
-    time.sleep(0.1)
+    clock.sleep(0.1)
     monitor.step_done()
-    time.sleep(0.002)
+    clock.sleep(0.002)
     monitor.step_done()
     monitor.close()
     end = lines(tmp_path)[-1]
@@ -105,6 +128,7 @@ def test_a_forked_child_does_nothing(tmp_path: Path) -> None:
     code = f"""
 import os, time
 from outpace.monitor import Monitor
+from outpace.monitor.core import Core
 monitor = Monitor({str(tmp_path)!r}, every_steps=1, warmup=0)
 monitor.step_done(); monitor.step_done()
 if os.fork() == 0:
