@@ -21,6 +21,7 @@ BY_NAME = {
     "trace/formats/__init__.py": "formats are discovered",
     "trace/formats/format.py": "a format's reader loads when a file of it is opened",
     "tune/optimisations/__init__.py": "optimisations are discovered",
+    "tune/starts/server.py": "what a script was seen to import",
 }
 FOR_TYPES_ALONE = {
     ("outpace.model.arrow", "outpace.model.table"): "a table gives itself to Arrow, which reads a table",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +20,9 @@ from threading import Timer
 from typing import Any
 
 import pytest
+
+from outpace.tune.starts import Forks, Imports
+from outpace.tune.starts.imports import FRAMEWORKS
 
 needs_tensorflow = pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed")
 needs_jax = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
@@ -39,6 +44,20 @@ def steps_of(run):
     steps = outpace.open(run).run.hosts[0].steps
     return [steps.source.value, steps.number.tolist(), steps.per_row]
 """
+
+
+@cache
+def forks(*names: str) -> Forks:
+    """What starts processes that have imported these frameworks, for all tests of a worker. It ends with that."""
+    made = Forks(Imports(names))
+    atexit.register(made.__exit__)
+    return made
+
+
+def forks_for(text: str) -> Forks:
+    """The same, for a script."""
+    imported = re.findall(r"(?:\bimport|,) *(\w+)", text)
+    return forks(*dict.fromkeys(each for each in imported if each in FRAMEWORKS))
 
 
 @dataclass(frozen=True)

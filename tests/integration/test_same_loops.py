@@ -9,7 +9,7 @@ import pytest
 from outpace.capture.family import Family
 from outpace.tune.same import Judgement, Original
 from outpace.tune.session import tuning
-from tests.integration.programs import needs_jax, needs_tensorflow
+from tests.integration.programs import forks_for, needs_jax, needs_tensorflow
 
 JAX = """import jax, jax.numpy as jnp
 import numpy as np
@@ -126,7 +126,7 @@ def judged(folder: Path, text: str, change: str) -> Judgement:
     assert seen is not None
     found = next((each for each in seen.candidates if each.id == change), None)
     assert found is not None, [each for each in seen.others if each.id == change]
-    with Original(str(path), place=seen.place, folder=str(folder), every=found.every) as original:
+    with Original(str(path), place=seen.place, folder=str(folder), every=found.every, forks=forks_for(text)) as original:
         return original.against(found.texts, found.grouped)
 
 

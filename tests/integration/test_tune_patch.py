@@ -13,7 +13,7 @@ import pytest
 
 from outpace.tune.patch import FileChange, SourcePatch, write_patch
 from outpace.tune.same import Judgement, Original
-from tests.integration.programs import needs_tensorflow, run_on_tensorflow
+from tests.integration.programs import forks_for, needs_tensorflow, run_on_tensorflow
 
 pytest.importorskip("libcst")
 pytestmark = needs_tensorflow
@@ -95,7 +95,8 @@ def judged(found: dict[str, Any], folder: Path, name: str = "train.py") -> Judge
     """Whether the patched program is the same one; no file changes."""
     before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     texts = {str(folder / each[0]): each[2] for each in found["files"]}
-    with Original(str(folder / name), folder=str(folder), cut=32) as original:
+    forks = forks_for((folder / name).read_text(encoding="utf-8"))
+    with Original(str(folder / name), folder=str(folder), cut=32, forks=forks) as original:
         outcome = original.against(texts)
     assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
     return outcome

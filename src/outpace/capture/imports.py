@@ -18,10 +18,15 @@ Hook = Callable[[ModuleType], None]
 class ImportHooks:
     """A meta path finder that runs a hook after each named module's first import; a failing hook is reported, not raised."""
 
-    def __init__(self, hooks: dict[str, Hook], report: Callable[[str, Exception], None]) -> None:
-        """Hooks by module name; `report` is told about a hook that failed."""
+    def __init__(
+        self,
+        hooks: dict[str, Hook],
+        report: Callable[[str, Exception], None],
+        before: Callable[[str], None] = lambda name: None,
+    ) -> None:
+        """Hooks by module name; `report` is told about a hook that failed, `before` of a named module that is about to be imported."""
         self._hooks = dict(hooks)
-        self._report = report
+        self._report, self._before = report, before
         self._looking: set[str] = set()  # for; another such finder asks this one back
 
     def install(self) -> None:
@@ -49,6 +54,7 @@ class ImportHooks:
                     # By the protocol a loader; as its subclass it would answer for methods that the real one lacks.
                     wrapped: Any = _Loader(spec.loader, self._run)
                     spec.loader = wrapped
+                    self._before(name)
                 return spec
         return None
 

@@ -29,6 +29,7 @@ from outpace.model.errors import OutpaceError, TuneError
 from outpace.model.units import counted
 from outpace.tune import guard
 from outpace.tune.loop.found import Loops
+from outpace.tune.starts.imports import Imports, changed_by_script, script_begins
 from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.load import source_of, substitute
 from outpace.tune.texts.place import Place, loop_at
@@ -56,7 +57,15 @@ class Hosted:
         self._loops = Loops(self.see_loop, self._begin_loop)
         self._pid = os.getpid()
         self._sampler: FrameSampler | None = None
+        self._imports = Imports()
         self._at_end: Callable[[], object] | None = None  # where the training is over before enough was seen
+
+    def _importing(self, name: str) -> None:
+        """A framework is about to be imported. Where Python's functions are the guard, a module that was imported before has unguarded ones."""
+        if self._guard.how != guard.OVERLAY:
+            return
+        changed = self._imports.changed if self._imports.names else changed_by_script()
+        self._imports = Imports((*self._imports.names, name), changed)
 
     def on_tensorflow(self, tf: ModuleType) -> None:
         """TensorFlow was imported: note how data sets are built from now on, and see loops that train without Keras."""
@@ -225,6 +234,7 @@ class Hosted:
             lines=lines_of(samples, loop) if samples is not None and loop is not None else None,
             remark=program.remark,
             unwritten=self._unwritten(),
+            imports=self._imports,
         ).write(self.plan["found"])
 
     def _called(self) -> frames.Place | None:
@@ -253,7 +263,9 @@ class Hosted:
         """Run the script; its own exception comes out. It comes to its end where nothing of it trains."""
         substitute(Edition.read(self.plan["edition"]).texts if self.plan["edition"] else {}, self._guard.place)
         hooks: Any = {"tensorflow": self.on_tensorflow, "jax": self.on_jax, "keras": self.on_keras, "tf_keras": self.on_keras}
-        ImportHooks(hooks, lambda name, error: tell(f"{name} could not be hooked, so nothing is tuned: {error!r}")).install()
+        report = lambda name, error: tell(f"{name} could not be hooked, so nothing is tuned: {error!r}")  # noqa: E731
+        ImportHooks(hooks, report, self._importing).install()
+        script_begins()
         code, failed = 1, True
         try:
             run_as_main(self.plan["script"], self.plan["argv"], self.plan["module"])

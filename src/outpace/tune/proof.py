@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 
 from outpace._dataclass import dataclass
 from outpace.tune.same import Judgement, Original
 from outpace.tune.searched import Searched, Stack
+from outpace.tune.starts import Forks
 from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.place import Place
 from outpace.tune.trial.engine import Watch, run_experiment
@@ -56,6 +57,7 @@ class Originals:
 
     command: Command
     folder: str | None = None
+    forks: Forks = field(default_factory=Forks)
     _now: Original | None = None
 
     def __enter__(self) -> Originals:
@@ -70,7 +72,9 @@ class Originals:
             self._close()
             script, *argv = self.command.parts
             cut = passes_for(step_seconds, every)
-            self._now = Original(script, argv, self.command.module, place, fit, self.folder, cut, every).__enter__()
+            self._now = Original(
+                script, argv, self.command.module, place, fit, self.folder, cut, every, forks=self.forks
+            ).__enter__()
         return self._now
 
     def _close(self) -> None:
@@ -95,7 +99,7 @@ def prove(searched: Searched, originals: Originals, budget: float, watch: Watch)
     if judgement.same is not True:
         return Proof(None, whole, why=whole.why)
     watch.note(_told(judgement))
-    found = _raced(searched, stack, original, judgement, strict, originals.command, budget, originals.folder, watch)
+    found = _raced(searched, stack, original, judgement, strict, budget, originals, watch)
     if whole is judgement or found.stack is None or searched.stack is None:
         return found
     left = [title for title in searched.stack.titles if title not in found.stack.titles]
@@ -130,9 +134,8 @@ def _raced(
     original: Original,
     judgement: Judgement,
     strict: bool,
-    command: Command,
     budget: float,
-    folder: str | None,
+    originals: Originals,
     watch: Watch,
 ) -> Proof:
     fewer = searched.fewer[:MOST_FEWER] if stack is searched.stack else ()
@@ -140,7 +143,13 @@ def _raced(
     first = min(FIRST_EPOCH, budget / 4)
 
     def arm(name: str, edited: Stack | None) -> ScriptArm:
-        return ScriptArm(command, first_epoch=first, edition=_edition(edited, searched), folder=folder)
+        return ScriptArm(
+            originals.command,
+            first_epoch=first,
+            edition=_edition(edited, searched),
+            folder=originals.folder,
+            forks=originals.forks,
+        )
 
     arms = [arm(TODAY, None).arm(TODAY), *(arm(each.name, each).arm(each.name) for each in (stack, *fewer))]
     alive = max(1, room(original.memory))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
 from outpace.tune.optimisations.facts import Facts
+from outpace.tune.starts import Imports
 from outpace.tune.texts.merge import Texts
 from outpace.tune.texts.place import Place
 
@@ -26,7 +27,7 @@ class Seen:
     candidates: what may be raced. others: what is not for it, or left to the user. place: the loop that trains; a `fit` has none of its own,
     and is counted. limited: whether its model and its input can be measured alone. caches: its input keeps elements, or may. step_seconds: of a
     step. facts: what advice is drawn from. parts: of its model. lines: that a step's time goes to. remark: why its input alone is tuned.
-    unwritten: what the script did not write meanwhile, in a sentence.
+    unwritten: what the script did not write meanwhile, in a sentence. imports: of frameworks.
     """
 
     candidates: tuple[Candidate, ...]
@@ -42,6 +43,7 @@ class Seen:
     lines: Table | None = None
     remark: str = ""
     unwritten: str = ""
+    imports: Imports = Imports()
 
     def write(self, path: str) -> None:
         """Leave it for the command."""

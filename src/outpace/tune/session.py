@@ -19,6 +19,7 @@ from outpace.tune.patch.make import SourcePatch
 from outpace.tune.proof import Originals, Proof, prove
 from outpace.tune.risk import CONSENTS
 from outpace.tune.searched import Searched, Seen
+from outpace.tune.starts import Forks
 from outpace.tune.texts.load import source_of
 from outpace.tune.trial.script import Command
 
@@ -88,7 +89,7 @@ def tuning(plan: Mapping[str, Any], folder: str) -> Tuned:
     """Search, and prove. plan: what was asked; folder: for files of ours. Ctrl-C is told and raised, but in the script's first run, where it is
     an exit code."""
     command = Command((plan["script"], *plan["argv"]), plan["module"])
-    with shown() as watch, Originals(command) as originals:
+    with shown() as watch, Forks() as forks, Originals(command, forks=forks) as originals:
         try:
             climb = Climb(plan, folder, plan["budget"] * (1.0 if plan["only_limits"] else SEARCH_SHARE), watch, originals)
             searched = climb.run()

@@ -56,6 +56,33 @@ def test_what_changes_nothing(statement: str) -> None:
     assert changes(f"for step in data:\n    {statement}", LR) == []
 
 
+def test_behind_a_training_that_was_cut_there() -> None:
+    """What stands behind it, in whatever it began in; a constant as well, for it was not set so far."""
+    text = """
+        def run():
+            lr = 1.0
+            train()
+            cfg.lr = 0.05
+            train()
+
+        def train():
+            for step in data: pass
+            cfg.lr = 0.2
+
+        cfg.lr = 0.1
+        run()
+        cfg.lr = 0.3
+    """
+    tree = ast.parse(textwrap.dedent(text).lstrip())
+    loop = next(node for _, path, node in loops_of(tree) if len(path) == 1)
+
+    def changed(around: dict[int, int]) -> list[int]:
+        return [line for _, line in may_change(tree, loop, Ran(frozenset({2}), frozenset(), around), [LR])]
+
+    assert changed({}) == []
+    assert changed({0: 12, 1: 3, 7: 8}) == [4, 9, 13]
+
+
 def test_a_constant_in_a_branch_that_did_not_run() -> None:
     text = "for step in data:\n    if step == 500:\n        cfg.lr = 0.01\n    else:\n        cfg.lr = 0.1"
     assert changes(text, LR, during=(5,)) == [3] and changes(text, LR, during=(3, 5)) == []

@@ -151,6 +151,7 @@ class Climb:
         if not again:
             self.code, self.outcome = code, outcome
         if found is not None:
+            self.originals.forks.imports = found.imports if not again else self.originals.forks.imports
             self._note(found.others)
             for path in {path for each in found.candidates for path in each.texts} - self.sources.keys():
                 self.sources[path] = source_of(path)
@@ -250,7 +251,7 @@ class Climb:
             edition = Edition(stack.texts, self.seen.place, self.plan["fit"], stack.grouped, limit)
             fills = not limit and (self.seen.caches or any(each.fills for each in stack.changes))
             first = min(FIRST_EPOCH, self.budget.seconds / 8) if fills else 0.0
-            self._running[name] = ScriptArm(self.command, first_epoch=first, edition=edition)
+            self._running[name] = ScriptArm(self.command, first_epoch=first, edition=edition, forks=self.originals.forks)
         warm = self._running[name].session is not None
         return replace(self._running[name].arm(name), undo=None, another=None, warm=warm)
 

@@ -32,7 +32,7 @@ from outpace.tune.guard.writers import Writers
 
 CHOICE = "OUTPACE_GUARD"  # for tests: one of the WAYS
 GUARDED = "OUTPACE_GUARDED"  # how the process is guarded that has started this one
-_OVERLAY, _AS_USER, _REDIRECT, _PYTHON = WAYS = ("overlay", "overlay as user", "redirect", "redirect without landlock")
+OVERLAY, _AS_USER, _REDIRECT, _PYTHON = WAYS = ("overlay", "overlay as user", "redirect", "redirect without landlock")
 _NO_FILES = (
     "__pycache__",
     ".cache",
@@ -97,7 +97,7 @@ def begin(keep: Sequence[str] = ()) -> Guard:
     choice = os.environ.get(CHOICE, "")
     temporary = os.path.realpath(tempfile.gettempdir())
     why = _why_no_overlay(keep, choice)
-    inherited = bool(why) and os.environ.get(GUARDED) == _OVERLAY and not choice
+    inherited = bool(why) and os.environ.get(GUARDED) == OVERLAY and not choice
     room = os.path.realpath(keep[0]) if keep else "" if inherited else _own_room()
     off: set[str] = set()
     source: Overlay | Redirect | Inherited
@@ -112,7 +112,7 @@ def begin(keep: Sequence[str] = ()) -> Guard:
         source, sealed = build(keep, choice == _AS_USER), True
         private = tempfile.mkdtemp(prefix="outpace-trackers-")
     trackers.offline(private)
-    how = _REDIRECT if why and not inherited else _OVERLAY
+    how = _REDIRECT if why and not inherited else OVERLAY
     os.environ[GUARDED] = how
     _begun.append(Guard(how, why, time.perf_counter() - began, room, sealed, source, off, temporary, {}))
     return _begun[0]

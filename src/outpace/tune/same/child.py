@@ -12,7 +12,7 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -35,9 +35,11 @@ from outpace.tune.same.rest import Rest
 from outpace.tune.same.said import Said
 from outpace.tune.same.shown import Items, Shown, numbers_of
 from outpace.tune.same.state import Reader, State, frames_of, modules_of
+from outpace.tune.starts.imports import script_begins
 from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.load import Marking, substitute
 
+AGAIN = 1.0  # seconds between looks how far it has come
 LEAVING = 10.0  # seconds for what a script does at its exit
 
 
@@ -45,7 +47,8 @@ class TextRun:
     """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` and `every` (passes), `numbers` and `items` (`Shown`),
     `surveyed` (whether these are looked up), `lasting` (null, or nothing is compared but what compiled functions keep, with what it is later,
     but for what it says), `keeps` (of a lasting one: how much the original keeps, by place), `any_order` (likewise: whether examples that it
-    keeps may come in another order), `nudge` (a seed, or null), `limit` (seconds), `training` (seconds after its begin, or null), `behind`
+    keeps may come in another order), `nudge` (a seed, or null), `limit` (seconds), `training` (seconds after its begin, or null), `far` (null,
+    or after how many seconds of training it is enough to have come to which pass, and how many there are in all), `behind`
     (seconds after its end), `result` (where the record goes)."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
@@ -69,7 +72,9 @@ class TextRun:
             self.marks.drawing = self.frozen.watching
         self.numbers: tuple[int, ...] = ()
         self.before: dict[str, frozenset[int]] = {}
-        self._start = 0.0
+        self.around: dict[str, dict[int, int]] = {}
+        self._start = self._last = 0.0
+        self._fastest = 0.0  # seconds of a pass
         self._over, self._enough = False, False  # whether its training is, and whether that had its time
         self._end = 0.0
         self._behind = threading.Timer(0.0, self._late)  # not begun
@@ -89,10 +94,17 @@ class TextRun:
         """The loop begins for the first time, or the `fit` of a model."""
         self.numbers = tuple(_named(frame)) if self.plan["surveyed"] else ()
         self.before = {file: frozenset(lines) for file, lines in list(self.marks.ran.items())}  # threads add to it
-        self._start = time.monotonic()
+        for each in frames_of(frame, users):
+            first = each.f_code.co_firstlineno if each.f_code.co_name != "<module>" else 0
+            self.around.setdefault(os.path.realpath(each.f_code.co_filename), {})[first] = each.f_lineno
+        self._start = self._last = time.monotonic()
         self.marks.ran.clear()  # what ran before is no part of training
         if self.plan["training"] is not None:
             self._watch(self.plan["training"], self._trained)
+        if self.plan["far"] is not None:
+            self._watch(self.plan["far"][0], self._is_far)
+        if self.plan["surveyed"]:
+            self.marks.between = self.fits.between = self._timed
         if self.plan["nudge"] is not None:
             nudge = Nudge(users, self.plan["nudge"])
             nudge.frame(frame, (model,))
@@ -115,6 +127,25 @@ class TextRun:
         self._enough = True
         if not self._over:
             self._late()
+
+    def _is_far(self) -> None:
+        """It has come as far as it has to, and would not come to its end in its time; else look again."""
+        _, enough, in_all = self.plan["far"]
+        made, took = self.made, time.monotonic() - self._start
+        if enough <= made < in_all * took / self.plan["training"] < float("inf"):
+            self._trained()
+        else:
+            self._watch(AGAIN, self._is_far)
+
+    @property
+    def made(self) -> int:
+        """Passes, of the innermost loop or the `fit`."""
+        return self.marks.made + self.fits.made
+
+    def _timed(self, *_: Any) -> None:
+        """Told of each pass."""
+        now = time.monotonic()
+        self._fastest, self._last = min(self._fastest or now, now - self._last), now
 
     def _passed(self, key: str, entry: int, passes: int, frame: FrameType | None, held: dict[str, Any] | None = None) -> None:
         """The state is to be read; `held`: by name, what a frame does not lead to."""
@@ -146,13 +177,13 @@ class TextRun:
         memory = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         threads = len(self._lasting())
         frozen = {} if self.remade.decided else self.frozen.changed
-        made = self.marks.made + self.fits.made
+        made = self.made
         found = Record(
             self.read, passes, (), ended, ran, self.marking.branches, lines_of(written), memory, threads, self.said.lines,
             frozen, self.frozen.opaque, self.before, self.frozen.kept, self.numbers, self.marks.items | self.fits.items,
             self.remade.changed, frozenset(self.remade.unmade), self.remade.partly, self.remade.kept, self.marks.met,
-            made, ((self._end if self._over else time.monotonic()) - self._start) / max(made, 1), self._over,
-            self.chance.coupled,
+            made, ((self._end if self._over else time.monotonic()) - self._start) / max(made, 1), self._fastest, self._over,
+            self.chance.coupled, self.around,
         )  # fmt: skip
         found.write(self.plan["result"])
 
@@ -216,9 +247,9 @@ def _lines(code: CodeType) -> set[int]:
     return {line for *_, line in code.co_lines() if line}.union(*map(_lines, inner))
 
 
-def main() -> None:
+def main(arguments: Sequence[str]) -> None:
     """Run the script; the record is written in any case."""
-    plan = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    plan = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     run = TextRun(plan)  # which reads its texts
     run.guard = guard.begin([os.path.dirname(plan["result"])])
     chance = run.chance
@@ -251,9 +282,10 @@ def main() -> None:
         "tf_keras": run.fits.install,
     }
     ImportHooks(hooks, lambda name, error: sys.exit(f"{name} could not be hooked: {error!r}")).install()
+    script_begins()
     run.run()
     end_here(0)  # threads of a pipeline that never ends would keep the interpreter
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

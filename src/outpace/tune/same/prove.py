@@ -6,13 +6,11 @@ import ast
 import json
 import math
 import os
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +26,7 @@ from outpace.tune.same.record import CUT_SHORT, Record
 from outpace.tune.same.shown import FULL, Shown, Span, said
 from outpace.tune.same.stores import Ran, may_change
 from outpace.tune.same.unrun import unrun
+from outpace.tune.starts import Forks
 from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.load import lines_between, source_of
 from outpace.tune.texts.place import FIT, MODULE, Place, loops_of
@@ -39,6 +38,7 @@ MORE = 6.0  # and so is one that takes up to so many times as long, another proc
 UNKNOWN = 2.0  # or so many, where nobody knows how long it is
 BEHIND = 30.0  # seconds that a run gets behind its training; of what takes longer there nothing is compared
 LASTING = 60.0  # seconds of training: in these an edited script is followed to its own end, where it comes to it,
+LEAST_LASTING = 15.0  # else in so many at least, as far as the original comes in those,
 LONGER = 2.0  # and behind it for so many times as long as others
 SLOWER, START = 3.0, 60.0  # times, and seconds, that an edited text may take longer than the original: it is compiled first
 NUDGE = 7
@@ -52,7 +52,7 @@ Texts = Mapping[str, str]  # by absolute path
 class Original:
     """A script as it is, and the loop or the `fit` that trains; it runs when it is first asked for. folder: where it runs. cut: passes of the
     loop that are compared, where it would not come to its own end within MORE times `whole` seconds. behind: seconds that it gets when that is
-    over. every: passes of a group, where the edited text makes several at once. Ends with the context."""
+    over. forks: what starts its processes. every: passes of a group, where the edited text makes several at once. Ends with the context."""
 
     script: str
     argv: Sequence[str] = ()
@@ -65,6 +65,7 @@ class Original:
     limit: float = LIMIT
     whole: float = WHOLE
     behind: float = BEHIND
+    forks: Forks = field(default_factory=Forks)
     _took: float = 0.0
     _seen: Record | None = None  # items and numbers
     _met: tuple[int, ...] = ()  # passes that an edited script which ran on came to other branches in
@@ -95,9 +96,13 @@ class Original:
         """Let the originals run, and know whether the training has to be cut."""
         if self._runs:
             return
-        first = self._pool.submit(self._run, {}, cut=0, training=self.whole)
+        known = threading.Event()
+        first = self._pool.submit(self._run, {}, cut=0, training=self.whole, over=known)
         survey = self._pool.submit(self._run, {}, surveyed=True)  # beside it, as if it had to be cut
-        if ended := _trained(first.result()):
+        wait((first, survey), return_when=FIRST_COMPLETED)
+        long = not first.done() and survey.exception() is None and self._surely_long(survey.result())
+        known.set() if long else wait((first,))
+        if ended := not long and _trained(first.result()):
             self.cut = 0
         else:
             self._seen = survey.result()
@@ -105,13 +110,20 @@ class Original:
             if math.isinf(passes):  # nobody knows how many there are before they are made
                 first = self._pool.submit(self._run, {}, cut=0, training=UNKNOWN * self.whole)
                 ended = _trained(first.result())
-            if ended or passes * first.result().pace <= most:
+            if ended or (not long and passes * first.result().pace <= most):
                 self.cut, self._seen = 0, None
                 nudged = self._pool.submit(self._run, {}, nudge=NUDGE)  # each takes long: it is the second, too
                 self._runs = [first if ended else self._pool.submit(self._run, {}), nudged, nudged]
                 return
         one = first if ended else self._pool.submit(self._run, {})
         self._runs = [one, self._pool.submit(self._run, {}), self._pool.submit(self._run, {}, nudge=NUDGE)]
+
+    def _surely_long(self, survey: Record) -> bool:
+        """Whether the training takes longer than one that is compared as a whole may, were each pass as the fastest that was seen."""
+        self._seen = survey
+        passes = self._passes()
+        self._seen = None
+        return not math.isinf(passes) and passes * survey.fastest > MORE * self.whole
 
     def _passes(self) -> float:
         """How many passes the training has in all; infinite where that is not known."""
@@ -247,7 +259,8 @@ class Original:
                 return f"It compiles functions, and the script took {os.path.basename(file)} away, which may change what they keep."
             place = (self.place.function, self.place.path[:1]) if file == self.place.file else None
             loop = next((node for name, path, node in loops_of(tree) if (name, path) == place), None)
-            ran = Ran(edited.before.get(file, frozenset()), edited.ran.get(file, frozenset()))
+            around = edited.around.get(file, {}) if edited.ended == CUT_SHORT else {}
+            ran = Ran(edited.before.get(file, frozenset()), edited.ran.get(file, frozenset()), around)
             for each, line in may_change(tree, loop, ran, kept):
                 keeps = f"It compiles {each.function}, which keeps {each.read} as it was when it was traced"
                 return f"{keeps}, and line {line} of {os.path.basename(file)} may change that later than could be compared."
@@ -315,6 +328,7 @@ class Original:
             "edition": str(edition), "script": self.script, "argv": list(self.argv), "module": self.module,
             "cut": 0 if lasting is not None else self.cut if cut is None else cut, "every": self.every,
             "training": LASTING if lasting is not None else training, "behind": behind, "lasting": lasting,
+            "far": [LEAST_LASTING, LASTING / max(each.pace for each in known), self._passes()] if lasting is not None else None,
             "keeps": {place: min(each.keeps.get(place, 0) for each in known) for place in set().union(*(each.keeps for each in known))},
             "any_order": any_order, "numbers": self.shown.numbers,
             "items": {key: [(each.count, each.ended, each.seconds) for each in runs] for key, runs in self.shown.items.items()},
@@ -328,12 +342,14 @@ class Original:
 
     def _finished(self, folder: Path, over: threading.Event) -> Record:
         """over: set when nobody waits for it any more."""
-        command = [sys.executable, "-m", "outpace.tune.same.child", str(folder / "plan")]
+        environment = {
+            "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+            **os.environ,
+            "PYTHONHASHSEED": "0",
+        }
         with open(folder / "out", "wb") as out, open(folder / "err", "wb") as err:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=self.folder,
-                env={"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ, "PYTHONHASHSEED": "0"},
-            )  # fmt: skip
+            process = self.forks.start("outpace.tune.same.child", [str(folder / "plan")], out, err, environment, self.folder)
             late = time.monotonic() + self.limit + 60
             try:
                 while process.poll() is None and not over.wait(LOOKING):

@@ -27,8 +27,9 @@ class Record:
     type. before: like `ran`, before training began. kept: what traced functions keep. numbers: that the texts name. items: what runs of
     the loops gave, where that was looked up. remade: what it keeps and is another when it is made again, and how it is kept. unmade: what
     it keeps and cannot be made again; partly: that there was no time for all of it. keeps: how much it has kept, by place. met: numbers of
-    the passes in which each branch ran first, by its file and line. made: passes in all. pace: seconds that one took at most. over: whether
-    its training was over. coupled: pairs of lines that draw the same random numbers."""
+    the passes in which each branch ran first, by its file and line. made: passes in all. pace: seconds that one took at most. fastest: those
+    of the fastest; 0 where that was not looked up. over: whether its training was over. coupled: pairs of lines that draw the same random
+    numbers. around: by file, first lines of the functions that training began in (0 for the module), each with the line where it was."""
 
     marks: Mapping[tuple[str, int, int], State]
     passes: Mapping[str, int]
@@ -53,8 +54,10 @@ class Record:
     met: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     made: int = 0
     pace: float = 0.0
+    fastest: float = 0.0
     over: bool = False
     coupled: frozenset[str] = frozenset()
+    around: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write it for the process that compares, whole or not at all."""

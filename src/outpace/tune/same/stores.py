@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 from outpace._dataclass import dataclass
@@ -32,10 +33,12 @@ class Kept:
 
 @dataclass(frozen=True)
 class Ran:
-    """Of one file, first lines of functions and branches that have run: before training, and in it."""
+    """Of one file, first lines of functions and branches that have run: before training, and in it. around: of functions that had begun before
+    it, and nobody knows what they do behind it: the first lines of their code, 0 for the module, each with the line where it was."""
 
     before: frozenset[int]
     during: frozenset[int]
+    around: Mapping[int, int] = field(default_factory=dict)
 
 
 def may_change(tree: ast.Module, loop: Loop | None, ran: Ran, kept: Iterable[Kept]) -> Iterator[tuple[Kept, int]]:
@@ -62,8 +65,19 @@ class _Reach:
     def over(self, function: Any) -> bool:
         """Whether a function ran before training, and is no part of it."""
         line = first_line(function)
+        if _begins(function) in self.ran.around:
+            return False
         before = line in self.ran.before and line not in self.ran.during and not _holds(function, self.loop)
         return before and function.name not in self.called
+
+    def whole(self, function: Any) -> bool:
+        """Whether all of a function is part of training, or may yet be."""
+        return not _holds(function, self.loop) and _begins(function) not in self.ran.around
+
+    def behind(self, node: ast.AST, function: Any) -> bool:
+        """Whether a statement stands behind the training, in a function that goes on with it."""
+        begun = self.ran.around.get(_begins(function) if function is not None else 0)
+        return begun is not None and isinstance(node, ast.stmt) and node.lineno > begun
 
 
 def _called_later(tree: ast.Module, loop: Loop | None, ran: Ran) -> frozenset[str]:
@@ -71,23 +85,23 @@ def _called_later(tree: ast.Module, loop: Loop | None, ran: Ran) -> frozenset[st
     called = frozenset[str]()
     while True:
         reach = _Reach(loop, ran, called)
-        found = frozenset(_last(each.func) for each in _reached(tree, reach, False) if isinstance(each, ast.Call))
+        found = frozenset(_last(each.func) for each in _reached(tree, reach, None, False) if isinstance(each, ast.Call))
         if found <= called:
             return called
         called |= found
 
 
-def _reached(node: ast.AST, reach: _Reach, inside: bool) -> Iterator[ast.AST]:
-    """What is below a node and part of training, or may yet be."""
+def _reached(node: ast.AST, reach: _Reach, function: Any, inside: bool) -> Iterator[ast.AST]:
+    """What is below a node and part of training, or may yet be. function: that it stands in."""
     if isinstance(node, _FUNCTIONS):
         if reach.over(node):
             return
-        inside = not _holds(node, reach.loop)
-    inside = inside or node is reach.loop
+        function, inside = node, reach.whole(node)
+    inside = inside or node is reach.loop or reach.behind(node, function)
     if inside:
         yield node
     for child in ast.iter_child_nodes(node):
-        yield from _reached(child, reach, inside)
+        yield from _reached(child, reach, function, inside)
 
 
 @dataclass(frozen=True)
@@ -120,7 +134,9 @@ def _stores(node: ast.AST, reach: _Reach, function: Any, inside: bool, runs: boo
     if isinstance(node, _FUNCTIONS):
         if reach.over(node):
             return
-        function, inside, runs = node, not _holds(node, reach.loop), first_line(node) in reach.ran.during
+        function, inside, runs = node, reach.whole(node), first_line(node) in reach.ran.during
+    if reach.behind(node, function):
+        inside, runs = True, False
     inside = inside or node is reach.loop
     if inside:
         yield from _of_statement(node, function, runs)
@@ -136,6 +152,12 @@ def _stores(node: ast.AST, reach: _Reach, function: Any, inside: bool, runs: boo
         for child in each if isinstance(each, list) else [each]:
             if isinstance(child, ast.AST):
                 yield from _stores(child, reach, function, inside, has_run)
+
+
+def _begins(function: Any) -> int:
+    """The first line of its code."""
+    first: int = min(each.lineno for each in (function, *function.decorator_list))
+    return first
 
 
 def _holds(function: ast.AST, loop: Loop | None) -> bool:

@@ -29,6 +29,7 @@ from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.capture.steps_keras import KerasSteps, wrap
 from outpace.capture.steps_tf import LoopSteps, hook_marks
 from outpace.tune import guard
+from outpace.tune.starts.imports import script_begins
 from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.load import Marking, substitute
 from outpace.tune.trial.passes import MODEL, RacedPasses, frameworks
@@ -194,6 +195,7 @@ def main(arguments: list[str]) -> None:
     os.set_inheritable(plan["channel"], False)
     channel = Connection(plan["channel"])
     hide_own_frames()
+    script_begins()
     code = 1
     try:
         _run(plan, script, argv, channel, guarded)

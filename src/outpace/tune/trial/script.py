@@ -10,7 +10,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -27,6 +26,7 @@ from outpace.model.errors import CaptureError, NotFoundError, UsageError
 from outpace.model.units import counted
 from outpace.tune.data.size import available_memory
 from outpace.tune.reason import reason_in
+from outpace.tune.starts import Forks, Process
 from outpace.tune.trial.arm import Arm, Facts, Work
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class ScriptArm:
     """One script in a process. noting: gives variables that make the process note something down in a folder; they are no part of its command.
     first_epoch: seconds that a `fit`, or the loop, gets to end its first epoch, in which caches fill,
     before it is timed. edition: texts that stand in for the script's files, and the loop or the `fit` that is raced. folder: where it runs; the
-    present one by default.
+    present one by default. forks: what starts it.
     observed: what the process told of itself after its warm-up (`Observer.facts`)."""
 
     command: Command
@@ -115,8 +115,9 @@ class ScriptArm:
     first_epoch: float = 0.0
     edition: Edition | None = None
     folder: str | None = None
+    forks: Forks = field(default_factory=Forks)
     observed: Mapping[str, Any] = field(default_factory=dict, init=False)
-    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _process: Process | None = field(default=None, init=False)
     _channel: Connection | None = field(default=None, init=False)
     _log: IO[bytes] | None = field(default=None, init=False)
     _room: str = field(default="", init=False)
@@ -180,15 +181,15 @@ class ScriptArm:
             "first_epoch": self.first_epoch, "edition": str(self.edition.write(self._room)) if self.edition is not None else "",
         }  # fmt: skip
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "outpace.tune.trial.child", json.dumps(plan), *self.command.parts],
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-                cwd=self.folder,
-                env={**_environment(), **self.command.environment, **noting},
+            self._process = self.forks.start(
+                "outpace.tune.trial.child",
+                [json.dumps(plan), *self.command.parts],
+                self._log,
+                self._log,
+                {**_environment(), **self.command.environment, **noting},
+                self.folder,
+                (theirs.fileno(),),
+                session=True,
             )
         except OSError as error:
             raise CaptureError(f"Python could not be started for {self.command}: {error}.") from error
