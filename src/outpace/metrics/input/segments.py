@@ -32,7 +32,7 @@ from outpace.trace.algorithms import distinct, nest_rows, spread
 
 CHAIN, FUNCTION = "chain", "function"
 _ANY = 1_000_000  # threads: the profile does not say how many may run
-_INDEX = re.compile(r"\[\d+\]")
+_INDEX = re.compile(r"(?<!Zip)(?<!Concatenate)(?<!DirectedInterleave)\[\d+\]")  # of a copy; of those it is an input of its own
 _GATHERS = "Gather"
 _PYTHON_OPS = (":PyFunc", ":EagerPyFunc", ":PyFuncStateless")
 
@@ -41,7 +41,7 @@ _PYTHON_OPS = (":PyFunc", ":EagerPyFunc", ":PyFuncStateless")
 class StageWork:
     """Work of one stage of one pipeline. Times in ps, summed over the capture.
 
-    position: long name without the indices of interleaved copies; iterators: indices into the graph's ids; own: self time on the threads
+    position: long name without the indices of copies of one stage (interleaved ones); iterators: indices into the graph's ids; own: self time on the threads
     that call it, only its own (0 for an asynchronous stage, which waits there); handing: what its producing threads spent on it;
     function: time that its function ran on pool threads; threads and function_threads: how many threads did so, of the latter as many as
     TensorFlow lets run at a time; python: whether its function runs Python; ops: time of its function's ops by `name:type`.
