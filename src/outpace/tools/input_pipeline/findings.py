@@ -102,21 +102,28 @@ def _faster(program: Program) -> str:
 
 
 def _transfers(share: float, breakdown: StepBreakdown, program: Program) -> Finding:
+    whole = breakdown.whole
+    hidden = overlapped(whole[TRANSFERS].astype(np.float64), whole["duration_ps"].astype(np.float64))
+    most = f" That hides {hidden:.0%} of the step, as long as all else takes; fewer bytes save more"
+    rest = most if hidden < share else " Or move less"
     return Finding(
         id="transfer_bound",
         severity=Severity.HIGH if share >= HIGH.value else Severity.MODERATE,
         sentence=f"{share:.0%} of the step time goes to host-to-device transfers while the device does nothing else.",
         action=program.say(
-            keras="Transfer less, and earlier: smaller dtypes (uint8 images, cast on the device), and .prefetch(tf.data.AUTOTUNE) at the "
-            "pipeline's end.",
-            tensorflow="Transfer less, and earlier: smaller dtypes (uint8 images, cast on the device), "
-            "tf.data.experimental.prefetch_to_device at the pipeline's end.",
-            jax="Transfer less, and earlier: keep on the device what each step needs, and jax.device_put the next batch while this step "
-            "runs. If memory is offloaded to the host, offload less, or fetch it before it is needed.",
+            keras=f"Transfer the next batch while this one computes: .prefetch(tf.data.AUTOTUNE) at the pipeline's end.{rest}: smaller dtypes "
+            "(uint8 images, cast on the device).",
+            tensorflow="Transfer the next batch while this one computes: tf.data.experimental.prefetch_to_device at the pipeline's end."
+            f"{rest}: smaller dtypes (uint8 images, cast on the device).",
+            jax=f"Transfer the next batch while this step runs: jax.device_put in a thread.{rest}: keep on the device what each step "
+            "needs, and transfer smaller dtypes.",
         ),
-        evidence=(Evidence("share of the step time in transfers from the host", share, Unit.FRACTION, "steps"),),
+        evidence=(
+            Evidence("share of the step time in transfers from the host", share, Unit.FRACTION, "steps"),
+            Evidence("the shorter of transfers and all else, of the step", hidden, Unit.FRACTION, "steps"),
+        ),
         threshold=HIGH if share >= HIGH.value else MODERATE,
-        saving=at_most(share, Category.INPUT, assumes="if all of it overlapped with computation"),
+        saving=at_most(hidden, Category.INPUT, assumes="if transfers and the rest of the step ran at the same time"),
         certainty=Certainty.CERTAIN,
     )
 
