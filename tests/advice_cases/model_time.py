@@ -92,9 +92,11 @@ def _odd(
     op: str = "RandomUniform",
     program: Program = TENSORFLOW,
     record: Mapping[str, Any] | None = None,
+    apart: bool = False,
 ) -> Find:
     row = {
         "kind": kind,
+        "apart": apart,
         "type": op,
         "part": "noise",
         "source": "/home/me/model.py:9",
@@ -208,6 +210,14 @@ CASES: list[Case] = [
         Severity.HIGH,
         says=("32% of the step goes to convolutions", "in 3 parts of the model: layer_0 12%", "AMX"),
         never=("jit_compile", "ONEDNN", "smaller"),
+    ),
+    fires(
+        "slow_kind",
+        "on a CPU without oneDNN",
+        _find(work=_works(0.12, 0.1, 0.1, op="Conv2DBackpropFilter")),
+        Severity.HIGH,
+        says=("use oneDNN", "tensorflow-metal"),
+        never=("AMX", "bfloat16"),
     ),
     fires(
         "slow_kind",
@@ -347,6 +357,16 @@ CASES: list[Case] = [
         tensorflow="cheaper random numbers",
         jax="jax_default_prng_impl",
         saves=about(0.3),
+        **_NOISE,
+    ),
+    fires(
+        "odd_ops",
+        "in a program of its own",
+        _odd(0.3, program=JAX, apart=True),
+        Severity.HIGH,
+        saves=about(0.3),
+        says=("beside the model's step, in programs of its own", "into the input thread"),
+        never=("out of the jitted step", "inside"),
         **_NOISE,
     ),
     fires("odd_ops", "15% of the step", _odd(0.15), Severity.MODERATE, saves=about(0.15), **_NOISE),

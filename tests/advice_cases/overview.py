@@ -200,6 +200,28 @@ def _stopped(lengths: Sequence[float], step: float = 10.0, program: Program = TE
     return lambda: (f for f in calls.find(of, program) if f.id == "even_stops")
 
 
+def _exchanged(transfer: float, waits: float = 0.1, workers: int = 2) -> Find:
+    """Workers that train together, in steps of 10 ms: all spend `transfer` of each in a collective, and all but the last `waits` more."""
+    traces = []
+    for number in range(workers):
+        space = SpaceBuilder(f"worker{number}")
+        line = space.plane("/host:CPU").line("python")
+        for step in range(6):
+            spends = transfer + waits * (number < workers - 1)
+            line.event("train", step * STEP, STEP, step_num=step, _r=1)
+            line.event("dense/MatMul:MatMul", step * STEP, round((1 - spends) * STEP))
+            line.event("CollectiveReduceV2:CollectiveReduceV2", (step + 1) * STEP - round(spends * STEP), round(spends * STEP))
+        traces.append(read_trace(space.to_bytes(), f"worker{number}"))
+    of = run(None, None, *traces)
+    return lambda: (f for f in calls.find(of, TENSORFLOW) if f.id == "exchange_cost")
+
+
+def _replicated(*scopes: str) -> Find:
+    ops = [(f"{scope}dense/MatMul", "MatMul", MS) for scope in scopes]
+    of = run(None, None, read_trace(training_run(steps=4, ops=ops, hostname=HOST).to_bytes(), HOST))
+    return lambda: (f for f in calls.find(of, TENSORFLOW) if f.id == "replicas_share_cores")
+
+
 _EVEN = (2.0, 2.02, 2.04, 2.01, 2.03, 2.0)
 _CALLS: dict[str, Any] = {"takes_from": ("host_compute",)}
 _BETWEEN: dict[str, Any] = {"location": "train.py:30", "takes_from": (OUTSIDE,)}
@@ -264,6 +286,33 @@ CASES: list[Case] = [
     silent("even_stops", "two steps", _stopped([2.0] * 2)),
     fires("even_stops", "four steps", _stopped([1.5] * 4), Severity.MODERATE, saves=about(0.15)),
     silent("even_stops", "of a thread that records nothing", _stopped([2.0] * 6, inside=False)),
+    fires(
+        "exchange_cost",
+        "30% of the step, and others wait for 10% more",
+        _exchanged(0.3),
+        Severity.HIGH,
+        saves=about(0.3),
+        takes_from=("host_compute",),
+        says=("Even worker1", "3.00 ms per step (30%)", "others wait 1.00 ms more"),
+    ),
+    fires("exchange_cost", "15% of the step", _exchanged(0.15), Severity.MODERATE, saves=about(0.15)),
+    fires(
+        "exchange_cost",
+        "of one worker alone",
+        _exchanged(0.3, workers=1),
+        Severity.HIGH,
+        saves=about(0.3),
+        says=("waiting for other workers, or the transfer itself", "Capture all workers"),
+    ),
+    silent("exchange_cost", "the others wait, and the last one hardly does", _exchanged(0.06, 0.5)),
+    fires(
+        "replicas_share_cores",
+        "two on one host",
+        _replicated("replica/", "replica_1/"),
+        Severity.HIGH,
+        says=("2 replicas", "a batch 2 times as large"),
+    ),
+    silent("replicas_share_cores", "one", _replicated("replica/")),
     *_category(Category.OUTPUT, ("on_batch_end", "without .numpy()", "block_until_ready()"), 0.2, 0.08, 0.03),
     *_category(
         Category.KERNEL_LAUNCH,

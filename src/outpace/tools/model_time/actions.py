@@ -21,7 +21,8 @@ class Here:
     """What an action must fit: the program, its hardware (`CPU`, `GPU`, `TPU`), and what is in force.
 
     xla: compiled by XLA; half: most of the work computes in 16 bits; faster_half: the hardware gains from it, as far as is known; convolves:
-    whether the model convolves or pools; op: the op that takes most of the time.
+    whether the model convolves or pools; onednn: whether any op of a CPU is oneDNN's, without which it has no fast 16 bits; op: the op that
+    takes most of the time.
     """
 
     program: Program
@@ -31,6 +32,7 @@ class Here:
     faster_half: bool = True
     bfloat16: bool = True
     convolves: bool = False
+    onednn: bool = True
     op: str = ""
 
 
@@ -53,7 +55,7 @@ def _unfuse(here: Here) -> str:
 
 
 def _half(here: Here) -> str:
-    if here.half or not here.faster_half:
+    if here.half or not here.faster_half or not (here.onednn or here.xla):
         return ""
     kind = "bfloat16" if here.hardware != GPU or here.bfloat16 else "float16"
     where = " where the CPU has AMX or AVX512_BF16" if here.hardware == CPU else ""
@@ -73,8 +75,10 @@ def _once(here: Here) -> str:
 
 
 def _onednn(here: Here) -> str:
-    off = here.hardware == CPU and not here.program.is_jax and not here.xla and not here.op.startswith("_Mkl")
-    return "let oneDNN compute it on an x86 CPU (TF_ENABLE_ONEDNN_OPTS=1)" if off else ""
+    if here.hardware != CPU or here.xla or here.onednn:
+        return ""
+    how = "TF_ENABLE_ONEDNN_OPTS=1 on x86, elsewhere a build with it"
+    return f"use oneDNN, which no op here does ({how}), or this machine's GPU (on a Mac: tensorflow-metal)"
 
 
 def _accelerator(here: Here) -> str:

@@ -12,7 +12,7 @@ from outpace.metrics.model.model_ops import COMPILED
 from outpace.metrics.model.model_parts import model_parts, op_places
 from outpace.metrics.model.model_work import TRANSFERS, model_work
 from outpace.metrics.model.op_metrics import DEVICE, HOST
-from outpace.metrics.model.op_places import LAYER, LOGS, TRANSFERRED
+from outpace.metrics.model.op_places import COLLECTIVES, LAYER, LOGS, TRANSFERRED
 from outpace.metrics.model.small_ops import small_ops
 from outpace.metrics.program.program import Program
 from outpace.model import Table
@@ -28,7 +28,7 @@ _SLOW = re.compile(
 )
 _SHORT = 50e6  # ps per op: shorter ones cost about as much to start
 _MANY = 150  # executions per step, as a loop over a sequence makes them
-_NO_PART = (COMPILED, LOGS, TRANSFERRED)  # no layer, or nothing is known of what is in it
+_NO_PART = (COMPILED, LOGS, TRANSFERRED, COLLECTIVES)  # no layer, or nothing is known of what is in it
 _NAMED = 3  # parts in a sentence
 _TOLD = 0.01  # of the step: a part with less is not named
 _REPLICA = re.compile(r"(.*/)?replica_\d+")  # a copy of the whole model, and no part of it
@@ -61,11 +61,6 @@ class Part:
     def short(self) -> bool:
         """Whether starting its ops costs about as much as they take."""
         return self.mean_op < _SHORT
-
-    @property
-    def takes(self) -> str:
-        """The verb that fits its name."""
-        return "take" if self.name == "collectives" else "takes"
 
     def __str__(self) -> str:
         where = f" ({self.source})" if self.source and self.source != self.name else ""

@@ -1,21 +1,25 @@
-"""What a step pays per call, whatever is in it, and where its thread stops for always the same time."""
+"""What a step pays beside its model: per call, for always the same stop of its thread, for what workers exchange, for copies of the model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from outpace.metrics.model.jit_calls import runs_op_by_op
+from outpace.metrics.model.op_places import replicas
 from outpace.metrics.program.budget import at_most, budgets
 from outpace.metrics.program.counterfactual import uncomputed
+from outpace.metrics.program.exchange import exchanges
 from outpace.metrics.program.host_time import of_hosts
 from outpace.metrics.program.program import Program
 from outpace.metrics.program.stops import stop
 from outpace.metrics.python.time import framework_line, own_share
-from outpace.model import Category, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
+from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
 
 _SOME = Threshold("calls, of the step", 0.20, Unit.FRACTION, "our choice: more than a well-fed step spends beside its ops")
 _MUCH = Threshold("calls, much of the step", 0.50, Unit.FRACTION, "our choice: a call costs more than the work in it")
+_TRANSFER = Threshold("collectives, of the step", 0.10, Unit.FRACTION, "our choice: less hides behind what steps differ by")
+_MUCH_TRANSFER = Threshold("collectives, much of the step", 0.20, Unit.FRACTION, "our choice: as of collectives of devices")
 _SHORT = 3e9  # ps: a call costs a millisecond or two, so that what is untraced of a shorter step is most likely its as well
 _STOP = Threshold("a stop, of the step", 0.05, Unit.FRACTION, "our choice: a smaller saving could not be measured")
 _MUCH_STOP = Threshold(
@@ -29,6 +33,8 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
         if timeline.host in budgets(run):
             yield from _per_call(run, timeline.host, program)
             yield from _stops(run, timeline.host, program)
+            yield from _copies_of_the_model(run, timeline.host)
+    yield from _exchanged(run)
 
 
 def _per_call(run: Run, host: str, program: Program) -> Iterator[Finding]:
@@ -57,6 +63,58 @@ def _per_call(run: Run, host: str, program: Program) -> Iterator[Finding]:
         host=host,
         effort=Effort.SMALL,
         explains=("python_overhead", "small_steps", *("input_bound", "slow_stage") * adapts) if short else (),
+    )
+
+
+def _exchanged(run: Run) -> Iterator[Finding]:
+    for found in exchanges(run):
+        if found.share < _TRANSFER.value:
+            continue
+        alone = found.waits is None
+        spends = (
+            f"{humanize(found.transfer, Unit.PS)} per step ({found.share:.0%}) in collectives ({found.count:.0f} {found.what})"
+        )
+        told = (
+            f"{found.last} spends {spends}: waiting for other workers, or the transfer itself."
+            if alone
+            else (
+                f"Even {found.last}, which the others wait for, spends {spends}: that is the transfer itself, and no waiting; "
+                f"others wait {humanize(found.waits or 0.0, Unit.PS)} more."
+            )
+        )
+        reduce = "Transfer less, or less often: a larger batch per worker, fewer and larger collectives, gradients in 16 bits."
+        yield Finding(
+            id="exchange_cost",
+            severity=Severity.HIGH if found.share >= _MUCH_TRANSFER.value else Severity.MODERATE,
+            sentence=told,
+            action=f"Capture all workers at once: the pod page then tells the two apart. {reduce}" if alone else reduce,
+            evidence=(
+                Evidence(f"collectives of {found.last}, of its step", found.share, Unit.FRACTION, "average_step"),
+                Evidence("the most that another worker spends beyond that", found.waits or 0.0, Unit.PS, "pod.collectives"),
+            ),
+            threshold=_MUCH_TRANSFER if found.share >= _MUCH_TRANSFER.value else _TRANSFER,
+            saving=at_most(found.share, Category.HOST_COMPUTE, assumes="if collectives took no time"),
+            certainty=Certainty.POSSIBLE if alone else Certainty.LIKELY,
+            host=found.last if alone else "",
+        )
+
+
+def _copies_of_the_model(run: Run, host: str) -> Iterator[Finding]:
+    timeline = run.by_host[host]
+    count = 1 if timeline.device_planes else replicas(op.name for op in timeline.ops)
+    if count < 2:
+        return
+    yield Finding(
+        id="replicas_share_cores",
+        severity=Severity.HIGH,
+        sentence=f"{count} replicas of the model run on one host without an accelerator: they share its cores, and what they exchange comes on "
+        "top.",
+        action=f"Use one replica with a batch {count} times as large: a step has the same examples, and its ops have all cores.",
+        evidence=(Evidence("replicas, by the scopes of their ops", float(count), Unit.COUNT, "op_stats.ops"),),
+        certainty=Certainty.CERTAIN,
+        effort=Effort.SMALL,
+        host=host,
+        explains=("exchange_cost",),
     )
 
 
