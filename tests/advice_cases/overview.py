@@ -8,6 +8,7 @@ from typing import Any
 
 from outpace.metrics.machine.device import DeviceFacts
 from outpace.metrics.model import jit_calls, tf_functions
+from outpace.metrics.model.hlo_lines import Ran, ran_ops
 from outpace.metrics.model.model_ops import model_ops
 from outpace.metrics.program import host_time
 from outpace.metrics.program.between import Between
@@ -18,6 +19,7 @@ from outpace.metrics.program.whole_step import no_whole_step
 from outpace.model import OUTSIDE, Category, Severity, Table
 from outpace.testing import SpaceBuilder, training_run
 from outpace.timeline import Run
+from outpace.timeline.hlo import HloOp
 from outpace.timeline.steady import Aside
 from outpace.tools.overview import calls, capture_findings, unsteady
 from outpace.tools.overview import findings as rules
@@ -222,6 +224,14 @@ def _replicated(*scopes: str) -> Find:
     return lambda: (f for f in calls.find(of, TENSORFLOW) if f.id == "replicas_share_cores")
 
 
+def _products(count: int) -> Find:
+    """A benchmark of products of 2, 4, ... GFLOP, each in a millisecond per step."""
+    ops = (HloOp("custom-call", flops=(at + 1) * 2e9) for at in range(count))
+    ran = tuple(Ran("device", op, MS, 0.1, 10, 10) for op in ops)
+    of = run({no_whole_step: "they differ", ran_ops: {HOST: ran}})
+    return lambda: capture_findings.find(of, JAX)
+
+
 _EVEN = (2.0, 2.02, 2.04, 2.01, 2.03, 2.0)
 _CALLS: dict[str, Any] = {"takes_from": ("host_compute",)}
 _BETWEEN: dict[str, Any] = {"location": "train.py:30", "takes_from": (OUTSIDE,)}
@@ -286,6 +296,22 @@ CASES: list[Case] = [
     silent("even_stops", "two steps", _stopped([2.0] * 2)),
     fires("even_stops", "four steps", _stopped([1.5] * 4), Severity.MODERATE, saves=about(0.15)),
     silent("even_stops", "of a thread that records nothing", _stopped([2.0] * 6, inside=False)),
+    fires("capture.no_whole_step", "of two products", _products(2), Severity.HIGH, never=("FLOP",)),
+    fires(
+        "capture.no_whole_step",
+        "of five products",
+        _products(5),
+        Severity.HIGH,
+        says=("2 GFLOP at 2, 4 GFLOP at 4", "10 GFLOP at 10 TFLOP/s"),
+    ),
+    fires(
+        "capture.no_whole_step",
+        "of eight products",
+        _products(8),
+        Severity.HIGH,
+        says=(": 6 GFLOP at 6",),
+        never=(" 4 GFLOP",),
+    ),
     fires(
         "exchange_cost",
         "30% of the step, and others wait for 10% more",

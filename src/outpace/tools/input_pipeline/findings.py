@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
 from outpace.metrics.machine import cpu_saturation
+from outpace.metrics.machine.offload import Offload
 from outpace.metrics.program.budget import at_most
 from outpace.metrics.program.counterfactual import awaited, overlapped
 from outpace.metrics.program.program import Program
 from outpace.metrics.program.step_breakdown import TRANSFERS, StepBreakdown
-from outpace.model import Category, Certainty, Evidence, Finding, Saving, Severity, Table, Threshold, Unit
+from outpace.model import Category, Certainty, Evidence, Finding, Saving, Severity, Table, Threshold, Unit, humanize
 
 _XPROF = "XProf's input pipeline page"
 HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, _XPROF)
@@ -45,11 +46,14 @@ def find(
     back: Mapping[str, tuple[float, float]],
     program: Program,
     works: float | None,
+    offloaded: Iterable[Offload] = (),
 ) -> Iterator[Finding]:
     """All findings. `saturation` is given on hosts without an accelerator; `back`, by host: the share of its own time that a step saves, at
     least and at most, if no input thread used a core; `works`: where pipelines prepare batches while the model trains already, how long the
     slowest works per step, as a share of it."""
     _, _, share = verdict(breakdown)
+    for each in offloaded:
+        yield from _offloaded(each, breakdown)
     moved = breakdown.transfers
     if moved >= MODERATE.value:
         yield _transfers(moved, breakdown, program)
@@ -98,6 +102,33 @@ def _faster(program: Program) -> str:
         tensorflow="Make the input pipeline faster: num_parallel_calls=tf.data.AUTOTUNE in its maps, and .cache() behind what does not "
         "change.",
         jax="Make the threads that prepare batches faster: several of them, or less work for each batch.",
+    )
+
+
+def _offloaded(found: Offload, breakdown: StepBreakdown) -> Iterator[Finding]:
+    share = found.fetching + found.writing
+    if share < MODERATE.value:
+        return
+    whole = breakdown.of(found.host).whole if found.host in breakdown.per_row else breakdown.whole
+    hidden = overlapped(whole[TRANSFERS].astype(np.float64), whole["duration_ps"].astype(np.float64))
+    yield Finding(
+        id="offloaded",
+        severity=Severity.HIGH if share >= HIGH.value else Severity.MODERATE,
+        sentence=f"The program keeps arrays in the host's memory: each step fetches {humanize(found.fetched, Unit.BYTES)} "
+        f"({found.arrays:.0f} arrays, {found.fetching:.0%} of the step) and writes {humanize(found.written, Unit.BYTES)} back "
+        f"({found.writing:.0%}).",
+        action="Keep them in the device's memory, as far as they fit, or make them smaller (16 bits). Fetching one while another is computed "
+        f"with, and writing back, hides {hidden:.0%} of the step at most.",
+        evidence=(
+            Evidence("share of the step in which the device awaits arrays of the host", found.fetching, Unit.FRACTION, "steps"),
+            Evidence("share in which it awaits that they are written back", found.writing, Unit.FRACTION, "steps"),
+        ),
+        threshold=HIGH if share >= HIGH.value else MODERATE,
+        saving=at_most(share, Category.INPUT, Category.OUTPUT, assumes="if no array was kept in the host's memory"),
+        location=found.source.rpartition("/")[2],
+        host=found.host,
+        certainty=Certainty.CERTAIN,
+        explains=("transfer_bound", "high_output"),
     )
 
 

@@ -18,7 +18,7 @@ from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import ONEDNN, Work
 from outpace.tools.model_time.actions import CPU, GPU, TPU, Here, cheaper
-from outpace.tools.model_time.facts import Kind, Part, kinds, parts, short, short_ops
+from outpace.tools.model_time.facts import Kind, Part, compiled, kinds, parts, short, short_ops
 from outpace.trace import dialect
 
 _ODD = Threshold("input work inside the model", 0.05, Unit.FRACTION, "our choice: a smaller saving could not be measured")
@@ -77,7 +77,7 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         yield from starts
         large = [part for part in mine if not starts or not part.short]  # parts of many short ops are the executor's matter
         named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
-        slow = list(_slow(timeline.host, large, here, named))
+        slow = list(_slow(run, timeline.host, large, here, named))
         yield from slow or ([] if starts else _kind(timeline.host, work, here))
         yield from _bound(timeline.host, budget, mine, work, here, _outside_ops(run, timeline.host, budget))
 
@@ -183,16 +183,18 @@ def _move(what: str, python: bool, program: Program, apart: bool) -> str:
     )
 
 
-def _slow(host: str, mine: list[Part], here: Here, known: set[str]) -> Iterator[Finding]:
+def _slow(run: Run, host: str, mine: list[Part], here: Here, known: set[str]) -> Iterator[Finding]:
     """One part that takes a good deal of the step. Only ops that mostly could be cheaper get a promise."""
     if not mine or mine[0].share < _SLOW.value or {mine[0].source, mine[0].name} & (known - {""}):
         return
     top = mine[0]
+    here = replace(here, compiled=compiled(run, host, top.source))
+    limit = f", {here.compiled.limit}" if here.compiled.limit else ""
     others = "; next " + ", ".join(f"{part} {part.share:.0%}" for part in mine[1:_NAMED]) if len(mine) > 1 else ""
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
-        sentence=f"{top} takes {top.share:.0%} of the step, most of it in {_work(top)}{others}.",
+        sentence=f"{top} takes {top.share:.0%} of the step, most of it in {_work(top)}{limit}{others}.",
         action=_cheaper(top, here),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
