@@ -324,6 +324,16 @@ CASES: list[Case] = [
     fires("exchange_cost", "15% of the step", _exchanged(0.15), Severity.MODERATE, saves=about(0.15)),
     fires(
         "exchange_cost",
+        "nobody waits for another",
+        _exchanged(0.3, 0.02),
+        Severity.HIGH,
+        saves=about(0.3),
+        says=("Every worker spends",),
+        never=("others wait",),
+    ),
+    fires("exchange_cost", "others wait for 5%", _exchanged(0.3, 0.05), Severity.HIGH, saves=about(0.3), says=("others wait",)),
+    fires(
+        "exchange_cost",
         "of one worker alone",
         _exchanged(0.3, workers=1),
         Severity.HIGH,

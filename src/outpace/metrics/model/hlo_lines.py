@@ -17,7 +17,7 @@ from outpace.model.arrays import Codes, Indices, Mask, Numbers
 from outpace.timeline import Run, Timeline
 from outpace.timeline.hlo import HloOp, instructions, op_lines
 from outpace.timeline.workers import executed, on_host
-from outpace.trace import dialect
+from outpace.trace import Value, dialect
 from outpace.trace.algorithms import common, distinct, nest_rows
 
 _WRAPPER = re.compile(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp|linearize)\((.*)\)")
@@ -198,7 +198,7 @@ def gathered(timeline: Timeline) -> Iterator[Part]:
 
 
 def _described(timeline: Timeline, name: int) -> HloOp:
-    """A TPU's op: of its program, else of the stats that stand beside its name."""
+    """A TPU's op: of its program, else of the stats that stand beside its name; what the profile itself counts comes first."""
     op, stats = tpu_op(timeline, name), timeline.trace.name_stats.get(name, {})
     category, framework, source = (str(stats.get(key) or "") for key in (dialect.HLO_CATEGORY, dialect.TF_OP, dialect.SOURCE))
     return replace(
@@ -206,4 +206,10 @@ def _described(timeline: Timeline, name: int) -> HloOp:
         opcode=op.opcode or category,
         framework_op=op.framework_op or framework.rstrip(":"),
         source=source or op.source,
+        flops=_counted(stats.get(dialect.FLOPS), op.flops),
+        bytes=_counted(stats.get(dialect.BYTES_ACCESSED), op.bytes),
     )
+
+
+def _counted(told: Value, known: float) -> float:
+    return float(told) if isinstance(told, (int, float)) and told > 0 else known

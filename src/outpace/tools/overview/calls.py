@@ -20,6 +20,7 @@ _SOME = Threshold("calls, of the step", 0.20, Unit.FRACTION, "our choice: more t
 _MUCH = Threshold("calls, much of the step", 0.50, Unit.FRACTION, "our choice: a call costs more than the work in it")
 _TRANSFER = Threshold("collectives, of the step", 0.10, Unit.FRACTION, "our choice: less hides behind what steps differ by")
 _MUCH_TRANSFER = Threshold("collectives, much of the step", 0.20, Unit.FRACTION, "our choice: as of collectives of devices")
+_APART = 0.1  # of the transfer, from where workers wait for one of them
 _SHORT = 3e9  # ps: a call costs a millisecond or two, so that what is untraced of a shorter step is most likely its as well
 _STOP = Threshold("a stop, of the step", 0.05, Unit.FRACTION, "our choice: a smaller saving could not be measured")
 _MUCH_STOP = Threshold(
@@ -74,14 +75,12 @@ def _exchanged(run: Run) -> Iterator[Finding]:
         spends = (
             f"{humanize(found.transfer, Unit.PS)} per step ({found.share:.0%}) in collectives ({found.count:.0f} {found.what})"
         )
-        told = (
-            f"{found.last} spends {spends}: waiting for other workers, or the transfer itself."
-            if alone
-            else (
-                f"Even {found.last}, which the others wait for, spends {spends}: that is the transfer itself, and no waiting; "
-                f"others wait {humanize(found.waits or 0.0, Unit.PS)} more."
-            )
-        )
+        told = f"{found.last} spends {spends}: waiting for other workers, or the transfer itself."
+        if not alone:
+            apart = (found.waits or 0.0) >= _APART * found.transfer
+            who = f"Even {found.last}, which the others wait for," if apart else "Every worker"
+            more = f"; others wait {humanize(found.waits or 0.0, Unit.PS)} more" * apart
+            told = f"{who} spends {spends}: that is the transfer itself, and no waiting{more}."
         reduce = "Transfer less, or less often: a larger batch per worker, fewer and larger collectives, gradients in 16 bits."
         yield Finding(
             id="exchange_cost",
