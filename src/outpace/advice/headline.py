@@ -26,7 +26,7 @@ def headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> st
     known = budgets(run).get(ALL_HOSTS)
     if first is None or first.saving is None or known is None:
         return said
-    if first.host in budgets(run) and first.host not in main_program(run):
+    if first.host and first.host in budgets(run) and first.host not in main_program(run):
         return f"{_of_host(first.host, budgets(run)[first.host])} {said}"
     shares = {c.value: known.shares[c.value] for c in Category}
     takes = first.saving.takes_from

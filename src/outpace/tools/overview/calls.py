@@ -42,11 +42,12 @@ def _per_call(run: Run, host: str, program: Program) -> Iterator[Finding]:
     timeline, budget = run.by_host[host], budgets(run)[host]
     per_row = timeline.steps.per_row
     short = budget.step <= _SHORT * per_row
-    share = of_hosts(run, host).calls
+    time = of_hosts(run, host)
+    share = time.calls
     adapts = program.predicts and program.is_keras  # what it waits for is an adapter's work, which is per call too
     if short:
         share = max(share, uncomputed(run, host, waits=adapts) - own_share(run, host))
-    if share < _SOME.value or timeline.device_planes or runs_op_by_op(run, host):
+    if share < _SOME.value or not time.running or timeline.device_planes or runs_op_by_op(run, host):
         return
     taken = (Category.HOST_COMPUTE, *(Category.ALL_OTHERS,) * short, *(Category.INPUT,) * (short and adapts))
     yield Finding(
