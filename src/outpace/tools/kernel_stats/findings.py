@@ -74,10 +74,9 @@ def _tensor_cores(kernels: Table, program: Program, facts: DeviceFacts, bits: tu
         severity=Severity.HIGH if share >= 3 * _NO_TENSOR_CORES.value else Severity.MODERATE,
         sentence=f"{share:.0%} of the kernel time is in ops that could use tensor cores but do not, mostly in '{top['op']}'.",
         action=program.say(
-            keras=f"Train in 16 bits (keras.mixed_precision.set_global_policy('mixed_{kind}')), and compile with jit_compile=True. Make batch "
-            "size and layer widths multiples of 8.",
-            tensorflow=f"Compute in {kind} (tf.cast, with variables in float32), and compile with @tf.function(jit_compile=True). Make batch "
-            "size and layer widths multiples of 8.",
+            keras=f"Train in 16 bits (keras.mixed_precision.set_global_policy('mixed_{kind}')). Make batch size and layer widths "
+            "multiples of 8.",
+            tensorflow=f"Compute in {kind} (tf.cast, with variables in float32). Make batch size and layer widths multiples of 8.",
             jax=f"Compute in jnp.{kind} with parameters in float32, or allow TF32 (jax.default_matmul_precision('tensorfloat32')). Make "
             "batch size and layer widths multiples of 8.",
         ),

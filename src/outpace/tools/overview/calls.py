@@ -43,7 +43,7 @@ def _per_call(run: Run, host: str, program: Program) -> Iterator[Finding]:
     per_row = timeline.steps.per_row
     short = budget.step <= _SHORT * per_row
     time = of_hosts(run, host)
-    share = time.calls
+    share = time.calls - own_share(run, host)
     adapts = program.predicts and program.is_keras  # what it waits for is an adapter's work, which is per call too
     if short:
         share = max(share, uncomputed(run, host, waits=adapts) - own_share(run, host))

@@ -143,7 +143,7 @@ def _line(host: str, function: _Function, samples: int, program: Program) -> Fin
         location=function.place,
         host=host,
         certainty=Certainty.CERTAIN if samples * share >= _FEW_SAMPLES else Certainty.LIKELY,
-        explains=("python_overhead", "even_stops", "periodic_cost"),
+        explains=("python_overhead", "even_stops", "per_call_cost", "periodic_cost"),
         effort=Effort.MEDIUM,
     )
 
