@@ -145,7 +145,8 @@ def test_input_that_comes_late_is_the_pipelines(tmp_path: Path) -> None:
     assert 0.4 <= first.saving.high <= 0.62
 
 
-def test_input_on_the_training_thread_hides_as_long_as_the_rest_takes(tmp_path: Path) -> None:
+def test_input_on_the_training_thread_can_go_as_a_whole_and_once(tmp_path: Path) -> None:
+    """A map works there for 6 of 10 ms: run in parallel it hides, which leaves nothing for a prefetch to save."""
     run = training_run(
         steps=12,
         step_ps=10 * MS,
@@ -155,9 +156,10 @@ def test_input_on_the_training_thread_hides_as_long_as_the_rest_takes(tmp_path: 
         work_ps={"Map": 6 * MS - 10_000},
     )
     run.write(tmp_path)
-    found = {f.id: f for f in api.open(tmp_path).report().findings}
-    saving = found["no_prefetch"].saving
-    assert saving is None or saving.high <= 0.42
+    found = api.open(tmp_path).report().findings
+    assert found[0].id == "slow_stage" and found[0].saving is not None
+    assert 0.5 <= found[0].saving.high <= 0.62
+    assert [f.saving for f in found if f.id == "no_prefetch"] == [None]
 
 
 def tpu(folder: Path, flops: float, moved: float) -> Report:
