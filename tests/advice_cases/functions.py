@@ -161,6 +161,7 @@ CASES: list[Case] = [
         lambda: _eager(KERAS),
         Severity.MODERATE,
         location="train.py:8",
+        saves=about(0.12),
         says=("run_eagerly=True from compile()",),
     ),
     fires(
@@ -169,6 +170,7 @@ CASES: list[Case] = [
         lambda: _eager(TENSORFLOW),
         Severity.MODERATE,
         location="train.py:8",
+        saves=about(0.12),
         says=("run_functions_eagerly",),
         never=("compile()",),
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from outpace.metrics.machine import cpu_saturation
+from outpace.metrics.machine.offload import Offload
 from outpace.metrics.program.program import Program
 from outpace.model import Category, Severity, Table
 from outpace.tools.input_pipeline import findings as rules
@@ -40,6 +41,13 @@ def _moves(share: float, waits: float = 0.0, program: Program = TENSORFLOW) -> F
     """Of a step `share` transfers to the device, and `waits` waits for input otherwise."""
     steps = breakdown({Category.INPUT: share + waits}, moves=share)
     return lambda: rules.find(steps, None, {}, program, None)
+
+
+def _keeps(fetching: float, writing: float) -> Find:
+    """Of a step `fetching` awaits arrays from the host's memory, and `writing` that others are written back."""
+    steps = breakdown({Category.INPUT: fetching, Category.OUTPUT: writing}, moves=fetching)
+    found = Offload("vm", 2 * 2**30, 2**30, fetching, writing, 2.0, "/home/me/train.py:9")
+    return lambda: rules.find(steps, None, {}, JAX, None, [found])
 
 
 _INPUT: dict[str, Any] = {"takes_from": ("input",)}
@@ -117,6 +125,19 @@ CASES: list[Case] = [
     ),
     fires("transfer_bound", "15% of the step", _moves(0.15), Severity.MODERATE, saves=about(0.15), **_INPUT),
     fires("transfer_bound", "beside a wait", _moves(0.08, 0.2), Severity.MODERATE, saves=about(0.08), **_INPUT),
+    fires("transfer_bound", "70% of the step", _moves(0.7), Severity.HIGH, saves=about(0.3), says=("hides 30%",), **_INPUT),
+    fires(
+        "offloaded",
+        "fetched for 50% of the step, written back for 20%",
+        _keeps(0.5, 0.2),
+        Severity.HIGH,
+        saves=about(0.7),
+        takes_from=("input", "output"),
+        location="train.py:9",
+        says=("fetches 2.00 GiB (2 arrays, 50% of the step) and writes 1.00 GiB back (20%)", "hides 50%"),
+    ),
+    fires("offloaded", "15%", _keeps(0.1, 0.05), Severity.MODERATE, saves=about(0.15), location="train.py:9"),
+    silent("offloaded", "3%", _keeps(0.02, 0.01)),
     silent("transfer_bound", "3% of the step", _moves(0.03)),
     silent("transfer_bound", "it waits for input", _waits(0.3)),
     fires(

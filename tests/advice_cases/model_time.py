@@ -12,10 +12,12 @@ from outpace.metrics.model import hlo_lines, model_parts, model_work, small_ops
 from outpace.metrics.program import host_time
 from outpace.metrics.program.program import Program
 from outpace.model import Category, Severity
+from outpace.testing import GpuBuilder, SpaceBuilder
+from outpace.timeline.hlo import HloOp
 from outpace.timeline.names import Work, work_of
 from outpace.tools.model_time import findings as rules
-from outpace.trace import Trace
-from tests.advice_cases.build import STEP, STEPS, budget, device_trace, run, table
+from outpace.trace import Trace, read_trace
+from tests.advice_cases.build import HOST, MS, STEP, STEPS, budget, device_trace, run, table
 from tests.advice_cases.case import JAX, KERAS_JAX, TENSORFLOW, Case, Find, about, fires, silent, worded
 
 _US = 1_000_000
@@ -35,6 +37,7 @@ def _find(
     work: Rows | None = None,
     traces: tuple[Trace, ...] = (),
     between: float = 0.0,
+    ran: tuple[hlo_lines.Ran, ...] = (),
 ) -> Find:
     """A model of which nothing is said but this."""
     of = run(
@@ -44,6 +47,7 @@ def _find(
             model_parts.model_parts: table("model_parts", model_parts.FIELDS, *(parts or [])),
             odd_ops.odd_ops: table("odd_ops", odd_ops.FIELDS, *(odd or [])),
             small_ops.small_ops: table("small_ops", small_ops.FIELDS, *(small or [])),
+            hlo_lines.ran_ops: {HOST: ran},
             hlo_lines.hlo_lines: table("hlo_lines", hlo_lines.FIELDS, *(lines or [])),
             model_work.model_work: table("model_work", model_work.FIELDS, *(work or [])),
         },
@@ -86,15 +90,33 @@ def _slow(share: float, op: str = "TopKV2", program: Program = TENSORFLOW) -> Fi
     return _find([_part(share, op), _part(0.1, name="out")], program=program)
 
 
+def _said(op: str, **told: Any) -> Find:
+    """A line that takes 40% of the steps of a device whose memory moves 1 TB/s: one op of 4 ms per step, of which its program says this."""
+    space = SpaceBuilder(HOST)
+    line = space.plane("/host:CPU").line("python")
+    for number in range(STEPS):
+        line.event("train", number * STEP, STEP, step_num=number, _r=1)
+    GpuBuilder(space, line, memory_bandwidth=10**12, peak_teraflops_per_second=100.0).kernel(
+        "gemm", 5 * MS, MS, op="dense/MatMul:MatMul", called=4 * MS
+    )
+    row = {"side": "device", "op": f"jit(step)/{op}", "opcode": "custom-call", "source": "/home/me/model.py:5", "share": 0.4}
+    lines = [{**row, "time_ps": 4 * MS, "count": STEPS}]
+    ran = hlo_lines.Ran("device", HloOp("custom-call", source="/home/me/model.py:5", **told), 4.0 * MS, 0.4, STEPS, STEPS)
+    shares = {Category.DEVICE_COMPUTE_16: 0.6, Category.HOST_COMPUTE: 0.4}
+    return _find(lines=lines, shares=shares, program=JAX, traces=(read_trace(space.to_bytes(), HOST),), ran=(ran,))
+
+
 def _odd(
     share: float,
     kind: str = odd_ops.RANDOM,
     op: str = "RandomUniform",
     program: Program = TENSORFLOW,
     record: Mapping[str, Any] | None = None,
+    apart: bool = False,
 ) -> Find:
     row = {
         "kind": kind,
+        "apart": apart,
         "type": op,
         "part": "noise",
         "source": "/home/me/model.py:9",
@@ -202,12 +224,82 @@ CASES: list[Case] = [
         **_AT,
     ),
     fires(
+        "slow_part",
+        "an attention that is causal, without padding, and drops out",
+        _said("fused_attn_ffi", config="{dropout_probability = 1.000000e-01 : f64, mask_type = 2 : i64}"),
+        Severity.HIGH,
+        location="model.py:5",
+        says=("set its dropout, 0.1, to 0", "another fused implementation"),
+        never=("causal", "pack short"),
+    ),
+    fires(
+        "slow_part",
+        "an attention with padding, in the words of cuDNN",
+        _said("fused_attn_ffi", config='{"dropout_rate":0,"mask_type":"PADDING"}'),
+        Severity.HIGH,
+        location="model.py:5",
+        says=("pack short sequences", "say where a mask is causal"),
+        never=("dropout",),
+    ),
+    fires(
+        "slow_part",
+        "products whose sizes are no multiples of 8",
+        _said("dot_general", flops=1e9),
+        Severity.HIGH,
+        location="model.py:5",
+        says=("multiples of 8", "larger batch"),
+        never=("limits it",),
+    ),
+    fires(
+        "slow_part",
+        "products whose sizes are multiples of 8",
+        _said("dot_general", flops=1e9, aligned=True),
+        Severity.HIGH,
+        location="model.py:5",
+        says=("larger batch",),
+        never=("multiples of 8",),
+    ),
+    fires(
+        "slow_part",
+        "at 60% of the memory's speed",
+        _said("dot_general", flops=1e9, bytes=2.4e9),
+        Severity.HIGH,
+        location="model.py:5",
+        says=("at 60% of the memory's speed, which limits it",),
+        never=("larger batch",),
+    ),
+    fires(
+        "slow_part",
+        "at 30% of the memory's speed",
+        _said("dot_general", flops=1e9, bytes=1.2e9),
+        Severity.HIGH,
+        location="model.py:5",
+        says=("larger batch",),
+        never=("limits it",),
+    ),
+    fires(
+        "slow_part",
+        "at 60% of the device's peak",
+        _said("dot_general", flops=2.4e11, bytes=1.2e9),
+        Severity.HIGH,
+        location="model.py:5",
+        says=("at 60% of the device's peak, which limits it",),
+    ),
+    fires(
         "slow_kind",
         "three layers together",
         _find(work=_works(0.12, 0.1, 0.1)),
         Severity.HIGH,
         says=("32% of the step goes to convolutions", "in 3 parts of the model: layer_0 12%", "AMX"),
         never=("jit_compile", "ONEDNN", "smaller"),
+    ),
+    fires(
+        "slow_kind",
+        "on a CPU without oneDNN",
+        _find(work=_works(0.12, 0.1, 0.1, op="Conv2DBackpropFilter")),
+        Severity.HIGH,
+        says=("use oneDNN", "tensorflow-metal"),
+        never=("AMX", "bfloat16"),
     ),
     fires(
         "slow_kind",
@@ -347,6 +439,16 @@ CASES: list[Case] = [
         tensorflow="cheaper random numbers",
         jax="jax_default_prng_impl",
         saves=about(0.3),
+        **_NOISE,
+    ),
+    fires(
+        "odd_ops",
+        "in a program of its own",
+        _odd(0.3, program=JAX, apart=True),
+        Severity.HIGH,
+        saves=about(0.3),
+        says=("beside the model's step, in programs of its own", "into the input thread"),
+        never=("out of the jitted step", "inside"),
         **_NOISE,
     ),
     fires("odd_ops", "15% of the step", _odd(0.15), Severity.MODERATE, saves=about(0.15), **_NOISE),

@@ -7,22 +7,26 @@ from functools import cache
 from typing import Any
 
 from outpace.metrics.machine.device import DeviceFacts
-from outpace.metrics.model import tf_functions
+from outpace.metrics.model import jit_calls, tf_functions
+from outpace.metrics.model.hlo_lines import Ran, ran_ops
+from outpace.metrics.model.model_ops import model_ops
+from outpace.metrics.program import host_time
 from outpace.metrics.program.between import Between
 from outpace.metrics.program.budget import slowdown
-from outpace.metrics.program.program import Program
+from outpace.metrics.program.program import Framework, Program
 from outpace.metrics.program.step_breakdown import StepBreakdown
 from outpace.metrics.program.whole_step import no_whole_step
 from outpace.model import OUTSIDE, Category, Severity, Table
-from outpace.testing import SpaceBuilder
+from outpace.testing import SpaceBuilder, training_run
 from outpace.timeline import Run
+from outpace.timeline.hlo import HloOp
 from outpace.timeline.steady import Aside
-from outpace.tools.overview import capture_findings, unsteady
+from outpace.tools.overview import calls, capture_findings, unsteady
 from outpace.tools.overview import findings as rules
 from outpace.tools.overview.compute import Pace, average
 from outpace.trace import Trace, read_trace
-from tests.advice_cases.build import HOST, MS, STEP, breakdown, run, table, trace_of
-from tests.advice_cases.case import TENSORFLOW, Case, Find, about, fires, silent, worded
+from tests.advice_cases.build import HOST, MS, STEP, breakdown, computes, run, table, trace_of
+from tests.advice_cases.case import JAX, TENSORFLOW, Case, Find, about, fires, silent, worded
 from tests.support import DATA
 
 _GPU = ("/device:GPU:0",)
@@ -172,13 +176,183 @@ def _category(category: Category, own: tuple[str, str, str], high: float, some: 
     ]
 
 
+def _called(share: float, step: int = STEP, ops: float = 0.6, program: Program = TENSORFLOW, single: bool = False) -> Find:
+    """Steps of which calls into the framework take `share`, and ops run in `ops`; a fifth waits for input."""
+    rows = table(
+        "host_time", host_time.FIELDS, {"part": host_time.OPS, "share": ops}, {"part": host_time.DISPATCH, "share": share}
+    )
+    jitted = table("jit_calls", jit_calls.FIELDS, *([{"calls": 30.0}] if single else []))
+    trace = read_trace(training_run(steps=10, step_ps=step, input_ps=step // 5, ops=(), hostname=HOST).to_bytes(), HOST)
+    of = run({host_time.host_time: rows, model_ops: computes(ops), jit_calls.jit_calls: jitted}, None, trace)
+    return lambda: calls.find(of, program)
+
+
+def _stopped(lengths: Sequence[float], step: float = 10.0, program: Program = TENSORFLOW, inside: bool = True) -> Find:
+    """Steps of `step` ms, in which the thread stops for `lengths` ms behind a call."""
+    space = SpaceBuilder(HOST)
+    line = space.plane("/host:CPU").line("python")
+    for number, length in enumerate(lengths):
+        at, stops = round(number * step * MS), round(length * MS)
+        line.event("train", at, round(step * MS), step_num=number, _r=1)
+        if inside:
+            call, rest = round(step * MS) // 4, round(step * MS) - stops
+            line.event("tf.constant", at, call)
+            line.event("convert_to_tensor", at + call + stops, rest - call)
+    of = run(None, None, read_trace(space.to_bytes(), HOST))
+    return lambda: (f for f in calls.find(of, program) if f.id == "even_stops")
+
+
+def _exchanged(transfer: float, waits: float = 0.1, workers: int = 2) -> Find:
+    """Workers that train together, in steps of 10 ms: all spend `transfer` of each in a collective, and all but the last `waits` more."""
+    traces = []
+    for number in range(workers):
+        space = SpaceBuilder(f"worker{number}")
+        line = space.plane("/host:CPU").line("python")
+        for step in range(6):
+            spends = transfer + waits * (number < workers - 1)
+            line.event("train", step * STEP, STEP, step_num=step, _r=1)
+            line.event("dense/MatMul:MatMul", step * STEP, round((1 - spends) * STEP))
+            line.event("CollectiveReduceV2:CollectiveReduceV2", (step + 1) * STEP - round(spends * STEP), round(spends * STEP))
+        traces.append(read_trace(space.to_bytes(), f"worker{number}"))
+    of = run(None, None, *traces)
+    return lambda: (f for f in calls.find(of, TENSORFLOW) if f.id == "exchange_cost")
+
+
+def _replicated(*scopes: str) -> Find:
+    ops = [(f"{scope}dense/MatMul", "MatMul", MS) for scope in scopes]
+    of = run(None, None, read_trace(training_run(steps=4, ops=ops, hostname=HOST).to_bytes(), HOST))
+    return lambda: (f for f in calls.find(of, TENSORFLOW) if f.id == "replicas_share_cores")
+
+
+def _products(count: int) -> Find:
+    """A benchmark of products of 2, 4, ... GFLOP, each in a millisecond per step."""
+    ops = (HloOp("custom-call", flops=(at + 1) * 2e9) for at in range(count))
+    ran = tuple(Ran("device", op, MS, 0.1, 10, 10) for op in ops)
+    of = run({no_whole_step: "they differ", ran_ops: {HOST: ran}})
+    return lambda: capture_findings.find(of, JAX)
+
+
+_EVEN = (2.0, 2.02, 2.04, 2.01, 2.03, 2.0)
+_CALLS: dict[str, Any] = {"takes_from": ("host_compute",)}
 _BETWEEN: dict[str, Any] = {"location": "train.py:30", "takes_from": (OUTSIDE,)}
 _PYTHON: dict[str, Any] = {"takes_from": ("all_others",)}
 CASES: list[Case] = [
+    *worded(
+        "per_call_cost",
+        lambda program: _called(0.3, program=program)(),
+        Severity.MODERATE,
+        keras="steps_per_execution=16",
+        tensorflow="tf.while_loop",
+        jax="jax.lax.scan",
+        saves=about(0.3),
+        **_CALLS,
+    ),
+    fires("per_call_cost", "60% of the step", _called(0.6), Severity.HIGH, saves=about(0.6), **_CALLS),
+    silent("per_call_cost", "15% of the step", _called(0.15)),
+    silent("per_call_cost", "of a JAX program that runs op by op", _called(0.3, program=JAX, single=True)),
+    fires(
+        "per_call_cost",
+        "steps of 2 ms in which ops run for a third",
+        _called(0.15, 2 * MS, 0.33),
+        Severity.MODERATE,
+        saves=about(0.47),  # a fifth waits for input
+        takes_from=("host_compute", "all_others"),
+    ),
+    silent("per_call_cost", "steps of 4 ms, where the same has other reasons", _called(0.15, 4 * MS, 0.33)),
+    fires(
+        "per_call_cost",
+        "of predictions by Keras, the adapter's work included",
+        _called(0.15, 2 * MS, 0.33, Program(Framework.KERAS, predicts=True)),
+        Severity.HIGH,
+        saves=about(0.67),
+        takes_from=("host_compute", "all_others", "input"),
+        says=("predict(..., batch_size=1024)",),
+        never=("steps_per_execution", "training"),
+    ),
+    *worded(
+        "even_stops",
+        lambda program: _stopped([2.5] * 6, program=program)(),
+        Severity.HIGH,
+        keras="callbacks",
+        tensorflow="calls in the loop",
+        jax="calls in the loop",
+        saves=about(0.25),
+        takes_from=("all_others",),
+    ),
+    fires(
+        "even_stops",
+        "2 ms, by 2% more or less, and in one step for longer",
+        _stopped((*_EVEN, 5.0), 15.0),
+        Severity.MODERATE,
+        saves=about(0.133),
+        says=("2.00 ms between tf.constant and convert_to_tensor", "6 of 7 steps"),
+    ),
+    fires("even_stops", "by 4% more or less", _stopped((1.94, 2.02, 2.1) * 2, 12.0), Severity.MODERATE, saves=about(0.162)),
+    silent("even_stops", "by 8% more or less", _stopped((1.85, 2.0, 2.16, 1.84, 2.0, 2.17))),
+    silent("even_stops", "in half of the steps", _stopped((2.0, 2.0, 2.0, 1.0, 3.0, 4.0))),
+    silent("even_stops", "0.7 ms", _stopped([0.7] * 6, 5.0)),
+    fires("even_stops", "1.3 ms of 16", _stopped([1.3] * 6, 16.0), Severity.MODERATE, saves=about(0.081)),
+    silent("even_stops", "1.3 ms of 40", _stopped([1.3] * 6, 40.0)),
+    silent("even_stops", "two steps", _stopped([2.0] * 2)),
+    fires("even_stops", "four steps", _stopped([1.5] * 4), Severity.MODERATE, saves=about(0.15)),
+    silent("even_stops", "of a thread that records nothing", _stopped([2.0] * 6, inside=False)),
+    fires("capture.no_whole_step", "of two products", _products(2), Severity.HIGH, never=("FLOP",)),
+    fires(
+        "capture.no_whole_step",
+        "of five products",
+        _products(5),
+        Severity.HIGH,
+        says=("2 GFLOP at 2, 4 GFLOP at 4", "10 GFLOP at 10 TFLOP/s"),
+    ),
+    fires(
+        "capture.no_whole_step",
+        "of eight products",
+        _products(8),
+        Severity.HIGH,
+        says=(": 6 GFLOP at 6",),
+        never=(" 4 GFLOP",),
+    ),
+    fires(
+        "exchange_cost",
+        "30% of the step, and others wait for 10% more",
+        _exchanged(0.3),
+        Severity.HIGH,
+        saves=about(0.3),
+        takes_from=("host_compute",),
+        says=("Even worker1", "3.00 ms per step (30%)", "others wait 1.00 ms more"),
+    ),
+    fires("exchange_cost", "15% of the step", _exchanged(0.15), Severity.MODERATE, saves=about(0.15)),
+    fires(
+        "exchange_cost",
+        "nobody waits for another",
+        _exchanged(0.3, 0.02),
+        Severity.HIGH,
+        saves=about(0.3),
+        says=("Every worker spends",),
+        never=("others wait",),
+    ),
+    fires("exchange_cost", "others wait for 5%", _exchanged(0.3, 0.05), Severity.HIGH, saves=about(0.3), says=("others wait",)),
+    fires(
+        "exchange_cost",
+        "of one worker alone",
+        _exchanged(0.3, workers=1),
+        Severity.HIGH,
+        saves=about(0.3),
+        says=("waiting for other workers, or the transfer itself", "Capture all workers"),
+    ),
+    silent("exchange_cost", "the others wait, and the last one hardly does", _exchanged(0.06, 0.5)),
+    fires(
+        "replicas_share_cores",
+        "two on one host",
+        _replicated("replica/", "replica_1/"),
+        Severity.HIGH,
+        says=("2 replicas", "a batch 2 times as large"),
+    ),
+    silent("replicas_share_cores", "one", _replicated("replica/")),
     *_category(Category.OUTPUT, ("on_batch_end", "without .numpy()", "block_until_ready()"), 0.2, 0.08, 0.03),
     *_category(
         Category.KERNEL_LAUNCH,
-        ("steps_per_execution", "several steps inside one tf.function", "jax.lax.scan"),
+        ("with jit_compile=True", "@tf.function(jit_compile=True)", "one jax.jit"),
         0.15,
         0.05,
         0.02,
@@ -191,8 +365,8 @@ CASES: list[Case] = [
         Severity.HIGH,
         saves=about(0.2),
         takes_from=("kernel_launch",),
-        says=("several steps inside one tf.function",),
-        never=("jit_compile",),
+        says=("larger batch",),
+        never=("jit_compile", "several steps"),
     ),
     fires(
         "gpu_thread_mode",

@@ -15,7 +15,7 @@ from outpace.testing import training_run
 from outpace.tools.python_time import background
 from outpace.tools.python_time import findings as rules
 from outpace.trace import read_trace
-from tests.advice_cases.build import HOST, MS, STEP, STEPS, budget, computes, run, table
+from tests.advice_cases.build import HOST, STEP, STEPS, budget, computes, run, table
 from tests.advice_cases.case import JAX, KERAS, TENSORFLOW, Case, Find, about, fires, silent, worded
 
 _FILE = "/home/me/train.py"
@@ -303,17 +303,6 @@ CASES: list[Case] = [
         saves=about(0.47),  # a fifth waits for input
         **_OWN,
     ),
-    fires(
-        "small_steps",
-        "steps of 2 ms in which hardly an op runs",
-        _framework(0.02, ops=0.1, step=2 * MS),
-        Severity.HIGH,
-        saves=about(0.7),
-        says=("No op runs in 70% of the 2.00 ms step",),
-        **_OWN,
-    ),
-    silent("small_steps", "ops run in half of the time that is left", _framework(0.02, ops=0.4, step=2 * MS)),
-    silent("small_steps", "steps of 4 ms have other reasons", _framework(0.02, ops=0.1, step=4 * MS)),
     silent("small_steps", "beside the step", _framework(0.2, calls_step=False)),
     silent("small_steps", "7% of the step", _framework(0.07)),
     fires(

@@ -21,10 +21,13 @@ from tests.advice_cases.case import Case
 pytestmark = pytest.mark.slow  # each limit is moved, and its cases are judged again
 
 TOOLS = Path(__file__).parents[2] / "src" / "outpace" / "tools"
-FILES = ("findings", "background", "evaluation", "unsteady", "capture_findings", "facts", "growth", "saving")
+FILES = ("findings", "background", "calls", "evaluation", "unsteady", "capture_findings", "facts", "growth", "saving")
 """Files of a tool in which its rules stand, and what they compare with."""
 
-VERDICTS = {"outpace.metrics.machine.cpu_saturation": ("input_pipeline", "tf_data", "python_time")}
+VERDICTS = {
+    "outpace.metrics.machine.cpu_saturation": ("input_pipeline", "tf_data", "python_time"),
+    "outpace.metrics.program.stops": ("overview",),
+}
 """Modules with verdicts that several tools share, and these tools: a case of any of them may notice."""
 
 EXCEPTIONS: dict[tuple[str, str], str] = {

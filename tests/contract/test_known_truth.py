@@ -37,8 +37,9 @@ class Step:
     from_device: int = 0
 
 
-def report_of(folder: Path, *devices: Step, steps: int = STEPS) -> Report:
-    """The report of a training on one device or more; all have the length, and the host's events, of the first."""
+def report_of(folder: Path, *devices: Step, steps: int = STEPS, capability: int = 6) -> Report:
+    """The report of a training on one device or more, without tensor cores below a capability of 7; all have the length, and the host's
+    events, of the first."""
     space = SpaceBuilder("vm")
     plane = space.plane("/host:CPU")
     host, length = plane.line("python"), devices[0].length
@@ -47,7 +48,9 @@ def report_of(folder: Path, *devices: Step, steps: int = STEPS) -> Report:
         for event, begin, end in devices[0].host:
             host.event(event, (number * length + begin) * US, (end - begin) * US)
     for index, step in enumerate(devices):
-        gpu = GpuBuilder(space, plane.line(f"tf_Compute/{index}"), index=index, compute_cap_major=6, compute_cap_minor=0)
+        gpu = GpuBuilder(
+            space, plane.line(f"tf_Compute/{index}"), index=index, compute_cap_major=capability, compute_cap_minor=0
+        )
         for number in range(steps):
             begin, done = number * length, 0
             for at, op in enumerate(step.ops * step.times):
@@ -76,7 +79,7 @@ FIRST = {
     "a wait for completion": (Step(1000, 10, host=(("block_until_ready", 220, 990),)), "waits_for_device", 0.8),
     "a synchronised stream": (Step(1000, 25, host=(("cuStreamSynchronize", 150, 990),)), "waits_for_device", 0.5),
     "a wait for the input": (Step(1000, 10, called=702, host=(INPUT,)), "input_bound", 0.4),  # the rest hides as much
-    "copies to the device": (Step(1000, 10, to_device=700), "transfer_bound", 0.7),
+    "copies to the device": (Step(1000, 10, to_device=700), "transfer_bound", 0.3),  # as much as there is to hide them behind
     "copies back": (Step(1000, 10, from_device=700), "high_output", 0.7),
     "communication": (Step(1000, 20, nccl=570), "high_device_collectives", 0.57),
 }
@@ -112,6 +115,15 @@ def test_a_busy_device_is_not_late(step: Step, tmp_path: Path) -> None:
     report = report_of(tmp_path, step)
     assert report.headline.startswith("Bound by computation on the device")
     assert not {f.id for f in report.findings} & LATE
+
+
+def test_what_saves_more_comes_first(tmp_path: Path) -> None:
+    """Three of five kernels could use tensor cores, and the device is busy for 96% of the step, or for 40% of it with late launches."""
+    busy = report_of(tmp_path / "busy", Step(1000, 48), capability=7).findings[0]
+    assert busy.id == "tensor_cores_unused" and busy.saving is not None
+    assert busy.saving.high == pytest.approx(0.96 * (1 + 0.6) / 2, abs=0.01)
+    late = report_of(tmp_path / "late", Step(2100, 40, every=100), capability=7).findings
+    assert [f.id for f in late][:2] == ["late_launches", "tensor_cores_unused"]
 
 
 def test_one_slow_chip_is_named_and_is_no_mean(tmp_path: Path) -> None:

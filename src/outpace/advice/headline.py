@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from outpace.metrics.program.budget import ALL_HOSTS, budgets
+from outpace.metrics.program.budget import ALL_HOSTS, Budget, budgets
 from outpace.metrics.program.program import program
+from outpace.metrics.program.same_program import main_program
 from outpace.model import Category, Finding, Page, Severity, Unit, humanize
 from outpace.model.text import first_sentence
 from outpace.timeline import Run
@@ -15,7 +16,8 @@ _HOST, _UNTRACED, _DEVICE = (c.value for c in (Category.HOST_COMPUTE, Category.A
 
 def headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> str:
     """What the first page says that says anything, else why the first one cannot. Where it would say that the host computes, and what to
-    change first is none of the model's computation but Python, calls or logging, that is what bounds the program."""
+    change first is none of the model's computation but Python, calls or logging, that is what bounds the program. Where that is on a host of
+    another program than the one shown, the host comes first."""
     said = next((p.headline for p in pages if p.headline), "")
     if not said:
         why = next((p.unavailable for p in pages if p.unavailable), None)
@@ -24,6 +26,8 @@ def headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> st
     known = budgets(run).get(ALL_HOSTS)
     if first is None or first.saving is None or known is None:
         return said
+    if first.host and first.host in budgets(run) and first.host not in main_program(run):
+        return f"{_of_host(first.host, budgets(run)[first.host])} {said}"
     shares = {c.value: known.shares[c.value] for c in Category}
     takes = first.saving.takes_from
     around = _UNTRACED in takes and _DEVICE not in takes and first.saving.high >= shares[Category.INPUT.value]
@@ -31,3 +35,10 @@ def headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> st
         return said
     recorded = humanize(known.step / (1 - known.profiling), Unit.PS)
     return f"Host-bound, {recorded} per {'prediction' if program(run).predicts else 'step'}: {first_sentence(first.sentence)}"
+
+
+def _of_host(host: str, budget: Budget) -> str:
+    """What takes most of one host's step."""
+    most = max(Category, key=lambda c: budget.shares[c.value])
+    step = humanize(budget.step, Unit.PS)
+    return f"{host} has most to gain: {budget.shares[most.value]:.0%} of its {step} step is {most.label.lower()}."

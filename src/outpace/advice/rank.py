@@ -65,7 +65,7 @@ def _causes_first(findings: list[Finding]) -> list[Finding]:
         known = symptom.saving.high if symptom.saving else 0.0
         found = sum(saving.high if (saving := findings[i].saving) else known for i in causes)
         for i in causes:
-            kept[i] = _with_symptom(kept[i], symptom, inherits=findings[i].saving is None)
+            kept[i] = _with_symptom(kept[i], symptom)
         if found >= _EXPLAINED * known:
             del kept[at]
         elif symptom.saving is not None:
@@ -107,13 +107,10 @@ def _ends_first(causes_of: list[list[int]]) -> Iterator[int]:
         ends = [cause for cause in dict.fromkeys(passed) if not explains[cause]]
 
 
-def _with_symptom(cause: Finding, symptom: Finding, *, inherits: bool) -> Finding:
-    """A cause with what it causes; one without a saving of its own `inherits` that of the largest of its symptoms."""
+def _with_symptom(cause: Finding, symptom: Finding) -> Finding:
+    """A cause with what it causes. What the symptom would save is another action's number, and no cause's."""
     worse = min(cause.severity, symptom.severity, key=lambda s: _ORDER[s])
-    known = [finding for finding in (cause, symptom) if finding.saving is not None]
-    saving = max((f.saving for f in known if f.saving), key=lambda s: s.high, default=None) if inherits else cause.saving
-    said = f"{cause.symptom} {symptom.sentence}".strip()
-    return replace(cause, symptom=said, severity=worse, saving=saving)
+    return replace(cause, symptom=f"{cause.symptom} {symptom.sentence}".strip(), severity=worse)
 
 
 def score(finding: Finding) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace._once import once
 from outpace.model.arrays import Codes, Indices
-from outpace.timeline.hlo_meaning import flops, precision, traffic, transfer
+from outpace.timeline.hlo_meaning import aligned, flops, precision, size, traffic, transfer
 from outpace.timeline.hlo_reader import Instruction, as_bytes, fields, messages, number, text
 from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import common, distinct
@@ -38,7 +38,8 @@ class HloOp:
     `source` is the innermost line that is not a library's, where the program keeps stack frames; of what the compiler added, that of the op
     that takes its result. `bits`: 16 or 32, what it computes in, 0
     unknown. `flops`, `bytes`: of one execution, by its shapes, -1 unknown. `transfer`: what the end of an asynchronous op waits for
-    (`host_to_device`, `device_to_host`, `device_to_device`, `collective`), "" for other ops.
+    (`host_to_device`, `device_to_host`, `device_to_device`, `collective`), "" for other ops; `moved`: the bytes of what it copies. `config`:
+    what the compiler noted of a library's call. `aligned`: all sizes of its matrix products are multiples of 8.
     """
 
     opcode: str
@@ -48,6 +49,9 @@ class HloOp:
     flops: float = -1.0
     bytes: float = -1.0
     transfer: str = ""
+    moved: float = 0.0
+    config: str = ""
+    aligned: bool = False
 
 
 NO_OP = HloOp("")
@@ -104,7 +108,11 @@ class Program:
         told = self._teller(instruction)
         how = (instruction, self._inside, self._operands)
         place = self._place(told) or next(filter(None, map(self._place, self._takers(instruction))), "")
-        return HloOp(instruction.opcode, told.framework_op, place, precision(*how), flops(*how), traffic(*how), transfer(*how))
+        waits = transfer(*how)
+        moved = size(instruction.shapes[:1]) if waits else 0.0
+        config = instruction.config if instruction.opcode == "custom-call" else ""
+        numbers = precision(*how), flops(*how), traffic(*how), waits, moved, config, aligned(*how)
+        return HloOp(instruction.opcode, told.framework_op, place, *numbers)
 
     def _teller(self, instruction: Instruction) -> Instruction:
         """The instruction that says where this one comes from: a fusion that says nothing of itself is told by what it fused."""

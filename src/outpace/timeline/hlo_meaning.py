@@ -20,6 +20,7 @@ _HALF_FLOATS = {10, 16, 19, 20, 23, 24, 25, 28, 29, 32, 33}  # F16, BF16 and the
 _FLOATS = {*_HALF_FLOATS, 11, 12, 15, 18}
 _HEAVY = ("dot", "convolution", "custom-call", "ragged-dot", "scaled-dot", "cholesky", "triangular-solve", "fft")
 _HOST_SPACE = 5
+_TILE = 8
 _MOST = 10**20  # operations or bytes of one execution
 _COLLECTIVES = ("all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective", "ragged-all-to-all")
 _PARTIAL = ("dynamic-slice", "slice", "gather", "pad", "dynamic-update-slice", "scatter", "while", "conditional", "call")
@@ -133,8 +134,20 @@ def traffic(instruction: Instruction, inside: Inside, operands: Operands) -> flo
     """Bytes that one execution reads and writes at least: operands and result once. -1 for ops that touch only parts of their operands."""
     if instruction.opcode.endswith(("-start", "-done")) or any(i.opcode in _PARTIAL for i in _once(instruction, inside)):
         return -1.0
-    shapes = [*_shapes(operands(instruction)), *_results(instruction)]
-    return _counted(sum(s.elements * _SIZES.get(s.type, 0) for s in shapes))
+    return _counted(size([*_shapes(operands(instruction)), *_results(instruction)]))
+
+
+def size(shapes: Sequence[Shape]) -> int:
+    """Bytes of arrays."""
+    return sum(s.elements * _SIZES.get(s.type, 0) for s in shapes)
+
+
+def aligned(instruction: Instruction, inside: Inside, operands: Operands) -> bool:
+    """Whether it multiplies matrices, and their sizes are multiples of 8, as tensor cores want: nothing is to be padded."""
+    products = [i for i in _once(instruction, inside) if _products(i, operands(i))]
+    rows = [n for i in products for n in i.shapes[0].dimensions[-2:]]
+    inner = [n for i in products for shape in _shapes(operands(i))[:2] for n in shape.dimensions[-1:]]
+    return bool(products) and not any(n % _TILE for n in (*rows, *inner))
 
 
 def _results(instruction: Instruction) -> Sequence[Shape]:

@@ -29,6 +29,10 @@ _OLD_COPIES = {"memcpyh2d": "MemcpyHToD", "memcpyd2h": "MemcpyDToH", "memcpyd2d"
 
 
 JITTED_CALL = "PjitFunction("  # what the name of a call of a jitted function starts with, in JAX
+_LIBRARY_PROGRAM = (
+    "jit(_"  # JAX' own functions (`_normal`, `_uniform`), where a program calls one outside of any jitted function
+)
+ONEDNN = "_Mkl"  # what the types of TensorFlow's ops start with that oneDNN computes
 INPUT_THREADS = "tf_data"  # what TensorFlow's names of its input threads start with
 DEVICE_PREFETCH = (
     "device_prefetch"  # TensorFlow's own name of a stage that fetches from the host's pipeline, for a device or a replica
@@ -265,6 +269,11 @@ _OF_LAYER = tuple(  # layers of several ops, whose whole is what can be cheaper
         Work.EMBEDDING: r"embedding",
     }.items()
 )
+
+
+def runs_apart(name: str) -> bool:
+    """Whether a compiled op is one of a program that holds nothing but a function of JAX' own: the step's is another."""
+    return name.startswith(_LIBRARY_PROGRAM)
 
 
 def draws_random(op_type: str, name: str) -> bool:

@@ -94,6 +94,8 @@ COMPUTE_CAP_MAJOR = "compute_cap_major"  # of a plane: compute capability
 COMPUTE_CAP_MINOR = "compute_cap_minor"
 DEVICE_VENDOR = "device_vendor"
 MEMORY_BANDWIDTH = "memory_bandwidth"  # bytes per second
+PEAK_TERAFLOPS = "peak_teraflops_per_second"  # of a TPU
+PEAK_MEMORY = "peak_hbm_bw_gigabytes_per_second"  # of a TPU
 GPU_DEVICE_NAME = "gpu_device_name"
 DEVICE_TYPE = "device_type_string"  # of a TPU
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from outpace.advice.headline import headline
-from outpace.metrics.program.budget import at_most
+from outpace.metrics.program.budget import at_most, budgets
 from outpace.model import Category, Evidence, Finding, Page, Severity, Unavailable, Unit
-from tests.advice_cases.build import budgeted
+from tests.advice_cases.build import budget, budgeted
 
 COMPUTES = "Bound by computation on the host: ops run in 60% of the step."
 HOST, REST, DEVICE, INPUT = Category.HOST_COMPUTE, Category.ALL_OTHERS, Category.DEVICE_COMPUTE_32, Category.INPUT
@@ -40,6 +42,15 @@ def test_python_first_is_no_computation(first: Finding, agrees: bool) -> None:
     assert headline(run, (page(),), (first,)) == (
         COMPUTES if agrees else "Host-bound, 10.0 ms per step: Logging takes half of it."
     )
+
+
+def test_a_host_of_another_program_is_named_first() -> None:
+    other = {INPUT: 0.7, REST: 0.1}
+    run = budgeted({HOST: 0.9, REST: 0.1})
+    run.derived.give(budgets, {**budgets(run), "other": budget(other)["vm"]})
+    first = replace(finding(0.7, INPUT), host="other")
+    assert headline(run, (page(),), (first,)) == f"other has most to gain: 70% of its 10.0 ms step is input. {COMPUTES}"
+    assert headline(run, (page(),), (replace(first, host="vm"),)) == COMPUTES
 
 
 def test_where_something_else_bounds_the_program_that_is_said() -> None:

@@ -75,14 +75,14 @@ def test_a_capture_that_shows_nothing_is_the_first_thing_to_change() -> None:
 
 
 def test_the_cause_stands_for_its_symptom() -> None:
-    """It says what it causes, is as severe as that, and inherits what that would save if it has no number of its own."""
+    """It says what it causes, and is as severe as that; what that would save is another action's number."""
     symptom = finding("input_bound", 0.4, severity=Severity.HIGH)
     left = only(finding("slow_stage", location="train.py:4", explains=("input_bound",)), symptom)
     assert (left.id, left.symptom, left.severity, left.saving) == (
         "slow_stage",
         symptom.sentence,
         Severity.HIGH,
-        symptom.saving,
+        None,
     )
 
 
@@ -117,7 +117,7 @@ def test_of_a_chain_of_causes_the_first_is_shown() -> None:
     chain = (finding("line", explains=("stage",)), finding("stage", 0.3, explains=("waits",)), finding("waits", 0.4))
     assert order(*chain) == ["line"]
     left = only(*chain)
-    assert left.symptom == "stage is the case." and left.saving is not None and left.saving.high == 0.3
+    assert left.symptom == "stage is the case." and left.saving is None
 
 
 def test_circles_of_causes_end() -> None:

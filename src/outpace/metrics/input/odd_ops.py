@@ -16,7 +16,7 @@ from outpace.metrics.model.model_parts import Ran, placed_ops
 from outpace.metrics.model.op_places import OpPlace
 from outpace.model import Table, schema
 from outpace.timeline import Run
-from outpace.timeline.names import draws_random
+from outpace.timeline.names import draws_random, runs_apart
 
 AUGMENTATION, PREPROCESSING, RANDOM, IMAGE, PYTHON = "augmentation", "preprocessing", "random", "image", "python"
 _AUGMENTS = re.compile(r"Random\w+|RandAugment|AugMix|AutoContrast|CutMix|MixUp|Equalization|Solarization|MaxNumBoundingBoxes")
@@ -41,6 +41,7 @@ FIELDS = schema("""
     part    | text     | part of the model
     source  | text     | line that made the op or its layer
     text    | text     | that source line | Code
+    apart   | bool     | whether it runs in a compiled program of its own, outside the step's (JAX)
     dropout | bool     | whether a dropout layer draws these random numbers, which belongs to training
     self_ps | ps       | time per step, wall clock, with the executor's share
     share   | fraction | share of the step time | Of step
@@ -56,21 +57,21 @@ def odd_ops(run: Run) -> Table:
 
 
 def _rows(ops: ModelOps, ran: tuple[Ran, ...]) -> Iterator[tuple[object, ...]]:
-    sums: dict[tuple[str, str, str, bool], list[float]] = defaultdict(lambda: [0.0, 0.0])
-    where: dict[tuple[str, str, str, bool], OpPlace] = {}
+    sums: dict[tuple[str, str, str, bool, bool], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    where: dict[tuple[str, str, str, bool, bool], OpPlace] = {}
     for place, name, op_type, count, wall, overhead, _ in ran:
         kind = kind_of(place.of, name, op_type)
         if kind is not None:
             shown = place.of if kind in (AUGMENTATION, PREPROCESSING) else op_type
             drops = "Dropout" in place.of or any(word in f"{place.part}/{name}".lower() for word in _DROPS)
-            key = (kind, shown, place.part, drops)
+            key = (kind, shown, place.part, drops, runs_apart(name))
             where.setdefault(key, place)
             sums[key][0] += wall + overhead
             sums[key][1] += count
-    for (kind, op_type, part, dropout), (time, executions) in sums.items():
-        place = where[kind, op_type, part, dropout]
+    for (kind, op_type, part, dropout, apart), (time, executions) in sums.items():
+        place = where[kind, op_type, part, dropout, apart]
         share = time / ops.steps / ops.step_ps if ops.step_ps else 0.0
-        numbers = (dropout, round(time / ops.steps), share, executions / ops.steps)
+        numbers = (apart, dropout, round(time / ops.steps), share, executions / ops.steps)
         yield (ops.host, ops.side, kind, op_type, part, place.source, place.text, *numbers)
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+
 from outpace._once import derived
+from outpace.model.arrays import Indices, Picoseconds
 from outpace.timeline import Timeline
+from outpace.trace.algorithms import sweep
 
 _PREFIXES = (
     "Collective",
@@ -30,3 +34,21 @@ def collective_names(timeline: Timeline) -> dict[str, list[int]]:
         if name.startswith(_PREFIXES):
             kinds.setdefault(re.split(r"[.(<]", name)[0], []).append(at)
     return kinds
+
+
+@derived
+def collective_rows(timeline: Timeline) -> dict[str, Indices]:
+    """Event rows within steps, sorted, of each type of collective: kernels and ops of devices, or ops on the host's threads."""
+    trace, found = timeline.trace, {}
+    for name, wanted in collective_names(timeline).items():
+        rows = np.flatnonzero(np.bincount(wanted, minlength=len(trace.names)).astype(bool)[trace.name])
+        found[name] = rows[timeline.step_of[rows] >= 0]
+    return found
+
+
+def covered(timeline: Timeline, rows: Indices) -> Picoseconds:
+    """Time of each step that the events at `rows` cover, ps; those that overlap count once."""
+    trace = timeline.trace
+    spans = (trace.start[rows], trace.end[rows], timeline.steps.start, timeline.steps.end)
+    found: Picoseconds = sweep(timeline.step_of[rows], np.ones(len(rows), np.uint8), *spans, 2)[:, 1]
+    return found

@@ -54,3 +54,18 @@ def capability(plane: Plane) -> float | None:
     if not isinstance(major, (int, float)) or not major or plane.stats.get(dialect.DEVICE_VENDOR) == "AMD":
         return None
     return float(major) + (float(minor) / 10 if isinstance(minor, (int, float)) else 0.0)
+
+
+def memory_speed(plane: Plane) -> float:
+    """Bytes per second that a device's memory can move; 0 where its plane does not say."""
+    return _number(plane, dialect.MEMORY_BANDWIDTH) or 1e9 * _number(plane, dialect.PEAK_MEMORY)
+
+
+def peak_flops(plane: Plane) -> float:
+    """Floating-point operations per second that a device can do in 16 bits; 0 where its plane does not say, as those of GPUs."""
+    return 1e12 * _number(plane, dialect.PEAK_TERAFLOPS)
+
+
+def _number(plane: Plane, stat: str) -> float:
+    value = plane.stats.get(stat)
+    return float(value) if isinstance(value, (int, float)) else 0.0

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace._once import derived
 from outpace.metrics.machine.device_kinds import tpu_op
 from outpace.metrics.model.executions import executions, launchers
@@ -16,7 +17,7 @@ from outpace.model.arrays import Codes, Indices, Mask, Numbers
 from outpace.timeline import Run, Timeline
 from outpace.timeline.hlo import HloOp, instructions, op_lines
 from outpace.timeline.workers import executed, on_host
-from outpace.trace import dialect
+from outpace.trace import Value, dialect
 from outpace.trace.algorithms import common, distinct, nest_rows
 
 _WRAPPER = re.compile(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp|linearize)\((.*)\)")
@@ -42,7 +43,7 @@ FIELDS = schema("""
 @derived
 def hlo_lines(run: Run) -> Table:
     """`FIELDS`: one row per host, side, framework op and source line, longest first. Empty for a profile without HLO ops."""
-    rows = [row for timeline in run.hosts for row in _rows(timeline)]
+    rows = [row for host, ran in ran_ops(run).items() for row in _rows(host, ran)]
     return Table.from_rows("hlo_lines", "Compiled ops by source line", FIELDS, rows).sorted_by("time_ps")
 
 
@@ -73,25 +74,60 @@ def _unwrapped(part: str) -> str:
     return part
 
 
-def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
-    sums: dict[tuple[str, str, str], _Sums] = {}
+@dataclass(frozen=True)
+class Ran:
+    """An HLO instruction of one side, as it ran in the steady state: `time` per step and device, ps; `share` of the step; `count` executions in
+    all these steps; `steps`: steps times devices."""
+
+    side: str
+    op: HloOp
+    time: float
+    share: float
+    count: int
+    steps: int
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Memory traffic while it ran; 0 where that is not known."""
+        return max(self.op.bytes, 0.0) * self.count / self.steps / self.time * 1e12 if self.time else 0.0
+
+    @property
+    def flops_per_s(self) -> float:
+        """Floating-point operations while it ran; 0 where that is not known."""
+        return max(self.op.flops, 0.0) * self.count / self.steps / self.time * 1e12 if self.time else 0.0
+
+
+@derived
+def ran_ops(run: Run) -> dict[str, tuple[Ran, ...]]:
+    """The HLO instructions that ran, by host."""
+    return {timeline.host: tuple(_ran(timeline)) for timeline in run.hosts}
+
+
+def _ran(timeline: Timeline) -> Iterator[Ran]:
     devices: dict[str, set[int]] = {CPU: set(), DEVICE: set()}
     steady, steps, length = _steady(timeline)
+    found: list[tuple[str, HloOp, float, int]] = []
     for side, rows, index, ops, begun in gathered(timeline):
         _, own = nest_rows(timeline.trace.lines.first_event, timeline.trace.start, timeline.trace.duration, rows)
         wanted = steady[timeline.step_of[rows]] if steps else np.ones(len(rows), bool)
         devices[side].update(_devices(timeline, side, rows[wanted]).tolist())
-        time = np.bincount(index[wanted], own[wanted], len(ops))
-        count = np.bincount(index[wanted], begun[wanted], len(ops))
-        for i in np.flatnonzero(count).tolist():
-            name, backward = plain_op(ops[i].framework_op)
-            name = name or f"({ops[i].opcode})"
-            sums.setdefault((side, name, ops[i].source), _Sums()).add(ops[i], float(time[i]), int(count[i]), backward)
-    for (side, name, source), found in sums.items():
+        times = np.bincount(index[wanted], own[wanted], len(ops))
+        counts = np.bincount(index[wanted], begun[wanted], len(ops))
+        found += [(side, ops[i], float(times[i]), int(counts[i])) for i in np.flatnonzero(counts).tolist()]
+    for side, op, time, count in found:
         of = max(len(devices[side]), 1)
-        numbers = found.row(max(steps, 1) * of, length * of)
+        share = time / (length * of) if length else float("nan")
+        yield Ran(side, op, time / (max(steps, 1) * of), share, count, max(steps, 1) * of)
+
+
+def _rows(host: str, ran: tuple[Ran, ...]) -> Iterator[tuple[object, ...]]:
+    sums: dict[tuple[str, str, str], _Sums] = {}
+    for each in ran:
+        name, backward = plain_op(each.op.framework_op)
+        sums.setdefault((each.side, name or f"({each.op.opcode})", each.op.source), _Sums()).add(each, backward)
+    for (side, name, source), found in sums.items():
         opcode, bits = found.most()
-        yield timeline.host, side, name, opcode, source, *numbers, found.count, bits
+        yield host, side, name, opcode, source, found.time, found.share, found.backward, found.count, bits
 
 
 def _devices(timeline: Timeline, side: str, rows: Indices) -> Numbers:
@@ -115,26 +151,23 @@ class _Sums:
     """One line and op while it is summed up."""
 
     def __init__(self) -> None:
-        self.time = self.backward = 0.0
+        self.time = self.share = self.backward = 0.0
         self.count = 0
         self._opcodes: dict[str, float] = {}
         self._bits: dict[int, float] = {}
 
-    def add(self, op: HloOp, time: float, count: int, backward: bool) -> None:
+    def add(self, ran: Ran, backward: bool) -> None:
         """Count one instruction."""
-        self.time += time
-        self.backward += time * backward
-        self.count += count
-        self._opcodes[op.opcode] = self._opcodes.get(op.opcode, 0.0) + time
-        self._bits[op.bits] = self._bits.get(op.bits, 0.0) + time
+        self.time += ran.time
+        self.share += ran.share
+        self.backward += ran.time * backward
+        self.count += ran.count
+        self._opcodes[ran.op.opcode] = self._opcodes.get(ran.op.opcode, 0.0) + ran.time
+        self._bits[ran.op.bits] = self._bits.get(ran.op.bits, 0.0) + ran.time
 
     def most(self) -> tuple[str, int]:
         """Opcode and precision with the most time."""
         return max(self._opcodes, key=self._opcodes.__getitem__), max(self._bits, key=self._bits.__getitem__)
-
-    def row(self, steps: int, length: float) -> tuple[float, float, float]:
-        """(time per step, share of the steps' time, backward time per step)."""
-        return self.time / steps, self.time / length if length else float("nan"), self.backward / steps
 
 
 Part = tuple[str, Indices, Codes, list[HloOp], Numbers]  # side, event rows, op of each, ops, executions that begin with each
@@ -165,7 +198,7 @@ def gathered(timeline: Timeline) -> Iterator[Part]:
 
 
 def _described(timeline: Timeline, name: int) -> HloOp:
-    """A TPU's op: of its program, else of the stats that stand beside its name."""
+    """A TPU's op: of its program, else of the stats that stand beside its name; what the profile itself counts comes first."""
     op, stats = tpu_op(timeline, name), timeline.trace.name_stats.get(name, {})
     category, framework, source = (str(stats.get(key) or "") for key in (dialect.HLO_CATEGORY, dialect.TF_OP, dialect.SOURCE))
     return replace(
@@ -173,4 +206,10 @@ def _described(timeline: Timeline, name: int) -> HloOp:
         opcode=op.opcode or category,
         framework_op=op.framework_op or framework.rstrip(":"),
         source=source or op.source,
+        flops=_counted(stats.get(dialect.FLOPS), op.flops),
+        bytes=_counted(stats.get(dialect.BYTES_ACCESSED), op.bytes),
     )
+
+
+def _counted(told: Value, known: float) -> float:
+    return float(told) if isinstance(told, (int, float)) and told > 0 else known

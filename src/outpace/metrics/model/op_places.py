@@ -40,6 +40,11 @@ _NUMBERED = re.compile(r"_\d+$")
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 
+def replicas(names: Iterable[str]) -> int:
+    """How many copies of a model the ops are of, by the scopes of a distribution strategy: the first one's ops have none, or `replica`."""
+    return 1 + len({scope for name in names for scope in name.split("/")[:-1] if _REPLICA.match(scope)})
+
+
 @dataclass(frozen=True)
 class OpPlace:
     """`part`: layer path, line or scope, as `kind` says; `source` (`train.py:41`) and `text` of the line, empty where unknown; `of`: class of

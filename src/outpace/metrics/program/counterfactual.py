@@ -17,6 +17,10 @@ from outpace.timeline import Run
 
 EXPLAINS = 0.5  # of a wait, for work to be its cause: else most of it is not the pipeline's, but what asking for a batch costs
 _KEEPS_UP = 0.1
+_OF_DEVICES = (
+    *(Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32, Category.DEVICE_COLLECTIVES, Category.DEVICE_TO_DEVICE),
+    Category.OUTPUT,
+)
 
 
 def overlapped(waits: Values, steps: Values) -> float:
@@ -55,9 +59,18 @@ def called_once(calls: float, usual: float, count: int) -> float:
     return max(0.0, calls - count * usual)
 
 
-def uncomputed(run: Run, host: str) -> float:
-    """If calls, Python and dispatch cost nothing: the step less the time in which the model's ops run, and less waits and compilation, which
-    are no matter of calls."""
+def uncomputed(run: Run, host: str, *, waits: bool = False) -> float:
+    """If calls, Python, dispatch and launches cost nothing: the step less the time in which the model's ops run, on a device where there is
+    one, and less compilation and waits, which are no matter of calls; `waits`: those for input are (an adapter that works once per call)."""
     shares = budgets(run)[host].shares
-    runs = max((ops.busy_ps / ops.step_ps for ops in model_ops(run) if ops.host == host and ops.step_ps), default=0.0)
-    return max(0.0, 1 - runs - shares[Category.INPUT.value] - shares[Category.COMPILATION.value])
+    if run.by_host[host].device_planes:
+        runs = sum(shares[c.value] for c in _OF_DEVICES)
+    else:
+        runs = max((ops.busy_ps / ops.step_ps for ops in model_ops(run) if ops.host == host and ops.step_ps), default=0.0)
+    return max(0.0, 1 - runs - shares[Category.COMPILATION.value] - (0.0 if waits else shares[Category.INPUT.value]))
+
+
+def in_16_bits(full: float, half: float, eligible: float) -> float:
+    """If what a device computes in 32 bits, `full` of the step, ran in 16, as `half` of it does already: of all that it computes the part that
+    is `eligible` for tensor cores takes any time less, what else is in 32 bits moves half as many bytes."""
+    return (full + min(full, eligible * (full + half))) / 2

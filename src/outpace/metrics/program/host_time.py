@@ -64,6 +64,11 @@ class HostTime:
         return self.shares.get(OPS, 0.0)
 
     @property
+    def calls(self) -> float:
+        """Share of the step that is paid per call, whatever is in it: Python around calls, the calls, and the executor."""
+        return sum(self.shares.get(part, 0.0) for part in (PYTHON, DISPATCH, EXECUTOR))
+
+    @property
     def rest(self) -> tuple[str, float]:
         """(what else takes most of it, its share of the step)."""
         left = {part: share for part, share in self.shares.items() if part != OPS}

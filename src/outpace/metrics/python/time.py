@@ -113,6 +113,16 @@ def lines_beside(run: Run, host: str) -> list[PythonLine]:
     return sorted((PythonLine(**{key: r[key] for key in wanted}) for r in mine), key=lambda line: -line.beside_share)
 
 
+def cost(line: PythonLine) -> float:
+    """Share of the step that a line costs: of one that calls the step's own function only the Python around that."""
+    return line.python_share if line.calls_step else line.beside_share
+
+
+def own_share(run: Run, host: str) -> float:
+    """Share of the step in Python of the program's own: no matter of how often the framework is called. 0 without samples."""
+    return sum(cost(line) for line in lines_beside(run, host) if line.library not in FRAMEWORKS)
+
+
 def framework_share(run: Run, host: str) -> float | None:
     """Share of the step that a framework's own Python takes, wherever the user's lines call it; None without samples."""
     mine = [r for r in python_lines(run).records() if r["host"] == host]

@@ -10,7 +10,7 @@ from typing import Any
 from outpace.metrics.machine.host_copies import host_copies
 from outpace.metrics.model.jit_calls import MANY_CALLS, jit_calls
 from outpace.metrics.program.budget import at_most, budgets
-from outpace.metrics.program.counterfactual import called_once
+from outpace.metrics.program.counterfactual import called_once, uncomputed
 from outpace.metrics.program.program import Program
 from outpace.metrics.python.time import framework_line, framework_share, step_line
 from outpace.model import (
@@ -91,7 +91,7 @@ def find(run: Run, functions: Table, built: Table, compiled: Table, program: Pro
         changed = any(t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN) for t in mine)  # an argument: once in a capture is enough
         retraced = row["traced"] >= RETRACES.value or changed
         if share >= EXPENSIVE.value and (retraced or row["eager"]):
-            yield _expensive(row, share, retraced, mine, in_steps[row["host"]], program)
+            yield _expensive(run, row, share, retraced, mine, in_steps[row["host"]], program)
 
 
 def _recompiled(compiled: Table, built: Table, in_steps: dict[str, int]) -> Iterator[Finding]:
@@ -159,15 +159,15 @@ def _op_by_op(run: Run) -> Iterator[Finding]:
             continue
         line = framework_line(run, row["host"])
         if row["picks"] >= _PICKED * row["calls"]:
-            yield _read_one_by_one(row, min(1.0, share + row["fetch_share"]), line, run.has_device)
+            fetched = min(1.0, share + row["fetch_share"])
+            yield _read_one_by_one(row, fetched, line, _launches(run, row["host"]) if run.has_device else None)
             continue
         yield Finding(
             id="op_by_op",
             severity=Severity.HIGH if share >= EXPENSIVE.value else Severity.MODERATE,
             sentence=f"Much of the step runs op by op, outside one jax.jit{f', most of it from {line}' if line else ''}: "
             f"{row['calls']:.0f} calls of {row['kinds']} compiled functions per step.",
-            action="Put the whole step (loss, gradients and the update) into one function under jax.jit. Donate what it replaces "
-            "(donate_argnums).",
+            action="Put all that a step computes into one function under jax.jit. Donate what it replaces (donate_argnums).",
             evidence=(
                 Evidence("calls of jitted functions per step", row["calls"], Unit.COUNT, "jit_calls"),
                 Evidence("dispatching them, of the step at most", row["dispatch_share"], Unit.FRACTION, "jit_calls"),
@@ -175,9 +175,9 @@ def _op_by_op(run: Run) -> Iterator[Finding]:
             threshold=_CALLS,
             location=line,
             host=row["host"],
-            saving=None if run.has_device else _dispatch(share, row["calls"]),
+            saving=_launches(run, row["host"]) if run.has_device else _dispatch(share, row["calls"]),
             effort=Effort.SMALL,
-            explains=("python_overhead", "small_steps", "late_launches"),
+            explains=("python_overhead", "small_steps", "per_call_cost", "late_launches"),
         )
 
 
@@ -204,7 +204,7 @@ def _copied(run: Run) -> Iterator[Finding]:
         )
 
 
-def _read_one_by_one(row: dict[str, Any], share: float, line: str, has_device: bool) -> Finding:
+def _read_one_by_one(row: dict[str, Any], share: float, line: str, launches: Saving | None) -> Finding:
     """Steps of JAX that take arrays apart, element by element."""
     return Finding(
         id="read_one_by_one",
@@ -220,14 +220,19 @@ def _read_one_by_one(row: dict[str, Any], share: float, line: str, has_device: b
         threshold=_CALLS,
         location=line,
         host=row["host"],
-        saving=None
-        if has_device
-        else at_most(
+        saving=launches
+        or at_most(
             share, Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if dispatching them, and waiting for each, cost nothing"
         ),
         effort=Effort.SMALL,
-        explains=("python_overhead", "small_steps", "late_launches"),
+        explains=("python_overhead", "small_steps", "per_call_cost", "late_launches"),
     )
+
+
+def _launches(run: Run, host: str) -> Saving | None:
+    """One program launches once: what is left is the device's work."""
+    taken = (Category.HOST_COMPUTE, Category.KERNEL_LAUNCH, Category.ALL_OTHERS)
+    return at_most(uncomputed(run, host), *taken, assumes="if nothing but the device's work was left of the step")
 
 
 def _dispatch(share: float, calls: float) -> Saving | None:
@@ -243,7 +248,7 @@ def _same(trace: dict[str, Any], row: dict[str, Any]) -> bool:
 
 
 def _expensive(
-    row: dict[str, Any], share: float, retraced: bool, built: list[dict[str, Any]], in_steps: int, program: Program
+    run: Run, row: dict[str, Any], share: float, retraced: bool, built: list[dict[str, Any]], in_steps: int, program: Program
 ) -> Finding:
     reason = (
         f"built a new graph in {row['traced']} of {counted(row['calls'], 'call')}"
@@ -271,15 +276,19 @@ def _expensive(
         certainty=Certainty.CERTAIN,
         effort=Effort.SMALL,
         explains=("compiling_in_steps", "slow_steps") if retraced else ("eager_ops",),
-        saving=_saving(row, retraced, in_steps),
+        saving=_saving(run, row, retraced, in_steps),
     )
 
 
-def _saving(row: dict[str, Any], retraced: bool, in_steps: int) -> Saving | None:
-    """What calls that build a graph take beyond those that do not; of calls that run op by op a profile does not tell how much a graph would
-    save."""
-    if not retraced or not in_steps:
+def _saving(run: Run, row: dict[str, Any], retraced: bool, in_steps: int) -> Saving | None:
+    """What calls that build a graph take beyond those that do not, or calls that run op by op beyond their ops."""
+    if not in_steps:
         return None
+    if not retraced:
+        most = min(row["expensive_ps"] / in_steps, uncomputed(run, row["host"]))
+        return at_most(
+            most, Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if nothing but their ops was left of these calls"
+        )
     plain = row["calls"] - row["traced"] - row["eager"]
     usual = (row["total_ps"] - row["expensive_ps"]) / plain if plain > 0 else 0.0
     return at_most(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
 from outpace.metrics.machine import cpu_saturation
+from outpace.metrics.machine.offload import Offload
 from outpace.metrics.program.budget import at_most
 from outpace.metrics.program.counterfactual import awaited, overlapped
 from outpace.metrics.program.program import Program
 from outpace.metrics.program.step_breakdown import TRANSFERS, StepBreakdown
-from outpace.model import Category, Certainty, Evidence, Finding, Saving, Severity, Table, Threshold, Unit
+from outpace.model import Category, Certainty, Evidence, Finding, Saving, Severity, Table, Threshold, Unit, humanize
 
 _XPROF = "XProf's input pipeline page"
 HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, _XPROF)
@@ -45,11 +46,14 @@ def find(
     back: Mapping[str, tuple[float, float]],
     program: Program,
     works: float | None,
+    offloaded: Iterable[Offload] = (),
 ) -> Iterator[Finding]:
     """All findings. `saturation` is given on hosts without an accelerator; `back`, by host: the share of its own time that a step saves, at
     least and at most, if no input thread used a core; `works`: where pipelines prepare batches while the model trains already, how long the
     slowest works per step, as a share of it."""
     _, _, share = verdict(breakdown)
+    for each in offloaded:
+        yield from _offloaded(each, breakdown)
     moved = breakdown.transfers
     if moved >= MODERATE.value:
         yield _transfers(moved, breakdown, program)
@@ -101,22 +105,56 @@ def _faster(program: Program) -> str:
     )
 
 
+def _offloaded(found: Offload, breakdown: StepBreakdown) -> Iterator[Finding]:
+    share = found.fetching + found.writing
+    if share < MODERATE.value:
+        return
+    whole = breakdown.of(found.host).whole if found.host in breakdown.per_row else breakdown.whole
+    hidden = overlapped(whole[TRANSFERS].astype(np.float64), whole["duration_ps"].astype(np.float64))
+    yield Finding(
+        id="offloaded",
+        severity=Severity.HIGH if share >= HIGH.value else Severity.MODERATE,
+        sentence=f"The program keeps arrays in the host's memory: each step fetches {humanize(found.fetched, Unit.BYTES)} "
+        f"({found.arrays:.0f} arrays, {found.fetching:.0%} of the step) and writes {humanize(found.written, Unit.BYTES)} back "
+        f"({found.writing:.0%}).",
+        action="Keep them in the device's memory, as far as they fit, or make them smaller (16 bits). Fetching one while another is computed "
+        f"with, and writing back, hides {hidden:.0%} of the step at most.",
+        evidence=(
+            Evidence("share of the step in which the device awaits arrays of the host", found.fetching, Unit.FRACTION, "steps"),
+            Evidence("share in which it awaits that they are written back", found.writing, Unit.FRACTION, "steps"),
+        ),
+        threshold=HIGH if share >= HIGH.value else MODERATE,
+        saving=at_most(share, Category.INPUT, Category.OUTPUT, assumes="if no array was kept in the host's memory"),
+        location=found.source.rpartition("/")[2],
+        host=found.host,
+        certainty=Certainty.CERTAIN,
+        explains=("transfer_bound", "high_output"),
+    )
+
+
 def _transfers(share: float, breakdown: StepBreakdown, program: Program) -> Finding:
+    whole = breakdown.whole
+    hidden = overlapped(whole[TRANSFERS].astype(np.float64), whole["duration_ps"].astype(np.float64))
+    most = f" That hides {hidden:.0%} of the step, as long as all else takes; fewer bytes save more"
+    rest = most if hidden < share else " Or move less"
     return Finding(
         id="transfer_bound",
         severity=Severity.HIGH if share >= HIGH.value else Severity.MODERATE,
         sentence=f"{share:.0%} of the step time goes to host-to-device transfers while the device does nothing else.",
         action=program.say(
-            keras="Transfer less, and earlier: smaller dtypes (uint8 images, cast on the device), and .prefetch(tf.data.AUTOTUNE) at the "
-            "pipeline's end.",
-            tensorflow="Transfer less, and earlier: smaller dtypes (uint8 images, cast on the device), "
-            "tf.data.experimental.prefetch_to_device at the pipeline's end.",
-            jax="Transfer less, and earlier: keep on the device what each step needs, and jax.device_put the next batch while this step "
-            "runs. If memory is offloaded to the host, offload less, or fetch it before it is needed.",
+            keras=f"Transfer the next batch while this one computes: .prefetch(tf.data.AUTOTUNE) at the pipeline's end.{rest}: smaller dtypes "
+            "(uint8 images, cast on the device).",
+            tensorflow="Transfer the next batch while this one computes: tf.data.experimental.prefetch_to_device at the pipeline's end."
+            f"{rest}: smaller dtypes (uint8 images, cast on the device).",
+            jax=f"Transfer the next batch while this step runs: jax.device_put in a thread.{rest}: keep on the device what each step "
+            "needs, and transfer smaller dtypes.",
         ),
-        evidence=(Evidence("share of the step time in transfers from the host", share, Unit.FRACTION, "steps"),),
+        evidence=(
+            Evidence("share of the step time in transfers from the host", share, Unit.FRACTION, "steps"),
+            Evidence("the shorter of transfers and all else, of the step", hidden, Unit.FRACTION, "steps"),
+        ),
         threshold=HIGH if share >= HIGH.value else MODERATE,
-        saving=at_most(share, Category.INPUT, assumes="if all of it overlapped with computation"),
+        saving=at_most(hidden, Category.INPUT, assumes="if transfers and the rest of the step ran at the same time"),
         certainty=Certainty.CERTAIN,
     )
 

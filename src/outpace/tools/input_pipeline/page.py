@@ -6,6 +6,7 @@ import math
 
 from outpace.metrics.input.segments import works_ahead
 from outpace.metrics.machine.cpu_saturation import competition, cpu_saturation
+from outpace.metrics.machine.offload import offloads
 from outpace.metrics.model.op_metrics import op_metrics
 from outpace.metrics.program.program import program
 from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown
@@ -43,7 +44,7 @@ def analyse(run: Run) -> Page:
         sections.append(Rows(ops, ("op", "count", "self_ps", "self_fraction", "total_ps", "total_fraction", "category")))
     headline = rules.verdict(breakdown)[1] if steps else "Input ops were recorded, but no step to relate them to."
     back = _given_back(run, breakdown)
-    findings = tuple(rules.find(breakdown, saturation, back, program(run), works_ahead(run))) if steps else ()
+    findings = tuple(rules.find(breakdown, saturation, back, program(run), works_ahead(run), offloads(run))) if steps else ()
     return TOOL.page(headline=headline, sections=tuple(sections), findings=findings)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from outpace.metrics.machine.device import DeviceFacts
 from outpace.metrics.program.budget import at_most
+from outpace.metrics.program.counterfactual import in_16_bits
 from outpace.metrics.program.program import Program
 from outpace.model import Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit
 from outpace.tools.kernel_stats.idle import NOTHING
@@ -25,10 +26,16 @@ _PAGEABLE = Threshold("pageable copies", 0.05, Unit.FRACTION, _OURS)
 
 
 def find(
-    kernels: Table, devices: Table, causes: Table, copies: Table, program: Program, facts: DeviceFacts
+    kernels: Table,
+    devices: Table,
+    causes: Table,
+    copies: Table,
+    program: Program,
+    facts: DeviceFacts,
+    bits: tuple[float, float] = (0.0, 0.0),
 ) -> Iterator[Finding]:
-    """All findings. Of a host's devices the worst stands for all."""
-    yield from _tensor_cores(kernels, program, facts)
+    """All findings. Of a host's devices the worst stands for all. `bits`: shares of the step in which devices compute in 32 and in 16 bits."""
+    yield from _tensor_cores(kernels, program, facts, bits)
     for host in dict.fromkeys(devices["host"]):
         here = [r for r in devices.of("host", host).records() if r["span_ps"]]
         yield from _waiting(here, program)
@@ -52,8 +59,9 @@ def _share(device: dict[str, Any], column: str) -> float:
     return float(device[column] / device["judged_ps"]) if device["judged_ps"] else 0.0
 
 
-def _tensor_cores(kernels: Table, program: Program, facts: DeviceFacts) -> Iterator[Finding]:
-    """An op counts when none of its kernels uses them: the kernels that rearrange data for one that does are no fault."""
+def _tensor_cores(kernels: Table, program: Program, facts: DeviceFacts, bits: tuple[float, float]) -> Iterator[Finding]:
+    """An op counts when none of its kernels uses them: the kernels that rearrange data for one that does are no fault. Where tensor cores
+    compute in 16 bits only, and none does, no name of a kernel can be mistaken."""
     rows = list(kernels.records())
     served = {r["op"] for r in rows if r["tensor_cores"]}
     left = [r for r in rows if r["eligible"] and r["op"] not in served]
@@ -66,10 +74,9 @@ def _tensor_cores(kernels: Table, program: Program, facts: DeviceFacts) -> Itera
         severity=Severity.HIGH if share >= 3 * _NO_TENSOR_CORES.value else Severity.MODERATE,
         sentence=f"{share:.0%} of the kernel time is in ops that could use tensor cores but do not, mostly in '{top['op']}'.",
         action=program.say(
-            keras=f"Train in 16 bits (keras.mixed_precision.set_global_policy('mixed_{kind}')), and compile with jit_compile=True. Make batch "
-            "size and layer widths multiples of 8.",
-            tensorflow=f"Compute in {kind} (tf.cast, with variables in float32), and compile with @tf.function(jit_compile=True). Make batch "
-            "size and layer widths multiples of 8.",
+            keras=f"Train in 16 bits (keras.mixed_precision.set_global_policy('mixed_{kind}')). Make batch size and layer widths "
+            "multiples of 8.",
+            tensorflow=f"Compute in {kind} (tf.cast, with variables in float32). Make batch size and layer widths multiples of 8.",
             jax=f"Compute in jnp.{kind} with parameters in float32, or allow TF32 (jax.default_matmul_precision('tensorfloat32')). Make "
             "batch size and layer widths multiples of 8.",
         ),
@@ -78,11 +85,16 @@ def _tensor_cores(kernels: Table, program: Program, facts: DeviceFacts) -> Itera
             Evidence(f"time of the longest such kernel ({short(top['kernel'])})", top["total_ps"], Unit.PS, "kernels"),
         ),
         threshold=_NO_TENSOR_CORES,
+        saving=at_most(
+            in_16_bits(*bits, share),
+            Category.DEVICE_COMPUTE_32,
+            assumes="if these ops took no time on tensor cores, and all else in 32 bits half",
+        ),
         counter_evidence=(
             "Use of tensor cores is inferred from kernel names; an unknown name counts as a kernel without them.",
         ),
         explains=("low_16_bit_share",),
-        certainty=Certainty.POSSIBLE,
+        certainty=Certainty.POSSIBLE if facts.has_bfloat16 or served else Certainty.LIKELY,
         struck="" if facts.has_tensor_cores else "this GPU has no tensor cores",
     )
 

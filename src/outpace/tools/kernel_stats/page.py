@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from outpace.metrics.machine.device import device_facts
+from outpace.metrics.program.budget import step_share
 from outpace.metrics.program.program import program
-from outpace.model import Chart, ChartKind, Figure, Figures, Page, Rows, Table, Unavailable, Unit, filled
+from outpace.model import Category, Chart, ChartKind, Figure, Figures, Page, Rows, Table, Unavailable, Unit, filled
 from outpace.timeline import Run
 from outpace.tools.kernel_stats import TOOL
 from outpace.tools.kernel_stats import findings as rules
@@ -54,7 +55,8 @@ def analyse(run: Run) -> Page:
         Rows(launches(found), _LAUNCHES),
         *filled(Rows(moved, ("kind", "source", "destination", "occurrences", "bytes", "total_ps", "bandwidth", "device"))),
     )
-    advice = tuple(rules.find(table, by_device, causes, moved, program(run), device_facts(run)))
+    bits = step_share(run, Category.DEVICE_COMPUTE_32), step_share(run, Category.DEVICE_COMPUTE_16)
+    advice = tuple(rules.find(table, by_device, causes, moved, program(run), device_facts(run), bits))
     return TOOL.page(headline=_headline(part, by_device), sections=sections, findings=advice)
 
 

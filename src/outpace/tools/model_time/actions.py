@@ -8,6 +8,7 @@ pooling on a CPU takes about twice as long as TensorFlow's (12.7 -> 26.6 ms, 9.2
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 
 from outpace._dataclass import dataclass
 from outpace.metrics.program.program import Program
@@ -17,11 +18,26 @@ CPU, GPU, TPU = "CPU", "GPU", "TPU"
 
 
 @dataclass(frozen=True)
+class Compiled:
+    """What the compiled program says of the ops in question: whether all sizes are multiples of 8; of an attention whether it is `causal`
+    already, may have padding to skip (`padded`), and how much it drops out (0: nothing, or not known); `memory`: whether reading and writing
+    its arrays takes its time; `limit`: that, or that the device computes as fast as it can, in words."""
+
+    aligned: bool = False
+    causal: bool = False
+    padded: bool = True
+    dropout: float = 0.0
+    memory: bool = False
+    limit: str = ""
+
+
+@dataclass(frozen=True)
 class Here:
     """What an action must fit: the program, its hardware (`CPU`, `GPU`, `TPU`), and what is in force.
 
     xla: compiled by XLA; half: most of the work computes in 16 bits; faster_half: the hardware gains from it, as far as is known; convolves:
-    whether the model convolves or pools; op: the op that takes most of the time.
+    whether the model convolves or pools; onednn: whether any op of a CPU is oneDNN's, without which it has no fast 16 bits; op: the op that
+    takes most of the time; compiled: what its program says of it.
     """
 
     program: Program
@@ -31,6 +47,8 @@ class Here:
     faster_half: bool = True
     bfloat16: bool = True
     convolves: bool = False
+    onednn: bool = True
+    compiled: Compiled = field(default_factory=lambda: Compiled())
     op: str = ""
 
 
@@ -53,7 +71,7 @@ def _unfuse(here: Here) -> str:
 
 
 def _half(here: Here) -> str:
-    if here.half or not here.faster_half:
+    if here.half or not here.faster_half or not (here.onednn or here.xla):
         return ""
     kind = "bfloat16" if here.hardware != GPU or here.bfloat16 else "float16"
     where = " where the CPU has AMX or AVX512_BF16" if here.hardware == CPU else ""
@@ -65,6 +83,8 @@ def _half(here: Here) -> str:
 
 
 def _batch(here: Here) -> str:
+    if here.compiled.memory:
+        return ""  # each example moves as many bytes as before
     return "use a larger batch (it changes the training: compare the time per example)"
 
 
@@ -73,8 +93,10 @@ def _once(here: Here) -> str:
 
 
 def _onednn(here: Here) -> str:
-    off = here.hardware == CPU and not here.program.is_jax and not here.xla and not here.op.startswith("_Mkl")
-    return "let oneDNN compute it on an x86 CPU (TF_ENABLE_ONEDNN_OPTS=1)" if off else ""
+    if here.hardware != CPU or here.xla or here.onednn:
+        return ""
+    how = "TF_ENABLE_ONEDNN_OPTS=1 on x86, elsewhere a build with it"
+    return f"use oneDNN, which no op here does ({how}), or this machine's GPU (on a Mac: tensorflow-metal)"
 
 
 def _accelerator(here: Here) -> str:
@@ -83,7 +105,8 @@ def _accelerator(here: Here) -> str:
 
 def _aligned(here: Here) -> str:
     sizes = {GPU: "multiples of 8, as tensor cores want", TPU: "multiples of 128, as the matrix unit wants"}
-    return f"make its sizes {sizes[here.hardware]}" if here.hardware in sizes and here.half else ""
+    wanted = here.hardware in sizes and here.half and not (here.hardware == GPU and here.compiled.aligned)
+    return f"make its sizes {sizes[here.hardware]}" if wanted else ""
 
 
 def _attend(here: Here) -> str:
@@ -94,6 +117,23 @@ def _attend(here: Here) -> str:
         tensorflow="use a fused implementation instead of MatMul, Softmax and MatMul",
         jax="use a fused implementation (jax.nn.dot_product_attention, on NVIDIA with implementation='cudnn')",
     )
+
+
+def _dropout(here: Here) -> str:
+    drops = here.compiled.dropout
+    return f"set its dropout, {drops:g}, to 0: it draws a number for each score (it changes the training)" if drops else ""
+
+
+def _packed(here: Here) -> str:
+    return "pack short sequences, so that nothing is computed for padding" if here.compiled.padded else ""
+
+
+def _causal(here: Here) -> str:
+    return "" if here.compiled.causal else "say where a mask is causal: half of the work is skipped then"
+
+
+def _other_attention(here: Here) -> str:
+    return "" if _attend(here) else "compare another fused implementation of it"
 
 
 def _cudnn(here: Here) -> str:
@@ -139,8 +179,10 @@ ACTIONS: Mapping[Work, tuple[Action, ...]] = {
     Work.ATTENTION: (
         _attend,
         _half,
-        _says("pack short sequences, so that nothing is computed for padding"),
-        _says("say where a mask is causal: half of the work is skipped then"),
+        _dropout,
+        _packed,
+        _causal,
+        _other_attention,
     ),
     Work.NORMALISATION: (_fuse, _half, _batch),
     Work.POOLING: (_unfuse, _window, _half, _batch),

@@ -7,17 +7,20 @@ from collections import defaultdict
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.metrics.model.hlo_lines import hlo_lines
+from outpace.metrics.machine.device import memory_speed, peak_flops
+from outpace.metrics.model.hlo_lines import DEVICE as ON_DEVICE
+from outpace.metrics.model.hlo_lines import Ran, hlo_lines, ran_ops
 from outpace.metrics.model.model_ops import COMPILED
 from outpace.metrics.model.model_parts import model_parts, op_places
 from outpace.metrics.model.model_work import TRANSFERS, model_work
 from outpace.metrics.model.op_metrics import DEVICE, HOST
-from outpace.metrics.model.op_places import LAYER, LOGS, TRANSFERRED
+from outpace.metrics.model.op_places import COLLECTIVES, LAYER, LOGS, TRANSFERRED
 from outpace.metrics.model.small_ops import small_ops
 from outpace.metrics.program.program import Program
 from outpace.model import Table
 from outpace.timeline import Run
 from outpace.timeline.names import Work, work_of
+from outpace.tools.model_time.actions import Compiled
 
 # Ops that loop, sort, search or move data, run on one thread, or call Python: mostly there is a cheaper way. Dense arithmetic hardware does
 # well, and of element-wise chains a profile does not tell.
@@ -28,7 +31,7 @@ _SLOW = re.compile(
 )
 _SHORT = 50e6  # ps per op: shorter ones cost about as much to start
 _MANY = 150  # executions per step, as a loop over a sequence makes them
-_NO_PART = (COMPILED, LOGS, TRANSFERRED)  # no layer, or nothing is known of what is in it
+_NO_PART = (COMPILED, LOGS, TRANSFERRED, COLLECTIVES)  # no layer, or nothing is known of what is in it
 _NAMED = 3  # parts in a sentence
 _TOLD = 0.01  # of the step: a part with less is not named
 _REPLICA = re.compile(r"(.*/)?replica_\d+")  # a copy of the whole model, and no part of it
@@ -61,11 +64,6 @@ class Part:
     def short(self) -> bool:
         """Whether starting its ops costs about as much as they take."""
         return self.mean_op < _SHORT
-
-    @property
-    def takes(self) -> str:
-        """The verb that fits its name."""
-        return "take" if self.name == "collectives" else "takes"
 
     def __str__(self) -> str:
         where = f" ({self.source})" if self.source and self.source != self.name else ""
@@ -194,6 +192,45 @@ def _kind(work: Work, rows: list[dict[str, Any]]) -> Kind:
     largest = ", ".join(f"{text} {sum(named[n]):.0%}" for text, n in zip(said, most, strict=True))
     half = sum(row["share"] for row in rows if row["half"]) > share / 2
     return Kind(work, share, rows[0]["top_op"], len({row["part"] for row in rows}), largest, half)
+
+
+_MASK = re.compile(
+    r"mask_type\W+(?:(\w*CAUSAL\w*)|([2-5])\b|(\w+))"
+)  # names (cuDNN), or numbers (Transformer Engine's NVTE_Mask_Type)
+_PADDING = re.compile(r"mask_type\W+(?:\w*PADDING|[135]\b)")
+_DROPOUT = re.compile(r"dropout_(?:probability|rate)\W+([\d.]+(?:e[+-]?\d+)?)")
+_LIMITED = 0.5  # of the memory's speed, from where an op of large arrays has little else to wait for
+
+
+def compiled(run: Run, host: str, source: str) -> Compiled:
+    """What the programs of one host say of the ops that a line makes."""
+    ran = [r for r in ran_ops(run).get(host, ()) if source and short(r.op.source) == source]
+    products = [r for r in ran if r.op.flops > 0]
+    masks = [r.op.config for r in ran if _MASK.search(r.op.config)]
+    drops = [float(found[1]) for r in ran if (found := _DROPOUT.search(r.op.config))]
+    memory, computes = _of_peaks(run, host, ran)
+    return Compiled(
+        aligned=bool(products) and all(r.op.aligned for r in products),
+        causal=bool(masks) and all(found[1] or found[2] for text in masks if (found := _MASK.search(text))),
+        padded=not masks or any(_PADDING.search(text) for text in masks),
+        dropout=max(drops, default=0.0),
+        memory=memory >= _LIMITED,
+        limit=f"moving its arrays at {memory:.0%} of the memory's speed, which limits it"
+        if memory >= _LIMITED
+        else f"computing at {computes:.0%} of the device's peak, which limits it" * (computes >= _LIMITED),
+    )
+
+
+def _of_peaks(run: Run, host: str, ran: list[Ran]) -> tuple[float, float]:
+    """Mean speeds of memory and computation while a device ran these ops, as shares of what the device says it can do; 0 where that, or what
+    the ops take, is not known."""
+    mine = [r for r in ran if r.side == ON_DEVICE]
+    time, planes = sum(r.time for r in mine), run.by_host[host].device_planes
+    if not time or not planes:
+        return 0.0, 0.0
+    memory, computes = memory_speed(planes[0]), peak_flops(planes[0])
+    moved, done = sum(r.bytes_per_s * r.time for r in mine) / time, sum(r.flops_per_s * r.time for r in mine) / time
+    return moved / memory if memory else 0.0, done / computes if computes else 0.0
 
 
 @dataclass(frozen=True)

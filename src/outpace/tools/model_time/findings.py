@@ -16,9 +16,9 @@ from outpace.metrics.program.host_time import EXECUTOR, OPS, of_hosts
 from outpace.metrics.program.program import Program
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run, Timeline
-from outpace.timeline.names import Work
+from outpace.timeline.names import ONEDNN, Work
 from outpace.tools.model_time.actions import CPU, GPU, TPU, Here, cheaper
-from outpace.tools.model_time.facts import Kind, Part, kinds, parts, short, short_ops
+from outpace.tools.model_time.facts import Kind, Part, compiled, kinds, parts, short, short_ops
 from outpace.trace import dialect
 
 _ODD = Threshold("input work inside the model", 0.05, Unit.FRACTION, "our choice: a smaller saving could not be measured")
@@ -44,12 +44,9 @@ _COMPUTES = Threshold("the model computes", 0.50, Unit.FRACTION, "half of the st
 _NAMED = 3  # parts in a sentence
 _TOLD = 0.01  # of the step: less is no limit worth a word
 _ROOM = 0.2  # of the work, that idle cores must take for it to be moved there
-_OF_NO_LINE = {  # parts that no line of the model makes: what is to be done about them
-    "collectives": "Find the worker that the others wait for (the pod page). Reduce less: larger batches per worker, gradients in 16 "
-    "bits.",
-}
 _LARGE = 0.10  # of the step, from where a part stands out
 _CONVOLVES = (Work.CONVOLUTION, Work.POOLING)
+_BY_ONEDNN = (Work.CONVOLUTION, Work.MATMUL)
 _SOME = 0.01  # of the step: a model with less of it hardly convolves
 _COMPUTE = (Category.HOST_COMPUTE, Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
 _MOVED = {
@@ -80,7 +77,7 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         yield from starts
         large = [part for part in mine if not starts or not part.short]  # parts of many short ops are the executor's matter
         named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
-        slow = list(_slow(timeline.host, large, here, named))
+        slow = list(_slow(run, timeline.host, large, here, named))
         yield from slow or ([] if starts else _kind(timeline.host, work, here))
         yield from _bound(timeline.host, budget, mine, work, here, _outside_ops(run, timeline.host, budget))
 
@@ -102,6 +99,7 @@ def _here(run: Run, timeline: Timeline, budget: Budget, program: Program, work: 
     row = next(small_ops(run).of("host", timeline.host).records(), {})
     half, full = (budget.shares[c.value] for c in _COMPUTE[1:])
     planes = [plane.name for plane in timeline.device_planes]
+    able = [] if planes or program.is_jax else [kind.op for kind in work if kind.work in _BY_ONEDNN]
     hardware = CPU if not planes else TPU if planes[0].startswith(f"{dialect.DEVICES}{TPU}") else GPU
     return Here(
         program,
@@ -110,6 +108,7 @@ def _here(run: Run, timeline: Timeline, budget: Budget, program: Program, work: 
         half=half > full,
         faster_half=devices.has_tensor_cores,
         bfloat16=devices.has_bfloat16,
+        onednn=not able or any(op.startswith(ONEDNN) for op in able),
         convolves=any(kind.work in _CONVOLVES and kind.share >= _SOME for kind in work),
     )
 
@@ -142,12 +141,13 @@ def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
         python = top["kind"] == PYTHON
         much = share >= _MUCH_ODD.value
         room = share if python else moved(run, host, share, share)
+        inside = "beside the model's step, in programs of its own" if top["apart"] else "inside the model's step"
         yield Finding(
             id="python_in_model" if python else "odd_ops",
             severity=Severity.HIGH if much else Severity.MODERATE,
-            sentence=f"{part} {where}{_MOVED[top['kind']]} inside the model's step{kind}: "
+            sentence=f"{part} {where}{_MOVED[top['kind']]} {inside}{kind}: "
             f"{humanize(sum(r['self_ps'] for r in rows), Unit.PS)} per step, {share:.0%} of it.",
-            action=_move(names[0], python, program) if room >= _ROOM * share else _nowhere(names[0]),
+            action=_move(names[0], python, program, top["apart"]) if room >= _ROOM * share else _nowhere(names[0]),
             evidence=(Evidence("its share of the step", share, Unit.FRACTION, "odd_ops"),),
             threshold=_MUCH_ODD if much else _ODD,
             saving=_saving(
@@ -167,7 +167,7 @@ def _nowhere(what: str) -> str:
     )
 
 
-def _move(what: str, python: bool, program: Program) -> str:
+def _move(what: str, python: bool, program: Program, apart: bool) -> str:
     if python:
         gil = "it runs on one thread, under the interpreter lock (GIL)."
         ops = f"Replace the Python function in {what} with TensorFlow ops: {gil}"
@@ -178,21 +178,23 @@ def _move(what: str, python: bool, program: Program) -> str:
         "the step. Or cache its results.",
         tensorflow=f"Move {what} out of the step into dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE), before .prefetch(). It then "
         "overlaps the step. Or draw cheaper random numbers.",
-        jax=f"Move {what} out of the jitted step into the input thread, or do it once for several steps. Or make it cheaper: fewer or "
-        "smaller random draws, jax_default_prng_impl='rbg'.",
+        jax=f"Move {what}{'' if apart else ' out of the jitted step'} into the input thread, or do it once for several steps. Or make it "
+        "cheaper: fewer or smaller random draws, jax_default_prng_impl='rbg'.",
     )
 
 
-def _slow(host: str, mine: list[Part], here: Here, known: set[str]) -> Iterator[Finding]:
+def _slow(run: Run, host: str, mine: list[Part], here: Here, known: set[str]) -> Iterator[Finding]:
     """One part that takes a good deal of the step. Only ops that mostly could be cheaper get a promise."""
     if not mine or mine[0].share < _SLOW.value or {mine[0].source, mine[0].name} & (known - {""}):
         return
     top = mine[0]
+    here = replace(here, compiled=compiled(run, host, top.source))
+    limit = f", {here.compiled.limit}" if here.compiled.limit else ""
     others = "; next " + ", ".join(f"{part} {part.share:.0%}" for part in mine[1:_NAMED]) if len(mine) > 1 else ""
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
-        sentence=f"{top} {top.takes} {top.share:.0%} of the step, most of it in {_work(top)}{others}.",
+        sentence=f"{top} takes {top.share:.0%} of the step, most of it in {_work(top)}{limit}{others}.",
         action=_cheaper(top, here),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
@@ -211,8 +213,6 @@ def _work(top: Part) -> str:
 
 
 def _cheaper(top: Part, here: Here) -> str:
-    if top.name in _OF_NO_LINE:
-        return _OF_NO_LINE[top.name]
     if top.loops and top.work is not Work.RECURRENT:
         return f"Vectorise {top} over the sequence (cumsum, a matrix product) instead of in a loop. Or: {cheaper(Work.RECURRENT, here)}"
     if not top.slow or top.loops:

@@ -44,5 +44,5 @@ def analyse(run: Run) -> Page:
     largest = [part for t in run.hosts for part in parts(run, t.host, kind)[:1]]
     headline = "The profile does not say which parts of the model take its time."
     if largest:
-        headline = f"{largest[0]} {largest[0].takes} {largest[0].share:.0%} of the step, most of it in {largest[0].op}."
+        headline = f"{largest[0]} takes {largest[0].share:.0%} of the step, most of it in {largest[0].op}."
     return TOOL.page(headline, sections, found, hidden)

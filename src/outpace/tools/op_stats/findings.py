@@ -38,7 +38,7 @@ def find(metrics: Table, eager: EagerShare, others: float, host: float, program:
                 Evidence("ops that ran one by one, of the steps' time", in_steps, Unit.FRACTION, "eager_ops"),
             ),
             threshold=_EAGER,
-            explains=("python_overhead", "small_steps"),
+            explains=("python_overhead", "small_steps", "per_call_cost"),
             location=line,
             saving=at_most(
                 min(eager.most, eager.alone + others + share * max(0.0, host - in_steps - eager.functions)),

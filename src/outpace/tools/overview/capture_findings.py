@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from outpace.metrics.model.hlo_lines import DEVICE, ran_ops
 from outpace.metrics.program.no_steps import REPAIR, START, mark, missing, no_steps
 from outpace.metrics.program.program import Program
 from outpace.metrics.program.whole_step import no_whole_step
-from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Unit
+from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Unit, humanize
 from outpace.timeline import Run
+
+_SIZES = 3  # of products, from where a capture compares them
+_MOST = 6  # in a sentence
 
 
 def find(run: Run, program: Program) -> Iterator[Finding]:
@@ -21,7 +25,22 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
     elif not any(len(timeline.steps) for timeline in run.hosts):
         yield _again("no_steps", why.reason, mark(program), run)
     elif why_not := no_whole_step(run):
-        yield _again("no_whole_step", f"no whole training step was captured: {why_not}", mark(program), run)
+        rates = _rates(run)
+        again = mark(program)
+        action = (
+            f"Judge a benchmark product by product: {rates}. For a training, {again[:1].lower()}{again[1:]}" if rates else again
+        )
+        yield _again("no_whole_step", f"no whole training step was captured: {why_not}", action, run)
+
+
+def _rates(run: Run) -> str:
+    """How fast a device computed matrix products of several sizes, smallest first; "" where all have one size, or nobody knows."""
+    ran = [r for ops in ran_ops(run).values() for r in ops if r.op.flops > 0 and r.side == DEVICE and r.time]
+    known = {(r.op.flops, r.op.bytes): r.flops_per_s / 1e12 for r in ran}
+    if len(known) < _SIZES:
+        return ""
+    told = (f"{humanize(size, Unit.RATIO)}FLOP at {known[size, moved]:.3g}" for size, moved in sorted(known)[-_MOST:])
+    return f"{', '.join(told)} TFLOP/s"
 
 
 def _again(kind: str, reason: str, action: str, run: Run) -> Finding:

@@ -37,6 +37,7 @@ _OUTSIDE = Threshold("time between steps", 0.20, Unit.FRACTION, "our choice: a t
 _MOSTLY_OUTSIDE = Threshold("mostly between steps", 0.50, Unit.FRACTION, "more than in the steps themselves")
 _LEAST_STEPS = 3
 _SLOWED = Threshold("slowed by profiling", 0.10, Unit.FRACTION, "above this the shares of short events are distorted")
+_LARGER = "use a larger batch, so that each kernel does more (it changes the training: compare the time per example)"
 _HALVED = 0.5  # of the time of 32-bit computation that 16 bits save at most where memory bounds it; tensor cores can save more
 
 
@@ -74,10 +75,10 @@ _RULES = (
         _HIGH_OTHER,
         _SOME_OTHER,
         "launching kernels while the device waits",
-        "Compile with jit_compile=True so that kernels fuse, or run several steps per call with steps_per_execution.",
-        "Compile the step with @tf.function(jit_compile=True) so that kernels fuse, or run several steps inside one tf.function.",
-        "Put the whole step under one jax.jit, or run several steps per call with jax.lax.scan. Donate what is updated (donate_argnums).",
-        ("Run several steps per call with steps_per_execution.", "Run several steps inside one tf.function."),
+        f"Compile with jit_compile=True so that kernels fuse. Or {_LARGER}.",
+        f"Compile the step with @tf.function(jit_compile=True) so that kernels fuse. Or {_LARGER}.",
+        f"Put the whole step under one jax.jit. Or {_LARGER}. Donate what is updated (donate_argnums).",
+        (f"{_LARGER.capitalize()}.",) * 2,
     ),
     _Rule(
         Category.DEVICE_COLLECTIVES,

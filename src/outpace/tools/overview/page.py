@@ -41,7 +41,7 @@ from outpace.model import (
 )
 from outpace.model.units import counted
 from outpace.timeline import Confidence, Run, Timeline
-from outpace.tools.overview import TOOL, capture_findings, unsteady
+from outpace.tools.overview import TOOL, calls, capture_findings, unsteady
 from outpace.tools.overview import findings as rules
 from outpace.tools.overview.compiling import Compiling, compiling
 from outpace.tools.overview.compute import (
@@ -99,6 +99,7 @@ def analyse(run: Run) -> Page:
 def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) -> Iterator[Finding]:
     yield from rules.find(breakdown, mean, tf_functions(run), kind, device_facts(run), python_share(run, main_program(run)))
     if mean.rows:
+        yield from calls.find(run, kind)
         yield from unsteady.find(run, breakdown, kind)
         yield from rules.outside(pace(run, mean), mean, kind, next(iter(between(run).values()), None))
     for timeline in run.hosts:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace._once import derived, once
-from outpace.metrics.machine.collectives import collective_names
+from outpace._once import once
+from outpace.metrics.machine.collectives import collective_rows, covered
 from outpace.metrics.program.same_program import SameProgram
 from outpace.metrics.program.step_breakdown import category_times, step_breakdown
 from outpace.model import Category, Table, medians_without
@@ -17,7 +17,6 @@ from outpace.timeline import Run, Timeline
 from outpace.tools.pod.align import Alignment, origins
 from outpace.tools.pod.schema import COLLECTIVES, SUMMARY, WORKERS
 from outpace.trace import Plane, dialect
-from outpace.trace.algorithms import sweep
 
 CATEGORIES = tuple(f"{c.value}_ps" for c in Category)
 OWN = tuple(f"{c.value}_ps" for c in Category if c not in (Category.ALL_OTHERS, Category.DEVICE_COLLECTIVES))  # of a device
@@ -150,16 +149,8 @@ def _waits(found: tuple[Worker, ...]) -> Values:
     spent = []
     for w in found:
         every = np.concatenate(list(w.collectives.values()) or [np.zeros(0, np.int64)])
-        spent.append(float(_per_step(w, every)[w.timeline.steps.whole].mean()))
+        spent.append(float(covered(w.timeline, every)[w.timeline.steps.whole].mean()))
     return np.array(spent) - min(spent)
-
-
-def _per_step(worker: Worker, rows: Indices) -> Picoseconds:
-    """Time of each step that the events at `rows` cover, ps."""
-    timeline, trace = worker.timeline, worker.timeline.trace
-    spans = (trace.start[rows], trace.end[rows], timeline.steps.start, timeline.steps.end)
-    covered: Picoseconds = sweep(timeline.step_of[rows], np.ones(len(rows), np.uint8), *spans, 2)[:, 1]
-    return covered
 
 
 def collectives(programs: tuple[tuple[Worker, ...], ...]) -> Table:
@@ -172,19 +163,9 @@ def _collectives_of(found: tuple[Worker, ...]) -> list[tuple[str, str, int, int,
     sums: dict[tuple[str, str], tuple[int, int]] = {}
     for w in found:
         for name, rows in w.collectives.items():
-            sums[w.name, name] = (len(rows), int(_per_step(w, rows).sum()))
+            sums[w.name, name] = (len(rows), int(covered(w.timeline, rows).sum()))
     used = {w.name: max(len(w.timeline.steps), 1) for w in found}
     least: dict[str, float] = {}
     for name in {collective for _, collective in sums}:
         least[name] = min(sums.get((w, name), (0, 0))[1] / used[w] for w in used)
     return [(w, name, n, total, total / used[w], total / used[w] - least[name]) for (w, name), (n, total) in sums.items()]
-
-
-@derived
-def collective_rows(timeline: Timeline) -> dict[str, Indices]:
-    """Event rows within steps, sorted, of each type of collective: kernels and ops of devices, or ops on the host's threads."""
-    trace, found = timeline.trace, {}
-    for name, wanted in collective_names(timeline).items():
-        rows = np.flatnonzero(np.bincount(wanted, minlength=len(trace.names)).astype(bool)[trace.name])
-        found[name] = rows[timeline.step_of[rows] >= 0]
-    return found

@@ -12,7 +12,7 @@ from outpace.metrics.program.budget import at_most
 from outpace.metrics.program.counterfactual import uncomputed
 from outpace.metrics.program.program import Program
 from outpace.metrics.python.samples import FRAMEWORKS, LIBRARY
-from outpace.metrics.python.time import PythonLine, framework_line, interval, lines_beside, python_lines
+from outpace.metrics.python.time import PythonLine, cost, framework_line, interval, lines_beside, own_share, python_lines
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
 from outpace.model.units import counted
 from outpace.timeline import Run
@@ -24,8 +24,6 @@ _MUCH = Threshold(
     "a function's Python, much of the step", 0.15, Unit.FRACTION, "XProf's overview page: high share of 'All others'"
 )
 _PER_CALL = Threshold("a framework's own Python, of the step", 0.10, Unit.FRACTION, "our choice: less in a well-fed loop")
-_CALLS = Threshold("no op runs, of a short step", 0.50, Unit.FRACTION, "our choice: a call costs more than the work in it")
-_SHORT = 3e9  # ps: a call costs a millisecond or two; longer steps have other reasons
 _MOST = 4  # functions
 _FETCHES = ("iterator_get_next", "__next__", "_next_internal")  # of tf.data: the input pipeline's matter
 _MOSTLY = 0.5
@@ -92,11 +90,6 @@ class _Function:
         return f"{short(self.top.file)}:{numbers}" + (f" and {counted(others, 'more line')}" if others else "")
 
 
-def cost(line: PythonLine) -> float:
-    """Share of the step that a line costs: of one that calls the step's own function only the Python around that."""
-    return line.python_share if line.calls_step else line.beside_share
-
-
 def _is_the_programs(line: PythonLine, has_function: bool) -> bool:
     """Whether a line's time is for the program to save: what a framework does around the step's function is not, nor are ops that run one by
     one for want of such a function."""
@@ -150,7 +143,7 @@ def _line(host: str, function: _Function, samples: int, program: Program) -> Fin
         location=function.place,
         host=host,
         certainty=Certainty.CERTAIN if samples * share >= _FEW_SAMPLES else Certainty.LIKELY,
-        explains=("python_overhead", "periodic_cost"),
+        explains=("python_overhead", "even_stops", "per_call_cost", "periodic_cost"),
         effort=Effort.MEDIUM,
     )
 
@@ -176,23 +169,14 @@ def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
         return
     share, whole = sum(r["python_share"] for r in rows), sum(r["untraced_share"] for r in rows)
     time = sum(r["untraced_ps"] for r in rows) * share / whole if whole else 0.0
-    step, beside = _step(run, host), uncomputed(run, host) - _own(run, host)
-    short = step <= _SHORT and beside >= _CALLS.value and not (run.has_device or runs_op_by_op(run, host))
-    sentence = (
-        f"{program.framework.value}'s own Python takes {humanize(time, Unit.PS)} per step ({share:.0%}); it is a fixed cost per call, "
-        "too high for steps this small."
-    )
-    if short:
-        sentence = (
-            f"No op runs in {beside:.0%} of the {humanize(step, Unit.PS)} step: what a call costs (Python, dispatch, the executor) is more "
-            "than the work in it."
-        )
-    elif share < _PER_CALL.value:
+    if share < _PER_CALL.value:
         return
+    beside = uncomputed(run, host) - own_share(run, host)
     yield Finding(
         id="small_steps",
-        severity=Severity.HIGH if short or share >= _MUCH.value else Severity.MODERATE,
-        sentence=sentence,
+        severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
+        sentence=f"{program.framework.value}'s own Python takes {humanize(time, Unit.PS)} per step ({share:.0%}); it is a fixed cost per "
+        "call, too high for steps this small.",
         action=program.say(
             keras="Use a larger batch, or run several batches per call: compile(..., steps_per_execution=16).",
             tensorflow="Use a larger batch, or run several steps inside one tf.function (for batch in dataset, or tf.while_loop).",
@@ -202,7 +186,7 @@ def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
             Evidence("untraced time in the framework's own functions, of the samples", share, Unit.FRACTION, "python_lines"),
             Evidence("share of the step in which no op runs", max(0.0, beside), Unit.FRACTION, "overview.average_step"),
         ),
-        threshold=_CALLS if short else _PER_CALL,
+        threshold=_PER_CALL,
         saving=at_most(
             max(share, beside),
             Category.ALL_OTHERS,
@@ -220,11 +204,6 @@ def _step(run: Run, host: str) -> float:
     """Mean training step of the steady state, ps; 0 without steps."""
     steps = run.by_host[host].steps
     return float(steps.duration[steps.whole].mean()) / steps.per_row if len(steps) else 0.0
-
-
-def _own(run: Run, host: str) -> float:
-    """Share of the step in Python of the program's own: no matter of how often the framework is called."""
-    return sum(cost(line) for line in lines_beside(run, host) if line.library not in FRAMEWORKS)
 
 
 def _words(name: str) -> frozenset[str]:

@@ -117,7 +117,8 @@ def _less_work(stage: StageWork, context: Context) -> str:
     if stage.starting_share >= _STARTING and context.batched_behind(stage):
         whole = " (tf.io.parse_example takes a batch of records)" if stage.top_op.startswith("ParseExample") else ""
         return f"Call the function of {what} once per batch, where it can take one{whole}: move it behind .batch(). Or use more cores."
-    smaller = " (smaller images, decode once)" if _OF_IMAGES.search(stage.top_op) else ""
+    images = "smaller images" if has_cache(context.pipeline) else "smaller images, decode once"
+    smaller = f" ({images})" if _OF_IMAGES.search(stage.top_op) else ""
     return f"Make {stage.top_op or 'the function'} in {what} cheaper{smaller}, or use more cores."
 
 

@@ -1,0 +1,171 @@
+"""What a step pays beside its model: per call, for always the same stop of its thread, for what workers exchange, for copies of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from outpace.metrics.model.jit_calls import runs_op_by_op
+from outpace.metrics.model.op_places import replicas
+from outpace.metrics.program.budget import at_most, budgets
+from outpace.metrics.program.counterfactual import uncomputed
+from outpace.metrics.program.exchange import exchanges
+from outpace.metrics.program.host_time import of_hosts
+from outpace.metrics.program.program import Program
+from outpace.metrics.program.stops import stop
+from outpace.metrics.python.time import framework_line, own_share
+from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
+from outpace.timeline import Run
+
+_SOME = Threshold("calls, of the step", 0.20, Unit.FRACTION, "our choice: more than a well-fed step spends beside its ops")
+_MUCH = Threshold("calls, much of the step", 0.50, Unit.FRACTION, "our choice: a call costs more than the work in it")
+_TRANSFER = Threshold("collectives, of the step", 0.10, Unit.FRACTION, "our choice: less hides behind what steps differ by")
+_MUCH_TRANSFER = Threshold("collectives, much of the step", 0.20, Unit.FRACTION, "our choice: as of collectives of devices")
+_APART = 0.1  # of the transfer, from where workers wait for one of them
+_SHORT = 3e9  # ps: a call costs a millisecond or two, so that what is untraced of a shorter step is most likely its as well
+_STOP = Threshold("a stop, of the step", 0.05, Unit.FRACTION, "our choice: a smaller saving could not be measured")
+_MUCH_STOP = Threshold(
+    "a stop, much of the step", 0.20, Unit.FRACTION, "our choice: four times the smallest share worth a look"
+)
+
+
+def find(run: Run, program: Program) -> Iterator[Finding]:
+    """All findings, host by host."""
+    for timeline in run.hosts:
+        if timeline.host in budgets(run):
+            yield from _per_call(run, timeline.host, program)
+            yield from _stops(run, timeline.host, program)
+            yield from _copies_of_the_model(run, timeline.host)
+    yield from _exchanged(run)
+
+
+def _per_call(run: Run, host: str, program: Program) -> Iterator[Finding]:
+    timeline, budget = run.by_host[host], budgets(run)[host]
+    per_row = timeline.steps.per_row
+    short = budget.step <= _SHORT * per_row
+    time = of_hosts(run, host)
+    share = time.calls - own_share(run, host)
+    adapts = program.predicts and program.is_keras  # what it waits for is an adapter's work, which is per call too
+    if short:
+        share = max(share, uncomputed(run, host, waits=adapts) - own_share(run, host))
+    if share < _SOME.value or not time.running or timeline.device_planes or runs_op_by_op(run, host):
+        return
+    taken = (Category.HOST_COMPUTE, *(Category.ALL_OTHERS,) * short, *(Category.INPUT,) * (short and adapts))
+    yield Finding(
+        id="per_call_cost",
+        severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
+        sentence=f"Calls, the Python around them and the executor take {humanize(share * budget.step, Unit.PS)} per "
+        f"{'prediction' if program.predicts else 'step'} ({share:.0%}), in which no op runs, whatever the size of a batch.",
+        action=_fewer(program, per_row),
+        evidence=(
+            Evidence("share of the step in calls, Python around them and the executor", share, Unit.FRACTION, "host_time"),
+        ),
+        threshold=_MUCH if share >= _MUCH.value else _SOME,
+        saving=at_most(share, *taken, assumes="if a call cost nothing besides the ops in it"),
+        location=framework_line(run, host),
+        host=host,
+        effort=Effort.SMALL,
+        explains=("python_overhead", "small_steps", *("input_bound", "slow_stage") * adapts) if short else (),
+    )
+
+
+def _exchanged(run: Run) -> Iterator[Finding]:
+    for found in exchanges(run):
+        if found.share < _TRANSFER.value:
+            continue
+        alone = found.waits is None
+        spends = (
+            f"{humanize(found.transfer, Unit.PS)} per step ({found.share:.0%}) in collectives ({found.count:.0f} {found.what})"
+        )
+        told = f"{found.last} spends {spends}: waiting for other workers, or the transfer itself."
+        if not alone:
+            apart = (found.waits or 0.0) >= _APART * found.transfer
+            who = f"Even {found.last}, which the others wait for," if apart else "Every worker"
+            more = f"; others wait {humanize(found.waits or 0.0, Unit.PS)} more" * apart
+            told = f"{who} spends {spends}: that is the transfer itself, and no waiting{more}."
+        reduce = "Transfer less, or less often: a larger batch per worker, fewer and larger collectives, gradients in 16 bits."
+        yield Finding(
+            id="exchange_cost",
+            severity=Severity.HIGH if found.share >= _MUCH_TRANSFER.value else Severity.MODERATE,
+            sentence=told,
+            action=f"Capture all workers at once: the pod page then tells the two apart. {reduce}" if alone else reduce,
+            evidence=(
+                Evidence(f"collectives of {found.last}, of its step", found.share, Unit.FRACTION, "average_step"),
+                Evidence("the most that another worker spends beyond that", found.waits or 0.0, Unit.PS, "pod.collectives"),
+            ),
+            threshold=_MUCH_TRANSFER if found.share >= _MUCH_TRANSFER.value else _TRANSFER,
+            saving=at_most(found.share, Category.HOST_COMPUTE, assumes="if collectives took no time"),
+            certainty=Certainty.POSSIBLE if alone else Certainty.LIKELY,
+            host=found.last if alone else "",
+        )
+
+
+def _copies_of_the_model(run: Run, host: str) -> Iterator[Finding]:
+    timeline = run.by_host[host]
+    count = 1 if timeline.device_planes else replicas(op.name for op in timeline.ops)
+    if count < 2:
+        return
+    yield Finding(
+        id="replicas_share_cores",
+        severity=Severity.HIGH,
+        sentence=f"{count} replicas of the model run on one host without an accelerator: they share its cores, and what they exchange comes on "
+        "top.",
+        action=f"Use one replica with a batch {count} times as large: a step has the same examples, and its ops have all cores.",
+        evidence=(Evidence("replicas, by the scopes of their ops", float(count), Unit.COUNT, "op_stats.ops"),),
+        certainty=Certainty.CERTAIN,
+        effort=Effort.SMALL,
+        host=host,
+        explains=("exchange_cost",),
+    )
+
+
+def _fewer(program: Program, per_row: int) -> str:
+    """How there are fewer calls for the same work."""
+    batch = "Use a larger batch (it changes the training: compare the time per example)"
+    if program.predicts:
+        return "Predict more at once: " + program.say(
+            keras="predict(..., batch_size=1024), or model(x) for what fits into memory.",
+            tensorflow="larger batches, and no .numpy() between them.",
+            jax="larger batches, and no fetch between them.",
+        )
+    if per_row > 1:
+        return f"{batch}."
+    return program.say(
+        keras=f"Run several batches per call: compile(..., steps_per_execution=16). Or: {batch[:1].lower()}{batch[1:]}.",
+        tensorflow="Run several steps inside one tf.function (for batch in dataset, or tf.while_loop), and read values (.numpy()) only behind "
+        f"it. Or: {batch[:1].lower()}{batch[1:]}.",
+        jax="Run several steps per call with jax.lax.scan, and fetch values only behind it. Pass fewer and flatter arguments. Or: "
+        f"{batch[:1].lower()}{batch[1:]}.",
+    )
+
+
+def _stops(run: Run, host: str, program: Program) -> Iterator[Finding]:
+    found = stop(run, host)
+    share = (
+        min(found.share, budgets(run)[host].shares[Category.ALL_OTHERS.value]) if found else 0.0
+    )  # nothing else runs meanwhile
+    if found is None or share < _STOP.value:
+        return
+    between = f" between {found.after} and {found.before or 'the end of the step'}" if found.after else ""
+    much = share >= _MUCH_STOP.value
+    yield Finding(
+        id="even_stops",
+        severity=Severity.HIGH if much else Severity.MODERATE,
+        sentence=f"The training thread stops for {humanize(found.length, Unit.PS)}{between}, almost equally long in {found.count} of "
+        f"{found.steps} steps: a sleep, a lock, or a wait for something outside.",
+        action=program.say(
+            keras="Look for sleep(), locks and network calls in callbacks and metrics that run after each batch. 'outpace profile' names the "
+            "line.",
+            tensorflow="Look for sleep(), locks and network calls in the loop. 'outpace profile' names the line.",
+            jax="Look for sleep(), locks and network calls in the loop. 'outpace profile' names the line.",
+        ),
+        evidence=(
+            Evidence("its length at least", found.length, Unit.PS, "average_step"),
+            Evidence("share of the step", share, Unit.FRACTION, "average_step"),
+        ),
+        threshold=_MUCH_STOP if much else _STOP,
+        saving=at_most(share, Category.ALL_OTHERS, assumes="if the thread went on at once"),
+        counter_evidence=("Python that always computes the same looks like that, too.",),
+        host=host,
+        effort=Effort.SMALL,
+        explains=("python_overhead", "late_launches"),
+    )
