@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from outpace.metrics.input.segments import CHAIN, Pipeline, Segment, StageWork, pipelines
-from outpace.metrics.machine import cpu_saturation
+from outpace.metrics.machine import cpu_saturation, own_best
 from outpace.metrics.program.between import Between, between
 from outpace.metrics.python import threads as python_threads
 from outpace.model import OUTSIDE, Category, Severity
@@ -68,6 +68,7 @@ def _context(
         pipelines: tuple(found),
         between: {HOST: around},
         cpu_saturation.cpu_saturation: table("saturation", cpu_saturation.FIELDS, *rows),
+        own_best.own_runs: {},
         python_threads.thread_lines: table("thread_lines", python_threads.FIELDS, *lines),
     }
     of = run(given, record, *traces)

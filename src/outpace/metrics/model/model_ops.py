@@ -25,7 +25,7 @@ from outpace.model import Category
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.hlo import instructions
-from outpace.timeline.names import INPUT_THREADS, Is, Op
+from outpace.timeline.names import AWAITING, HANDS_OVER, INPUT_THREADS, Is, Op
 from outpace.timeline.workers import executed, on_host
 from outpace.trace import dialect
 from outpace.trace.algorithms import common, distinct, nest_rows
@@ -33,7 +33,6 @@ from outpace.trace.algorithms import common, distinct, nest_rows
 _EXECUTOR = "ExecutorState::Process"
 _EAGER = "EagerLocalExecute: "
 _INPUT_OPS = ("Iterator", "MakeIterator", "Optional", "Dataset", "DeleteIterator", "AnonymousIterator")
-_HANDS_OVER = INPUT_THREADS + "_iterator_get_next"  # such a thread also runs the ops of the step that follow the input
 _WAITING = re.compile(
     r"XlaLaunch|_?XlaRun|(Stateful)?PartitionedCall|(Stateless)?(While|If|Case)|RemoteCall|MapDefun|BatchFunction|__(inference|forward|backward)_.*"
 )
@@ -62,6 +61,7 @@ class ModelOps:
     wall: Values
     overhead: Values
     alone: Values
+    start: Picoseconds
     duration: Picoseconds
     pooled: Mask
     steps: int
@@ -76,6 +76,11 @@ class ModelOps:
 def model_ops(run: Run) -> tuple[ModelOps, ...]:
     """The ops of every host that has steps, and those of its devices."""
     return tuple(part for timeline in run.hosts if len(timeline.steps) for part in _sides(run, timeline))
+
+
+def waits_for_others(op_type: str) -> bool:
+    """Whether such an op may last as long as others run: its time says nothing of itself."""
+    return op_type == COMPILED or op_type.startswith(AWAITING) or bool(_WAITING.fullmatch(op_type))
 
 
 def functions_called(timeline: Timeline) -> set[str]:
@@ -179,7 +184,7 @@ def _of_input(timeline: Timeline) -> Mask:
     trace = timeline.trace
     of_input = np.zeros(len(trace), bool)
     for line, name in enumerate(trace.lines.names):
-        if name.startswith(INPUT_THREADS) and not name.startswith(_HANDS_OVER):
+        if name.startswith(INPUT_THREADS) and not name.startswith(HANDS_OVER):
             of_input[trace.lines.rows(line)] = True
     _, ran = function_runs(trace)
     roots = distinct(np.concatenate((timeline.names.rows(Is.INPUT_WORK), ran)))
@@ -287,6 +292,7 @@ def _measured(
         own[is_op],
         overhead[is_op],
         alone[is_op],
+        trace.start[found.row][is_op],
         trace.duration[found.row][is_op],
         found.pooled[is_op],
         steps,

@@ -11,7 +11,7 @@ from outpace._dataclass import dataclass
 from outpace.metrics.input.iterators import draws, groups, shuffles
 from outpace.metrics.input.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.input.stage_labels import stage_record
-from outpace.metrics.machine.cpu_saturation import competition
+from outpace.metrics.machine.own_best import competition
 from outpace.metrics.program.counterfactual import EXPLAINS, awaited
 from outpace.model import Category, Saving, bootstrap_saving, median
 from outpace.model.arrays import Values
