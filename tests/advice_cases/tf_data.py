@@ -212,7 +212,7 @@ CASES: list[Case] = [
         _slow(0.3),
         Severity.HIGH,
         saves=about(0.3),
-        says=("in.py:7 map limits", "it runs sequentially", "AUTOTUNE"),
+        says=("in.py:7 map limits", "its function runs sequentially", "AUTOTUNE"),
         **_WAIT,
         **_MAP_AT,
     ),

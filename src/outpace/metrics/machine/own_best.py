@@ -14,16 +14,18 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import derived
+from outpace.metrics.input.segments import pipelines
 from outpace.metrics.machine.cpu_saturation import cpu_saturation, working
 from outpace.metrics.model.model_ops import ModelOps, model_ops, waits_for_others
 from outpace.metrics.model.op_metrics import HOST
-from outpace.metrics.input.segments import pipelines
-from outpace.model import Table, schema
+from outpace.metrics.program.step_breakdown import step_breakdown
+from outpace.model import Table, Unit, humanize, schema
 from outpace.model.arrays import Codes, Picoseconds, Values
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import HANDS_OVER, INPUT_THREADS
 
 BEST = 0.1  # of the runs of an op are as fast as its best
+HELD_UP = 0.05  # of the step: less could not be measured
 _RUNS = 5  # of an op, for one of them to be its best
 
 FIELDS = schema("""
@@ -33,6 +35,7 @@ FIELDS = schema("""
     runs      | count    | runs of the op in the steady steps
     median_ps | ps       | median time of a run | Median
     best_ps   | ps       | time that the fastest tenth of the runs needs at most (the second fastest of fewer than twenty) | Best
+    flops     | count    | floating-point operations of a run, as its program tells; empty where it does not | FLOPs
     wall_ps   | ps       | time per step, wall clock: threads at work at once share a moment | Per step
     lost_ps   | ps       | time per step that all runs together take beyond their best, wall clock | Beyond best
     beside    | cores    | threads of the input pipeline that worked meanwhile, on average
@@ -121,9 +124,23 @@ def _rows(mine: OwnRuns) -> list[tuple[object, ...]]:
         median = float(np.median(mine.duration[part]))
         per_step = [round(float(v[part].sum()) / ops.steps) for v in (mine.wall, lost)]
         beside = float(mine.beside[part].sum()) / max(float(mine.duration[part].sum()), 1.0)
-        counted = (end - begin, round(median), round(float(mine.best[begin])))
+        flops = float(ops.flops[int(mine.name[begin])])
+        counted = (end - begin, round(median), round(float(mine.best[begin])), flops if flops > 0 else float("nan"))
         rows.append((ops.host, name, kind, *counted, *per_step, beside, round(float(taken[part].sum()) / ops.steps)))
     return rows
+
+
+def held_up(run: Run, host: str) -> str:
+    """In words: what the model's ops take per step, and at their best without the input pipeline; "" where they lose nothing to it that matters,
+    or nothing is known."""
+    mine = own_runs(run).get(host)
+    taken = mine.share(mine.taken(least=True)) if mine is not None else 0.0
+    if mine is None or taken < HELD_UP:
+        return ""
+    steps = step_breakdown(run).per_row[host] / mine.ops.steps
+    spent = float(mine.wall.sum())
+    best = spent - float(mine.of_step(mine.taken(least=True)).sum())
+    return f"the model's ops take {humanize(spent * steps, Unit.PS)} per step, {humanize(best * steps, Unit.PS)} at their best"
 
 
 def competition(run: Run, timeline: Timeline, gone: float, waits: float) -> tuple[float, float]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.metrics.model.hlo_lines import hlo_lines
+from outpace.metrics.machine.own_best import own_best
+from outpace.metrics.model.hlo_lines import hlo_lines, plain_op
 from outpace.metrics.model.model_ops import COMPILED
 from outpace.metrics.model.model_parts import model_parts, op_places
 from outpace.metrics.model.model_work import TRANSFERS, model_work
@@ -15,7 +17,7 @@ from outpace.metrics.model.op_metrics import DEVICE, HOST
 from outpace.metrics.model.op_places import LAYER, LOGS, TRANSFERRED
 from outpace.metrics.model.small_ops import small_ops
 from outpace.metrics.program.program import Program
-from outpace.model import Table
+from outpace.model import Table, Unit, humanize
 from outpace.timeline import Run
 from outpace.timeline.names import Work, work_of
 
@@ -31,6 +33,7 @@ _MANY = 150  # executions per step, as a loop over a sequence makes them
 _NO_PART = (COMPILED, LOGS, TRANSFERRED)  # no layer, or nothing is known of what is in it
 _NAMED = 3  # parts in a sentence
 _TOLD = 0.01  # of the step: a part with less is not named
+_NEAR = 1.15  # times its best: runs of an op that has the cores to itself differ by as much
 _REPLICA = re.compile(r"(.*/)?replica_\d+")  # a copy of the whole model, and no part of it
 
 
@@ -56,6 +59,7 @@ class Part:
     starting: float = 0.0
     sure: bool = True
     work: Work = Work.OTHER
+    op_name: str = ""
 
     @property
     def short(self) -> bool:
@@ -112,6 +116,7 @@ def _ops(run: Run, host: str) -> list[Part]:
                     starting,
                     sure,
                     Work(row["work"]) if row["work"] else Work.OTHER,
+                    row["top_op_name"],
                 )
             )
     return sorted(found, key=lambda part: -part.share)
@@ -152,6 +157,7 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> Part:
         "hlo_lines",
         mean,
         work=max(by_work, key=by_work.__getitem__),
+        op_name=top["op"],
     )
 
 
@@ -194,6 +200,50 @@ def _kind(work: Work, rows: list[dict[str, Any]]) -> Kind:
     largest = ", ".join(f"{text} {sum(named[n]):.0%}" for text, n in zip(said, most, strict=True))
     half = sum(row["share"] for row in rows if row["half"]) > share / 2
     return Kind(work, share, rows[0]["top_op"], len({row["part"] for row in rows}), largest, half)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast an op runs on a CPU: median and best time of a run, ps, FLOPs of one (NaN unknown), and the medians of all ops with as many,
+    the fastest and the slowest."""
+
+    median: float
+    best: float
+    flops: float
+    equal: tuple[float, float]
+
+    @property
+    def near_best(self) -> bool:
+        """Whether its runs are about as fast as its fastest."""
+        return self.median <= _NEAR * self.best
+
+    def __str__(self) -> str:
+        median, best = humanize(self.median, Unit.PS), humanize(self.best, Unit.PS)
+        rate = f" at {self.flops / self.median * 1e3:.3g} GFLOP/s" if self.flops > 0 else ""
+        if self.near_best:
+            return f"{median}{rate}, near its best"
+        fastest = f" at {self.flops / self.best * 1e3:.3g}" if rate else ""
+        return f"{median}{rate}, {best}{fastest} at its best"
+
+
+def pace(run: Run, host: str, op: str, name: str = "") -> Pace | None:
+    """How fast the op that takes most of a part or kind runs: of those of type `op` (for ops of compiled programs, the last part of the name), and
+    of this name where it is given, the one with most time; None where too few runs were seen."""
+    rows = list(own_best(run).of("host", host).records())
+    mine = [row for row in rows if _is(row, op, name)]
+    if not mine:
+        return None
+    top = max(mine, key=lambda row: row["wall_ps"])
+    flops = top["flops"] or math.nan
+    equal = [row["median_ps"] for row in rows if row["flops"] == flops] or [top["median_ps"]]
+    return Pace(float(top["median_ps"]), float(top["best_ps"]), flops, (float(min(equal)), float(max(equal))))
+
+
+def _is(row: dict[str, Any], op: str, name: str) -> bool:
+    if not row["type"].islower():
+        return bool(row["type"] == op and name in ("", row["name"]))
+    plain = plain_op(row["name"])[0] or row["name"]
+    return plain == name if name else plain.rpartition("/")[2] == op
 
 
 @dataclass(frozen=True)

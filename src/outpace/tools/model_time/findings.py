@@ -18,7 +18,7 @@ from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Work
 from outpace.tools.model_time.actions import CPU, GPU, TPU, Here, cheaper
-from outpace.tools.model_time.facts import Kind, Part, kinds, parts, short, short_ops
+from outpace.tools.model_time.facts import Kind, Part, kinds, pace, parts, short, short_ops
 from outpace.trace import dialect
 
 _ODD = Threshold("input work inside the model", 0.05, Unit.FRACTION, "our choice: a smaller saving could not be measured")
@@ -42,6 +42,7 @@ _MANY = 150  # rounds of the executor per step, from where their cost adds up
 _MADE = 0.75  # of what the executor spends around ops
 _COMPUTES = Threshold("the model computes", 0.50, Unit.FRACTION, "half of the step: nothing else can save more")
 _NAMED = 3  # parts in a sentence
+_UNEQUAL = 1.5  # times as long as the fastest op with as many FLOPs
 _TOLD = 0.01  # of the step: less is no limit worth a word
 _ROOM = 0.2  # of the work, that idle cores must take for it to be moved there
 _OF_NO_LINE = {  # parts that no line of the model makes: what is to be done about them
@@ -80,8 +81,8 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         yield from starts
         large = [part for part in mine if not starts or not part.short]  # parts of many short ops are the executor's matter
         named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
-        slow = list(_slow(timeline.host, large, here, named))
-        yield from slow or ([] if starts else _kind(timeline.host, work, here))
+        slow = list(_slow(run, timeline.host, large, here, named))
+        yield from slow or ([] if starts else _kind(run, timeline.host, work, here))
         yield from _bound(timeline.host, budget, mine, work, here, _outside_ops(run, timeline.host, budget))
 
 
@@ -183,7 +184,7 @@ def _move(what: str, python: bool, program: Program) -> str:
     )
 
 
-def _slow(host: str, mine: list[Part], here: Here, known: set[str]) -> Iterator[Finding]:
+def _slow(run: Run, host: str, mine: list[Part], here: Here, known: set[str]) -> Iterator[Finding]:
     """One part that takes a good deal of the step. Only ops that mostly could be cheaper get a promise."""
     if not mine or mine[0].share < _SLOW.value or {mine[0].source, mine[0].name} & (known - {""}):
         return
@@ -192,7 +193,7 @@ def _slow(host: str, mine: list[Part], here: Here, known: set[str]) -> Iterator[
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
-        sentence=f"{top} {top.takes} {top.share:.0%} of the step, most of it in {_work(top)}{others}.",
+        sentence=f"{top} {top.takes} {top.share:.0%} of the step, most of it in {_work(top)}{_pace(run, host, top.op, top.op_name)}{others}.",
         action=_cheaper(top, here),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
@@ -204,6 +205,16 @@ def _slow(host: str, mine: list[Part], here: Here, known: set[str]) -> Iterator[
         effort=Effort.LARGE,
         explains=("model_bound",),
     )
+
+
+def _pace(run: Run, host: str, op: str, name: str = "") -> str:
+    """In words: how fast the op runs, against its own best and against others of its size."""
+    found = pace(run, host, op, name)
+    if found is None:
+        return ""
+    low, high = found.equal
+    others = f"; equal ones take {humanize(low, Unit.PS)} to {humanize(high, Unit.PS)}" if high >= _UNEQUAL * low else ""
+    return f" ({found}{others})"
 
 
 def _work(top: Part) -> str:
@@ -227,7 +238,7 @@ def _cheaper(top: Part, here: Here) -> str:
     )
 
 
-def _kind(host: str, work: list[Kind], here: Here) -> Iterator[Finding]:
+def _kind(run: Run, host: str, work: list[Kind], here: Here) -> Iterator[Finding]:
     """One kind of op, which no single part of the model makes, takes a good deal of the step."""
     if not work or work[0].share < _SLOW.value or work[0].work is Work.OTHER:
         return
@@ -238,7 +249,7 @@ def _kind(host: str, work: list[Kind], here: Here) -> Iterator[Finding]:
     yield Finding(
         id="slow_kind",
         severity=Severity.HIGH,
-        sentence=f"{top.share:.0%} of the step goes to {named}, most of it in {top.op}, {where}{others}.",
+        sentence=f"{top.share:.0%} of the step goes to {named}, most of it in {top.op}{_pace(run, host, top.op)}, {where}{others}.",
         action=cheaper(top.work, replace(here, op=top.op, half=here.half or top.half)),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, "model_work"),),
         threshold=_SLOW,
