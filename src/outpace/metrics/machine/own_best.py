@@ -39,6 +39,7 @@ FIELDS = schema("""
     wall_ps   | ps       | time per step, wall clock: threads at work at once share a moment | Per step
     lost_ps   | ps       | time per step that all runs together take beyond their best, wall clock | Beyond best
     beside    | cores    | threads of the input pipeline that worked meanwhile, on average
+    at_best   | cores    | the same during its fastest runs: where it is not 0, alone the op may be faster still
     taken_ps  | ps       | of what is lost, no more than these threads worked meanwhile | Taken by input
 """)
 
@@ -126,7 +127,8 @@ def _rows(mine: OwnRuns) -> list[tuple[object, ...]]:
         beside = float(mine.beside[part].sum()) / max(float(mine.duration[part].sum()), 1.0)
         flops = float(ops.flops[int(mine.name[begin])])
         counted = (end - begin, round(median), round(float(mine.best[begin])), flops if flops > 0 else float("nan"))
-        rows.append((ops.host, name, kind, *counted, *per_step, beside, round(float(taken[part].sum()) / ops.steps)))
+        at_best = float(mine.at_best[begin]) / max(float(mine.best[begin]), 1.0)
+        rows.append((ops.host, name, kind, *counted, *per_step, beside, at_best, round(float(taken[part].sum()) / ops.steps)))
     return rows
 
 
@@ -168,7 +170,9 @@ def competition(run: Run, timeline: Timeline, gone: float, waits: float) -> tupl
     runs = own_runs(run).get(timeline.host)
     if runs is not None and busy:
         own = step / max(step - waits, 1.0)
-        least, most = (min(end, runs.share(runs.taken(away / busy, least=low)) * own) for end, low in ((least, True), (most, False)))
+        least, most = (
+            min(end, runs.share(runs.taken(away / busy, least=low)) * own) for end, low in ((least, True), (most, False))
+        )
     return min(least, most), most
 
 

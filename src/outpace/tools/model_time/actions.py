@@ -20,8 +20,9 @@ CPU, GPU, TPU = "CPU", "GPU", "TPU"
 class Here:
     """What an action must fit: the program, its hardware (`CPU`, `GPU`, `TPU`), and what is in force.
 
-    xla: compiled by XLA; half: most of the work computes in 16 bits; faster_half: the hardware gains from it, as far as is known; convolves:
-    whether the model convolves or pools; op: the op that takes most of the time.
+    xla: compiled by XLA; half: most of the work computes in 16 bits; faster_half: the hardware gains from it, as far as is known, which of a
+    CPU only the capture's record says; convolves: whether the model convolves or pools; small: ops are short, or much of the step is spent
+    around them; op: the op that takes most of the time.
     """
 
     program: Program
@@ -31,6 +32,7 @@ class Here:
     faster_half: bool = True
     bfloat16: bool = True
     convolves: bool = False
+    small: bool = False
     op: str = ""
 
 
@@ -55,8 +57,10 @@ def _unfuse(here: Here) -> str:
 def _half(here: Here) -> str:
     if here.half or not here.faster_half:
         return ""
+    if here.hardware == CPU and not here.program.is_jax and not here.op.startswith("_Mkl"):  # Eigen has no such code
+        return ""
     kind = "bfloat16" if here.hardware != GPU or here.bfloat16 else "float16"
-    where = " where the CPU has AMX or AVX512_BF16" if here.hardware == CPU else ""
+    where = " (this CPU has instructions for it)" if here.hardware == CPU else ""
     return here.program.say(
         keras=f"compute in 16 bits{where} (set_global_policy('mixed_{kind}'))",
         tensorflow=f"compute in {kind}{where}, with variables in float32",
@@ -65,6 +69,8 @@ def _half(here: Here) -> str:
 
 
 def _batch(here: Here) -> str:
+    if here.hardware == CPU and not here.small:
+        return ""
     return "use a larger batch (it changes the training: compare the time per example)"
 
 
@@ -165,6 +171,7 @@ _MOST = 3
 
 def cheaper(work: Work, here: Here) -> str:
     """Two or three actions as prose: the first two are one sentence."""
-    said = [text for action in ACTIONS[work] if (text := action(here))][:_MOST]
+    said = [text for action in (*ACTIONS[work], _accelerator) if (text := action(here))]
+    said = list(dict.fromkeys(said))[:_MOST]
     first = ", or ".join(said[:2])
     return " ".join(f"{text[:1].upper()}{text[1:]}." for text in (first, *(f"or {more}" for more in said[2:])) if text)

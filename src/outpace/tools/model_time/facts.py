@@ -33,6 +33,8 @@ _MANY = 150  # executions per step, as a loop over a sequence makes them
 _NO_PART = (COMPILED, LOGS, TRANSFERRED)  # no layer, or nothing is known of what is in it
 _NAMED = 3  # parts in a sentence
 _TOLD = 0.01  # of the step: a part with less is not named
+_GIGA = 1e12 / 1e9  # GFLOP/s of one FLOP per ps
+_COMPANY = 0.1  # of a thread: less cannot be noticed in the time of an op
 _NEAR = 1.15  # times its best: runs of an op that has the cores to itself differ by as much
 _REPLICA = re.compile(r"(.*/)?replica_\d+")  # a copy of the whole model, and no part of it
 
@@ -204,26 +206,27 @@ def _kind(work: Work, rows: list[dict[str, Any]]) -> Kind:
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast an op runs on a CPU: median and best time of a run, ps, FLOPs of one (NaN unknown), and the medians of all ops with as many,
-    the fastest and the slowest."""
+    """How fast an op runs on a CPU: median and best time of a run, ps, threads of the input beside its best, FLOPs of a run (NaN unknown), and
+    the medians of all ops with as many, the fastest and the slowest."""
 
     median: float
     best: float
+    company: float
     flops: float
     equal: tuple[float, float]
 
     @property
     def near_best(self) -> bool:
-        """Whether its runs are about as fast as its fastest."""
-        return self.median <= _NEAR * self.best
+        """Whether its runs are about as fast as its fastest, which had the cores to themselves."""
+        return self.median <= _NEAR * self.best and self.company < _COMPANY
 
     def __str__(self) -> str:
-        median, best = humanize(self.median, Unit.PS), humanize(self.best, Unit.PS)
-        rate = f" at {self.flops / self.median * 1e3:.3g} GFLOP/s" if self.flops > 0 else ""
+        rates = [f"{self.flops / time * _GIGA:.3g}" for time in (self.median, self.best)] if self.flops > 0 else []
+        median = f"{humanize(self.median, Unit.PS)} a run"
         if self.near_best:
-            return f"{median}{rate}, near its best"
-        fastest = f" at {self.flops / self.best * 1e3:.3g}" if rate else ""
-        return f"{median}{rate}, {best}{fastest} at its best"
+            return f"{median}, near its best{f': {rates[0]} GFLOP/s' if rates else ''}"
+        rate = f": {' and '.join(rates)} GFLOP/s" if rates else ""
+        return f"{median}, {humanize(self.best, Unit.PS)} at best{rate}"
 
 
 def pace(run: Run, host: str, op: str, name: str = "") -> Pace | None:
@@ -236,14 +239,14 @@ def pace(run: Run, host: str, op: str, name: str = "") -> Pace | None:
     top = max(mine, key=lambda row: row["wall_ps"])
     flops = top["flops"] or math.nan
     equal = [row["median_ps"] for row in rows if row["flops"] == flops] or [top["median_ps"]]
-    return Pace(float(top["median_ps"]), float(top["best_ps"]), flops, (float(min(equal)), float(max(equal))))
+    return Pace(float(top["median_ps"]), float(top["best_ps"]), top["at_best"], flops, (float(min(equal)), float(max(equal))))
 
 
 def _is(row: dict[str, Any], op: str, name: str) -> bool:
     if not row["type"].islower():
         return bool(row["type"] == op and name in ("", row["name"]))
     plain = plain_op(row["name"])[0] or row["name"]
-    return plain == name if name else plain.rpartition("/")[2] == op
+    return plain == name if name else f"/{plain}".endswith(f"/{op}")
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ _COMPUTES = Threshold("the model computes", 0.50, Unit.FRACTION, "half of the st
 _NAMED = 3  # parts in a sentence
 _UNEQUAL = 1.5  # times as long as the fastest op with as many FLOPs
 _TOLD = 0.01  # of the step: less is no limit worth a word
+_AROUND = 0.2  # of the step, around ops: a larger batch spreads it over more examples
 _ROOM = 0.2  # of the work, that idle cores must take for it to be moved there
 _OF_NO_LINE = {  # parts that no line of the model makes: what is to be done about them
     "collectives": "Find the worker that the others wait for (the pod page). Reduce less: larger batches per worker, gradients in 16 "
@@ -70,7 +71,8 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
             continue
         mine = parts(run, timeline.host, program)
         work = kinds(run, timeline.host)
-        here = _here(run, timeline, budget, program, work)
+        outside = _outside_ops(run, timeline.host, budget)
+        here = _here(run, timeline, budget, program, work, outside)
         odd = list(_odd(run, timeline.host, program))
         yield from odd
         starts = list(_short_ops(run, timeline.host, budget, here, mine)) or list(
@@ -83,7 +85,7 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
         slow = list(_slow(run, timeline.host, large, here, named))
         yield from slow or ([] if starts else _kind(run, timeline.host, work, here))
-        yield from _bound(timeline.host, budget, mine, work, here, _outside_ops(run, timeline.host, budget))
+        yield from _bound(timeline.host, budget, mine, work, here, outside)
 
 
 def _outside_ops(run: Run, host: str, budget: Budget) -> dict[str, float]:
@@ -97,7 +99,7 @@ def _outside_ops(run: Run, host: str, budget: Budget) -> dict[str, float]:
     }
 
 
-def _here(run: Run, timeline: Timeline, budget: Budget, program: Program, work: list[Kind]) -> Here:
+def _here(run: Run, timeline: Timeline, budget: Budget, program: Program, work: list[Kind], outside: dict[str, float]) -> Here:
     """What advice on the model must fit."""
     devices = device_facts(run)
     row = next(small_ops(run).of("host", timeline.host).records(), {})
@@ -109,9 +111,10 @@ def _here(run: Run, timeline: Timeline, budget: Budget, program: Program, work: 
         hardware,
         xla=program.is_jax or bool(row.get("xla")),
         half=half > full,
-        faster_half=devices.has_tensor_cores,
+        faster_half=devices.has_tensor_cores if planes else bool(run.record(timeline.host).get("cpu_flags")),
         bfloat16=devices.has_bfloat16,
         convolves=any(kind.work in _CONVOLVES and kind.share >= _SOME for kind in work),
+        small=sum(outside.values()) + budget.shares[Category.ALL_OTHERS.value] >= _AROUND,
     )
 
 
@@ -227,7 +230,7 @@ def _cheaper(top: Part, here: Here) -> str:
     if top.loops and top.work is not Work.RECURRENT:
         return f"Vectorise {top} over the sequence (cumsum, a matrix product) instead of in a loop. Or: {cheaper(Work.RECURRENT, here)}"
     if not top.slow or top.loops:
-        return cheaper(top.work, replace(here, op=top.op))
+        return cheaper(top.work, replace(here, op=top.op, small=here.small or top.short))
     return here.program.say(
         keras=f"Replace {top.op} in {top} with something cheaper: fewer elements, one op instead of a loop, or "
         "once per epoch instead of in every step.",

@@ -125,7 +125,9 @@ def _per_batch(stage: StageWork, context: Context) -> str:
     if stage.starting_share < _STARTING or not context.batched_behind(stage):
         return ""
     whole = " (tf.io.parse_example takes a batch of records)" if stage.top_op.startswith("ParseExample") else ""
-    return f"Call the function of {context.map_of(stage)} once per batch, where it can take one{whole}: move it behind .batch()."
+    return (
+        f"Call the function of {context.map_of(stage)} once per batch, where it can take one{whole}: move it behind .batch()."
+    )
 
 
 def _sequential(stage: StageWork) -> bool:

@@ -26,7 +26,12 @@ def back(run: Run, gone: float, waits: float = 0.0) -> tuple[float, float]:
 
 
 # Steps of 10 ms: input works 8 ms, so that on average 0.8 of its threads are busy; the model's ops take all of the step.
-BUSY = {"input_ps": MS // 100, "step_ps": 10 * MS, "ops": (("a", "MatMul", 9_990_000_000),), "work_ps": {"ParallelMapV2": 8 * MS}}
+BUSY = {
+    "input_ps": MS // 100,
+    "step_ps": 10 * MS,
+    "ops": (("a", "MatMul", 9_990_000_000),),
+    "work_ps": {"ParallelMapV2": 8 * MS},
+}
 
 
 def test_on_two_cores_a_model_with_a_thread_per_core_gets_back_what_input_took() -> None:
