@@ -8,7 +8,7 @@ from typing import Any
 
 from outpace.metrics.input import odd_ops
 from outpace.metrics.machine import host_copies, own_best
-from outpace.metrics.model import hlo_lines, model_parts, model_work, small_ops
+from outpace.metrics.model import double_ops, hlo_lines, model_parts, model_work, small_ops
 from outpace.metrics.program import host_time
 from outpace.metrics.program.program import Program
 from outpace.model import Category, Severity
@@ -36,12 +36,14 @@ def _find(
     traces: tuple[Trace, ...] = (),
     between: float = 0.0,
     best: Rows | None = None,
+    double: Rows | None = None,
 ) -> Find:
     """A model of which nothing is said but this."""
     of = run(
         {
             host_time.host_time: table("host_time", host_time.FIELDS, {"part": host_time.DISPATCH, "share": between}),
             host_copies.host_copies: table("host_copies", host_copies.FIELDS, {"share": copied}),
+            double_ops.double_ops: table("double_ops", double_ops.FIELDS, *(double or [])),
             own_best.own_best: table("own_best", own_best.FIELDS, *(best or [])),
             model_parts.model_parts: table("model_parts", model_parts.FIELDS, *(parts or [])),
             odd_ops.odd_ops: table("odd_ops", odd_ops.FIELDS, *(odd or [])),
@@ -86,6 +88,11 @@ def _loop(share: float, starts: float, count: float = 200.0, beside: float = 0.0
 
 def _slow(share: float, op: str = "TopKV2", program: Program = TENSORFLOW, **more: Any) -> Find:
     return _find([_part(share, op), _part(0.1, name="out")], program=program, **more)
+
+
+def _double(share: float, program: Program = TENSORFLOW) -> Find:
+    row = {"part": "dense", "source": "/home/me/model.py:5", "op": "MatMul", "share": share / 2}
+    return _find([_part(0.35, "MatMul")], double=[row, {**row, "part": "out"}], program=program)
 
 
 def _paced(median: float, *equal: float, beside: float = 0.0) -> Find:
@@ -222,6 +229,19 @@ CASES: list[Case] = [
         jax="with parameters in float32",
         **_AT,
     ),
+    *worded(
+        "float64",
+        lambda program: _double(0.3, program)(),
+        Severity.HIGH,
+        keras="set_floatx",
+        tensorflow="tf.Variable",
+        jax="jax_enable_x64",
+        saves=about(0.3),
+        **_AT,
+        **_COMPUTE,
+    ),
+    fires("float64", "in 15% of the step", _double(0.15), Severity.HIGH, saves=about(0.15), says=("MatMul in dense (model.py:5)",), **_AT),
+    silent("float64", "in 7% of the step", _double(0.07)),
     fires(
         "slow_kind",
         "three layers together",

@@ -35,7 +35,7 @@ FIELDS = schema("""
                              | Of step
     backward_ps | ps       | of it, in the backward pass | Backward
     count       | count    | executions in these steps | Count
-    bits        | count    | 16 or 32: what most of the time computes in; 0 where that is not known
+    bits        | count    | 16, 32 or 64: what most of the time computes in; 0 where that is not known
 """)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from outpace.metrics.input.odd_ops import AUGMENTATION, IMAGE, PREPROCESSING, PYTHON, RANDOM, odd_ops
 from outpace.metrics.machine.device import device_facts
 from outpace.metrics.machine.host_copies import host_copies
+from outpace.metrics.model.double_ops import double_ops
 from outpace.metrics.model.small_ops import small_ops
 from outpace.metrics.program.budget import Budget, at_most
 from outpace.metrics.program.counterfactual import moved
@@ -25,6 +26,7 @@ _ODD = Threshold("input work inside the model", 0.05, Unit.FRACTION, "our choice
 _MUCH_ODD = Threshold(
     "much input work inside the model", 0.20, Unit.FRACTION, "our choice: four times the smallest share worth a look"
 )
+_DOUBLE = Threshold("products in float64", 0.10, Unit.FRACTION, "our choice: half of it, which float32 saves at least, can be measured")
 _SLOW = Threshold(
     "one part of the model", 0.25, Unit.FRACTION, "our choice: a part that takes a quarter of the step decides its length"
 )
@@ -75,6 +77,7 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         here = _here(run, timeline, budget, program, work, outside)
         odd = list(_odd(run, timeline.host, program))
         yield from odd
+        yield from _double(run, timeline.host, program)
         starts = list(_short_ops(run, timeline.host, budget, here, mine)) or list(
             _compiled_short_ops(run, timeline.host, program)
         )
@@ -162,6 +165,38 @@ def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
             host=host,
             certainty=Certainty.CERTAIN,
         )
+
+
+def _double(run: Run, host: str, program: Program) -> Iterator[Finding]:
+    """Products in float64, which hardly any training needs and NumPy makes by default."""
+    rows = list(double_ops(run).of("host", host).records())
+    share = min(1.0, sum(row["share"] for row in rows))
+    if share < _DOUBLE.value:
+        return
+    top = rows[0]
+    source = short(top["source"])
+    where = short(top["part"]) + (f" ({source})" if source and source != short(top["part"]) else "")
+    cast = "Give arrays and layers float32: NumPy's are float64 by default (x.astype('float32'))"
+    yield Finding(
+        id="float64",
+        severity=Severity.HIGH,
+        sentence=f"{share:.0%} of the step computes products in float64, most of it {top['op']} in {where}: at least twice as long as in "
+        "float32.",
+        action=program.say(
+            keras=f"{cast}, and leave keras.config.set_floatx('float64') out.",
+            tensorflow=f"{cast}, and tf.Variable and tf.constant a dtype of tf.float32.",
+            jax=f"{cast}, and leave jax_enable_x64 off.",
+        ),
+        evidence=(Evidence("share of the step in such products", share, Unit.FRACTION, "double_ops"),),
+        threshold=_DOUBLE,
+        counter_evidence=("What needs more than seven digits stays in float64.",),
+        saving=_saving(share, "if they cost nothing in float32"),
+        location=source,
+        host=host,
+        certainty=Certainty.CERTAIN,
+        effort=Effort.SMALL,
+        explains=("slow_part", "slow_kind", "model_bound"),
+    )
 
 
 def _nowhere(what: str) -> str:
