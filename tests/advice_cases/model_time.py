@@ -240,7 +240,15 @@ CASES: list[Case] = [
         **_AT,
         **_COMPUTE,
     ),
-    fires("float64", "in 15% of the step", _double(0.15), Severity.HIGH, saves=about(0.15), says=("MatMul in dense (model.py:5)",), **_AT),
+    fires(
+        "float64",
+        "in 15% of the step",
+        _double(0.15),
+        Severity.HIGH,
+        saves=about(0.15),
+        says=("MatMul in dense (model.py:5)",),
+        **_AT,
+    ),
     silent("float64", "in 7% of the step", _double(0.07)),
     fires(
         "slow_kind",

@@ -184,7 +184,8 @@ class Compilation:
 class CaptureRecord:
     """Everything noted about one host's capture; see the fields' own types. `layers` are by name scope in the graph.
 
-    `cpu_flags`: of the CPU's instructions for 16 bits (`_cores.py`), those that it has. `callbacks`: (file, line, text) of the line that made the first of each class of Keras' own callbacks.
+    `cpu_flags`: of the CPU's instructions for 16 bits (`_cores.py`), those that it has. `callbacks`: (file, line, text) of the line that made
+    the first of each class of Keras' own callbacks.
     """
 
     outpace: str

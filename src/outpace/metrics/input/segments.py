@@ -26,7 +26,7 @@ from outpace.metrics.input.iterators import IteratorGraph, is_async, iterators
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.causality import partners
-from outpace.timeline.names import Is, names
+from outpace.timeline.names import Is, draws_random, names
 from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import distinct, nest_rows, spread
 
@@ -82,6 +82,11 @@ class StageWork:
     def gathers(self) -> bool:
         """Whether its function does nothing but take rows out of arrays."""
         return bool(self.ops) and all(kind.startswith(_GATHERS) for kind in self._by_type())
+
+    @property
+    def draws(self) -> bool:
+        """Whether its function draws random numbers."""
+        return any(draws_random(*name.rsplit(":", 1)[::-1]) for name in self.ops if ":" in name)
 
     @property
     def starting_share(self) -> float:

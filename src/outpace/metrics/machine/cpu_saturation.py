@@ -28,6 +28,7 @@ SATURATED = Threshold(
 MOST = Threshold(
     "most cores busy", 0.7, Unit.FRACTION, "our choice: from here on an op that uses all cores meets other work on one of them"
 )
+_HARDLY = 0.1  # of a core
 _QUARTER = 0.25  # of the cores busy with input
 
 FIELDS = schema("""
@@ -102,6 +103,11 @@ def others_cores(run: Run, timeline: Timeline) -> float:
     """How many of the machine's cores other programs used during the capture, on average; 0 where it was not measured."""
     cores, used = run.core_count(timeline), _used_cores(run, timeline)
     return max(0.0, _machine_busy(run, timeline) * cores - used) if cores and not math.isnan(used) else 0.0
+
+
+def undisturbed(run: Run, timeline: Timeline) -> bool:
+    """Whether the capture measured that other programs hardly used a core."""
+    return _machine_busy(run, timeline) > 0 and others_cores(run, timeline) < _HARDLY
 
 
 @derived

@@ -15,7 +15,7 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace._once import derived
 from outpace.metrics.input.segments import pipelines
-from outpace.metrics.machine.cpu_saturation import cpu_saturation, working
+from outpace.metrics.machine.cpu_saturation import undisturbed, working
 from outpace.metrics.model.model_ops import ModelOps, model_ops, waits_for_others
 from outpace.metrics.model.op_metrics import HOST
 from outpace.metrics.program.step_breakdown import step_breakdown
@@ -67,7 +67,7 @@ class OwnRuns:
         return np.minimum(lost, self.alone) + np.maximum(lost - self.alone, 0.0) * (self.wall - self.alone) / shared
 
     def taken(self, gone: float = 1.0, *, least: bool = False) -> Values:
-        """Time (ps by run) that a run would lose if a share `gone` of the input's work were not there: at most, or (`least`) by its own best."""
+        """What each run would lose (ps) if a share `gone` of the input's work were not there: at most, or (`least`) against its own best."""
         excess = np.maximum(self.duration - self.best, 0.0)
         return np.minimum(excess + (0.0 if least else gone * self.at_best), gone * self.beside)
 
@@ -133,8 +133,8 @@ def _rows(mine: OwnRuns) -> list[tuple[object, ...]]:
 
 
 def held_up(run: Run, host: str) -> str:
-    """In words: what the model's ops take per step, and at their best without the input pipeline; "" where they lose nothing to it that matters,
-    or nothing is known."""
+    """In words: what the model's ops take per step, and at their best without the input pipeline; "" where nothing that matters is known to
+    be lost to it."""
     mine = own_runs(run).get(host)
     taken = mine.share(mine.taken(least=True)) if mine is not None else 0.0
     if mine is None or taken < HELD_UP:
@@ -148,32 +148,25 @@ def held_up(run: Run, host: str) -> str:
 def competition(run: Run, timeline: Timeline, gone: float, waits: float) -> tuple[float, float]:
     """Share of its own time (waits for input left out) that a step saves if input threads work `gone` ps less per step: at least, at most.
 
-    Derivation: `b` threads of the input are busy on `n` cores, and `g` of them are gone. At least, the model has only the `p` threads that the
-    profile shows: each gets `n / (p + b)` of a core, or a whole one if there are enough, so that its own time shrinks by
-    `1 - max(p + b - g, n) / max(p + b, n)`. At most, it computes on all cores, and each op ends with its slowest part: one that shares its core
-    takes `1 + max(min(b, 1), b / n)` times as long. Neither is more than what ops took beyond their own best while input threads worked.
-    `waits`: ps per step that the model waits, in which its threads are idle. (0, 0) on hosts with an accelerator, and where the number of
-    cores is not known.
+    Derivation: at least, what ops took beyond their own best while input threads worked, where no other program took cores. At most, `b`
+    threads of the input are busy on `n` cores, and each op ends with its slowest part: one that shares its core takes
+    `1 + max(min(b, 1), b / n)` times as long; but no more than was measured. `waits`: ps per step that the model waits, in which its threads
+    are idle. (0, 0) on hosts with an accelerator, and where the number of cores is not known.
     """
     cores = run.core_count(timeline)
     if run.has_device or not cores:
         return 0.0, 0.0
-    row = next(cpu_saturation(run).of("host", timeline.host).records())
     step = float(np.mean(timeline.steps.duration))
     mine = [pipeline for pipeline in pipelines(run) if pipeline.host == timeline.host]
     busy = sum(stage.work for pipeline in mine for stage in pipeline.stages) / len(timeline.steps) / step
-    seen = max(row["busy_cores"] - busy, 0.0) * step / max(step - waits, 1.0)
     away = min(gone / step, busy)
-    threads = min(max(seen, 1.0), cores)
-    least = 1 - max(threads + busy - away, cores) / max(threads + busy, cores)
-    most = 1 - _slowest(busy - away, cores) / _slowest(busy, cores)
+    least, most = 0.0, 1 - _slowest(busy - away, cores) / _slowest(busy, cores)
     runs = own_runs(run).get(timeline.host)
     if runs is not None and busy:
         own = step / max(step - waits, 1.0)
-        least, most = (
-            min(end, runs.share(runs.taken(away / busy, least=low)) * own) for end, low in ((least, True), (most, False))
-        )
-    return min(least, most), most
+        most = min(most, runs.share(runs.taken(away / busy)) * own)
+        least = min(most, runs.share(runs.taken(away / busy, least=True)) * own) if undisturbed(run, timeline) else 0.0
+    return least, most
 
 
 def _slowest(busy: float, cores: int) -> float:

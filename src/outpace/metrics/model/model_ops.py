@@ -201,7 +201,7 @@ def _of_input(timeline: Timeline) -> Mask:
 
 
 def _hlo_ops(timeline: Timeline) -> tuple[Indices, Codes, tuple[OpName, ...], Values]:
-    """(rows on the host that ran an op of a compiled program, index of the op of each, the ops as their program describes them, their FLOPs)."""
+    """(rows on the host that ran an op of a compiled program, index of the op of each, the ops by their program, their FLOPs)."""
     trace = timeline.trace
     rows = executed(trace)
     rows = rows[on_host(trace, rows)]

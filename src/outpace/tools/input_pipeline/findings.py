@@ -155,7 +155,7 @@ def _contention(
         yield Finding(
             id="cpu_contention",
             severity=Severity.MODERATE,
-            sentence=f"The cores of {host} are {busy:.0%} busy, {input_share:.0%} of it with input: input threads slow the model down "
+            sentence=f"The cores of {host} are {min(busy, 1.0):.0%} busy, {input_share:.0%} of it with input: input threads slow the model down "
             "even when no step waits.",
             action="Cache what does not change between epochs, preprocess offline, or move input to other machines"
             + program.say(keras=" (tf.data service).", tensorflow=" (tf.data service).", jax="."),

@@ -230,8 +230,8 @@ class Pace:
 
 
 def pace(run: Run, host: str, op: str, name: str = "") -> Pace | None:
-    """How fast the op that takes most of a part or kind runs: of those of type `op` (for ops of compiled programs, the last part of the name), and
-    of this name where it is given, the one with most time; None where too few runs were seen."""
+    """How fast the op that takes most of a part or kind runs: of those of type `op` (of compiled programs, whose name ends so), and with this
+    name where one is given, the one with most time; None where too few runs were seen."""
     rows = list(own_best(run).of("host", host).records())
     mine = [row for row in rows if _is(row, op, name)]
     if not mine:

@@ -26,7 +26,9 @@ _ODD = Threshold("input work inside the model", 0.05, Unit.FRACTION, "our choice
 _MUCH_ODD = Threshold(
     "much input work inside the model", 0.20, Unit.FRACTION, "our choice: four times the smallest share worth a look"
 )
-_DOUBLE = Threshold("products in float64", 0.10, Unit.FRACTION, "our choice: half of it, which float32 saves at least, can be measured")
+_DOUBLE = Threshold(
+    "products in float64", 0.10, Unit.FRACTION, "our choice: half of it, which float32 saves at least, can be measured"
+)
 _SLOW = Threshold(
     "one part of the model", 0.25, Unit.FRACTION, "our choice: a part that takes a quarter of the step decides its length"
 )

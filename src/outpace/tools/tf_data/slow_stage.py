@@ -125,9 +125,8 @@ def _per_batch(stage: StageWork, context: Context) -> str:
     if stage.starting_share < _STARTING or not context.batched_behind(stage):
         return ""
     whole = " (tf.io.parse_example takes a batch of records)" if stage.top_op.startswith("ParseExample") else ""
-    return (
-        f"Call the function of {context.map_of(stage)} once per batch, where it can take one{whole}: move it behind .batch()."
-    )
+    drawn = " What it draws at random may then be one draw for the batch." if stage.draws else ""
+    return f"Call the function of {context.map_of(stage)} once per batch, where it can take one{whole}: move it behind .batch().{drawn}"
 
 
 def _sequential(stage: StageWork) -> bool:
