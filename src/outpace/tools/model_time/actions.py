@@ -21,8 +21,8 @@ class Here:
     """What an action must fit: the program, its hardware (`CPU`, `GPU`, `TPU`), and what is in force.
 
     xla: compiled by XLA; half: most of the work computes in 16 bits; faster_half: the hardware gains from it, as far as is known, which of a
-    CPU only the capture's record says; convolves: whether the model convolves or pools; small: ops are short, or much of the step is spent
-    around them; op: the op that takes most of the time.
+    CPU only the capture's record says; convolves: whether the model convolves or pools; shared: the input pipeline takes cores from the model;
+    small: ops are short, or much of the step is spent around them; op: the op that takes most of the time.
     """
 
     program: Program
@@ -32,6 +32,7 @@ class Here:
     faster_half: bool = True
     bfloat16: bool = True
     convolves: bool = False
+    shared: bool = False
     small: bool = False
     op: str = ""
 
@@ -72,6 +73,10 @@ def _batch(here: Here) -> str:
     if here.hardware == CPU and not here.small:
         return ""
     return "use a larger batch (it changes the training: compare the time per example)"
+
+
+def _cores(here: Here) -> str:
+    return "lighten the input pipeline, which takes cores from it" if here.shared else ""
 
 
 def _once(here: Here) -> str:
@@ -140,8 +145,8 @@ def _says(text: str) -> Action:
 
 
 ACTIONS: Mapping[Work, tuple[Action, ...]] = {
-    Work.CONVOLUTION: (_unfuse, _half, _onednn, _aligned, _batch, _accelerator),
-    Work.MATMUL: (_half, _onednn, _aligned, _batch, _says("join products of one input into one"), _accelerator),
+    Work.CONVOLUTION: (_unfuse, _cores, _half, _onednn, _aligned, _batch, _accelerator),
+    Work.MATMUL: (_cores, _half, _onednn, _aligned, _batch, _says("join products of one input into one"), _accelerator),
     Work.ATTENTION: (
         _attend,
         _half,

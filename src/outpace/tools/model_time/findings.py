@@ -9,6 +9,7 @@ from typing import Any
 from outpace.metrics.input.odd_ops import AUGMENTATION, IMAGE, PREPROCESSING, PYTHON, RANDOM, odd_ops
 from outpace.metrics.machine.device import device_facts
 from outpace.metrics.machine.host_copies import host_copies
+from outpace.metrics.machine.own_best import held_up
 from outpace.metrics.model.double_ops import double_ops
 from outpace.metrics.model.small_ops import small_ops
 from outpace.metrics.program.budget import Budget, at_most
@@ -49,7 +50,7 @@ _NAMED = 3  # parts in a sentence
 _UNEQUAL = 1.5  # times as long as the fastest op with as many FLOPs
 _TOLD = 0.01  # of the step: less is no limit worth a word
 _AROUND = 0.2  # of the step, around ops: a larger batch spreads it over more examples
-_ROOM = 0.2  # of the work, that idle cores must take for it to be moved there
+_ROOM = 0.5  # of the work, that idle cores must take for it to be moved there
 _OF_NO_LINE = {  # parts that no line of the model makes: what is to be done about them
     "collectives": "Find the worker that the others wait for (the pod page). Reduce less: larger batches per worker, gradients in 16 "
     "bits.",
@@ -119,6 +120,7 @@ def _here(run: Run, timeline: Timeline, budget: Budget, program: Program, work: 
         faster_half=devices.has_tensor_cores if planes else bool(run.record(timeline.host).get("cpu_flags")),
         bfloat16=devices.has_bfloat16,
         convolves=any(kind.work in _CONVOLVES and kind.share >= _SOME for kind in work),
+        shared=bool(held_up(run, timeline.host)),
         small=sum(outside.values()) + budget.shares[Category.ALL_OTHERS.value] >= _AROUND,
     )
 
@@ -151,18 +153,18 @@ def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
         python = top["kind"] == PYTHON
         much = share >= _MUCH_ODD.value
         room = share if python else moved(run, host, share, share)
+        fits = room >= _ROOM * share
         yield Finding(
             id="python_in_model" if python else "odd_ops",
             severity=Severity.HIGH if much else Severity.MODERATE,
             sentence=f"{part} {where}{_MOVED[top['kind']]} inside the model's step{kind}: "
             f"{humanize(sum(r['self_ps'] for r in rows), Unit.PS)} per step, {share:.0%} of it.",
-            action=_move(names[0], python, program) if room >= _ROOM * share else _nowhere(names[0]),
+            action=_move(names[0], python, program) if fits else _nowhere(names[0]),
             evidence=(Evidence("its share of the step", share, Unit.FRACTION, "odd_ops"),),
             threshold=_MUCH_ODD if much else _ODD,
-            saving=_saving(
-                room,
-                "if it did not run in the step; in an input pipeline it takes what other cores are idle, or time of its own",
-            ),
+            saving=_saving(room, "if it did not run in the step, as far as other cores are idle")
+            if fits
+            else _saving(share, "if it cost nothing"),
             location=source,
             host=host,
             certainty=Certainty.CERTAIN,
@@ -204,7 +206,7 @@ def _double(run: Run, host: str, program: Program) -> Iterator[Finding]:
 def _nowhere(what: str) -> str:
     return (
         f"Make {what} cheaper: fewer elements, or once for several steps. The cores are busy, so that in the input pipeline it would take "
-        "the same time."
+        "most of the time all the same."
     )
 
 
