@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from outpace.metrics.input import odd_ops
@@ -12,10 +13,11 @@ from outpace.metrics.model import double_ops, hlo_lines, model_parts, model_work
 from outpace.metrics.program import host_time
 from outpace.metrics.program.program import Program
 from outpace.model import Category, Severity
+from outpace.testing import training_run
 from outpace.timeline.names import Work, work_of
 from outpace.tools.model_time import findings as rules
-from outpace.trace import Trace
-from tests.advice_cases.build import STEP, STEPS, budget, device_trace, run, table
+from outpace.trace import Trace, read_trace
+from tests.advice_cases.build import HOST, STEP, STEPS, budget, device_trace, run, table
 from tests.advice_cases.case import JAX, KERAS_JAX, TENSORFLOW, Case, Find, about, fires, silent, worded
 
 _US = 1_000_000
@@ -93,6 +95,23 @@ def _slow(share: float, op: str = "TopKV2", program: Program = TENSORFLOW, **mor
 def _double(share: float, program: Program = TENSORFLOW) -> Find:
     row = {"part": "dense", "source": "/home/me/model.py:5", "op": "MatMul", "share": share / 2}
     return _find([_part(0.35, "MatMul")], double=[row, {**row, "part": "out"}], program=program)
+
+
+@cache
+def _tpu(peak: float) -> Trace:
+    """Steps on a device whose plane tells its peak."""
+    space = training_run(steps=STEPS, step_ps=STEP, hostname=HOST)
+    line = space.plane("/device:TPU:0").stat("peak_teraflops_per_second", peak).line("XLA Ops")
+    for number in range(STEPS):
+        line.event("dot.1", number * STEP, STEP // 2)
+    return read_trace(space.to_bytes(), HOST)
+
+
+def _rated(rate: float, peak: float) -> Find:
+    """A line of a program whose product runs at `rate` TFLOP/s on a device that reaches `peak`."""
+    row = {"source": "/home/me/model.py:5", "count": 100, "op": "jit(step)/dot_general", "opcode": "dot", "side": "device"}
+    row |= {"share": 0.4, "time_ps": round(0.4 * STEP), "flops_per_s": rate * 1e12}
+    return _find(lines=[row], program=JAX, traces=(_tpu(peak),))
 
 
 def _paced(median: float, *equal: float, beside: float = 0.0) -> Find:
@@ -300,6 +319,8 @@ CASES: list[Case] = [
         says=("(200 µs a run, 100 µs at best: 50 and 100 GFLOP/s)",),
         **_AT,
     ),
+    fires("slow_part", "on a device", _rated(459, 918.0), Severity.HIGH, says=("(459 TFLOP/s, 50% of the peak)",), **_AT),
+    fires("slow_part", "on a device that tells no peak", _rated(459, 0.0), Severity.HIGH, says=("(459 TFLOP/s)",), **_AT),
     fires("slow_part", "at 1.2 times its best", _paced(120), Severity.HIGH, says=("120 µs a run, 100 µs at best",), **_AT),
     fires(
         "slow_part", "near its best", _paced(110), Severity.HIGH, says=("(110 µs a run, near its best: 90.9 GFLOP/s)",), **_AT

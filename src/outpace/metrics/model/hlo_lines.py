@@ -21,6 +21,7 @@ from outpace.trace.algorithms import common, distinct, nest_rows
 
 _WRAPPER = re.compile(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp|linearize)\((.*)\)")
 DEVICE, CPU = "device", "CPU"
+_PS = 1e12  # in a second
 
 FIELDS = schema("""
     host        | text     | host that ran the ops
@@ -36,6 +37,7 @@ FIELDS = schema("""
     backward_ps | ps       | of it, in the backward pass | Backward
     count       | count    | executions in these steps | Count
     bits        | count    | 16, 32 or 64: what most of the time computes in; 0 where that is not known
+    flops_per_s | ratio    | floating-point operations per second while it ran, by its shapes; empty where unknown | FLOP/s
 """)
 
 
@@ -91,7 +93,7 @@ def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
         of = max(len(devices[side]), 1)
         numbers = found.row(max(steps, 1) * of, length * of)
         opcode, bits = found.most()
-        yield timeline.host, side, name, opcode, source, *numbers, found.count, bits
+        yield timeline.host, side, name, opcode, source, *numbers, found.count, bits, found.rate
 
 
 def _devices(timeline: Timeline, side: str, rows: Indices) -> Numbers:
@@ -115,7 +117,7 @@ class _Sums:
     """One line and op while it is summed up."""
 
     def __init__(self) -> None:
-        self.time = self.backward = 0.0
+        self.time = self.backward = self.flops = 0.0
         self.count = 0
         self._opcodes: dict[str, float] = {}
         self._bits: dict[int, float] = {}
@@ -125,8 +127,14 @@ class _Sums:
         self.time += time
         self.backward += time * backward
         self.count += count
+        self.flops += max(op.flops, 0.0) * count
         self._opcodes[op.opcode] = self._opcodes.get(op.opcode, 0.0) + time
         self._bits[op.bits] = self._bits.get(op.bits, 0.0) + time
+
+    @property
+    def rate(self) -> float:
+        """Floating-point operations per second; NaN where no instruction has any."""
+        return self.flops / self.time * _PS if self.flops and self.time else float("nan")
 
     def most(self) -> tuple[str, int]:
         """Opcode and precision with the most time."""

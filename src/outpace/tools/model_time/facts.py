@@ -18,8 +18,9 @@ from outpace.metrics.model.op_places import LAYER, LOGS, TRANSFERRED
 from outpace.metrics.model.small_ops import small_ops
 from outpace.metrics.program.program import Program
 from outpace.model import Table, Unit, humanize
-from outpace.timeline import Run
+from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Work, work_of
+from outpace.trace import dialect
 
 # Ops that loop, sort, search or move data, run on one thread, or call Python: mostly there is a cheaper way. Dense arithmetic hardware does
 # well, and of element-wise chains a profile does not tell.
@@ -33,6 +34,7 @@ _MANY = 150  # executions per step, as a loop over a sequence makes them
 _NO_PART = (COMPILED, LOGS, TRANSFERRED)  # no layer, or nothing is known of what is in it
 _NAMED = 3  # parts in a sentence
 _TOLD = 0.01  # of the step: a part with less is not named
+_TERA = 1e12
 _GIGA = 1e12 / 1e9  # GFLOP/s of one FLOP per ps
 _COMPANY = 0.1  # of a thread: less cannot be noticed in the time of an op
 _NEAR = 1.15  # times its best: runs of an op that has the cores to itself differ by as much
@@ -46,7 +48,7 @@ class Part:
     mean_op: mean time of one of its ops, ps; 0 where that is not known. loops: it has a line, and is many short ops.
     starting: share of the step that the executor spends around its ops, and in those too short for an event.
     sure: whether what makes it slow takes most of its time; of a loop of short ops, starting them may be the smaller part.
-    work: kind of op that takes most of it.
+    work: kind of op that takes most of it. op_name: name of the op that does; rate: its FLOP/s, 0 unknown.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Part:
     sure: bool = True
     work: Work = Work.OTHER
     op_name: str = ""
+    rate: float = 0.0
 
     @property
     def short(self) -> bool:
@@ -160,6 +163,7 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> Part:
         mean,
         work=max(by_work, key=by_work.__getitem__),
         op_name=top["op"],
+        rate=top["flops_per_s"] or 0.0,
     )
 
 
@@ -240,6 +244,17 @@ def pace(run: Run, host: str, op: str, name: str = "") -> Pace | None:
     flops = top["flops"] or math.nan
     equal = [row["median_ps"] for row in rows if row["flops"] == flops] or [top["median_ps"]]
     return Pace(float(top["median_ps"]), float(top["best_ps"]), top["at_best"], flops, (float(min(equal)), float(max(equal))))
+
+
+def rated(timeline: Timeline, rate: float) -> str:
+    """A rate in FLOP/s in words, and as a share of the device's peak where its plane tells that."""
+    peaks = [
+        peak
+        for plane in timeline.device_planes
+        if isinstance(peak := plane.stats.get(dialect.PEAK_TERAFLOPS), float) and peak > 0
+    ]
+    share = f", {rate / _TERA / min(peaks):.0%} of the peak" if peaks else ""
+    return f"{rate / _TERA:.3g} TFLOP/s{share}"
 
 
 def _is(row: dict[str, Any], op: str, name: str) -> bool:

@@ -20,7 +20,7 @@ from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Work
 from outpace.tools.model_time.actions import CPU, GPU, TPU, Here, cheaper
-from outpace.tools.model_time.facts import Kind, Part, kinds, pace, parts, short, short_ops
+from outpace.tools.model_time.facts import Kind, Part, kinds, pace, parts, rated, short, short_ops
 from outpace.trace import dialect
 
 _ODD = Threshold("input work inside the model", 0.05, Unit.FRACTION, "our choice: a smaller saving could not be measured")
@@ -232,10 +232,11 @@ def _slow(run: Run, host: str, mine: list[Part], here: Here, known: set[str]) ->
         return
     top = mine[0]
     others = "; next " + ", ".join(f"{part} {part.share:.0%}" for part in mine[1:_NAMED]) if len(mine) > 1 else ""
+    runs = _pace(run, host, top.op, top.op_name, top.rate)
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
-        sentence=f"{top} {top.takes} {top.share:.0%} of the step, most of it in {_work(top)}{_pace(run, host, top.op, top.op_name)}{others}.",
+        sentence=f"{top} {top.takes} {top.share:.0%} of the step, most of it in {_work(top)}{runs}{others}.",
         action=_cheaper(top, here),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
@@ -249,11 +250,11 @@ def _slow(run: Run, host: str, mine: list[Part], here: Here, known: set[str]) ->
     )
 
 
-def _pace(run: Run, host: str, op: str, name: str = "") -> str:
-    """In words: how fast the op runs, against its own best and against others of its size."""
+def _pace(run: Run, host: str, op: str, name: str = "", rate: float = 0.0) -> str:
+    """In words: how fast the op runs, against its own best and against others of its size; on a device its rate (FLOP/s), against the peak."""
     found = pace(run, host, op, name)
     if found is None:
-        return ""
+        return f" ({rated(run.by_host[host], rate)})" if rate else ""
     low, high = found.equal
     others = f"; equal ones take {humanize(low, Unit.PS)} to {humanize(high, Unit.PS)}" if high >= _UNEQUAL * low else ""
     return f" ({found}{others})"
