@@ -1,4 +1,4 @@
-"""Matrix products and convolutions in float64: by the types of a compiled program, or of the arrays that TensorFlow allocated for an op."""
+"""Ops that compute in float64: by the types of a compiled program, or of the arrays that TensorFlow allocated for an op."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ FIELDS = schema("""
     part    | text     | layer or line that it belongs to
     source  | text     | file and line that made it
     op      | text     | type of op
+    product | bool     | whether it is a matrix product, a convolution or an attention | Product
     time_ps | ps       | time per step | Per step
     share   | fraction | share of the step time | Of step
 """)
@@ -32,14 +33,14 @@ FIELDS = schema("""
 def double_ops(run: Run) -> Table:
     """One row per host, part and op, the largest first."""
     rows = [*_compiled(run), *_framework(run)]
-    return Table.from_rows("double_ops", "Products in float64", FIELDS, rows).sorted_by("share")
+    return Table.from_rows("double_ops", "Ops in float64", FIELDS, rows).sorted_by("share")
 
 
 def _compiled(run: Run) -> Iterator[tuple[object, ...]]:
     for row in hlo_lines(run).records():
-        if row["bits"] == DOUBLE and work_of(row["opcode"], row["op"]) in _DENSE:
-            name = row["op"].rpartition("/")[2]
-            yield row["host"], row["source"] or row["op"], row["source"], name, row["time_ps"], row["share"]
+        if row["bits"] == DOUBLE:
+            name, product = row["op"].rpartition("/")[2], work_of(row["opcode"], row["op"]) in _DENSE
+            yield row["host"], row["source"] or row["op"], row["source"], name, product, row["time_ps"], row["share"]
 
 
 def _framework(run: Run) -> Iterator[tuple[object, ...]]:
@@ -47,9 +48,9 @@ def _framework(run: Run) -> Iterator[tuple[object, ...]]:
     for ops, ran in placed_ops(run):
         names = _of_double(run.by_host[ops.host]) if (ops.side == DEVICE) == (ops.host in on_device) else set()
         for place, name, op_type, _, wall, overhead, _ in ran:
-            if name in names and not op_type.islower() and work_of(op_type, name) in _DENSE and ops.step_ps:
-                time = (wall + overhead) / ops.steps
-                yield ops.host, place.part, place.source, op_type, round(time), time / ops.step_ps
+            if name in names and not op_type.islower() and ops.step_ps:
+                time, product = (wall + overhead) / ops.steps, work_of(op_type, name) in _DENSE
+                yield ops.host, place.part, place.source, op_type, product, round(time), time / ops.step_ps
 
 
 def _of_double(timeline: Timeline) -> set[str]:

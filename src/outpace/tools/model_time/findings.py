@@ -174,10 +174,11 @@ def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
 def _double(run: Run, host: str, program: Program) -> Iterator[Finding]:
     """Products in float64, which hardly any training needs and NumPy makes by default."""
     rows = list(double_ops(run).of("host", host).records())
-    share = min(1.0, sum(row["share"] for row in rows))
+    products = [row for row in rows if row["product"]]
+    share, whole = (min(1.0, sum(row["share"] for row in those)) for those in (products, rows))
     if share < _DOUBLE.value:
         return
-    top = rows[0]
+    top = products[0]
     source = short(top["source"])
     where = short(top["part"]) + (f" ({source})" if source and source != short(top["part"]) else "")
     cast = "Give arrays and layers float32: NumPy's are float64 by default (x.astype('float32'))"
@@ -194,7 +195,7 @@ def _double(run: Run, host: str, program: Program) -> Iterator[Finding]:
         evidence=(Evidence("share of the step in such products", share, Unit.FRACTION, "double_ops"),),
         threshold=_DOUBLE,
         counter_evidence=("What needs more than seven digits stays in float64.",),
-        saving=_saving(share, "if they cost nothing in float32"),
+        saving=_saving(whole, "if they and all else in float64 cost nothing in float32"),
         location=source,
         host=host,
         certainty=Certainty.CERTAIN,

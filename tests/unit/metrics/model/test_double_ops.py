@@ -28,9 +28,10 @@ def run_of(kinds: dict[str, int]) -> Run:
 
 
 def test_a_product_whose_result_is_float64_is_found() -> None:
-    (row,) = double_ops(run_of(dict.fromkeys((name for name, _, _ in OPS), DT_DOUBLE))).records()
-    assert (row["op"], row["time_ps"]) == ("MatMul", 4 * MS)  # an element-wise op is no product
+    row, other = double_ops(run_of(dict.fromkeys((name for name, _, _ in OPS), DT_DOUBLE))).records()
+    assert (row["op"], row["time_ps"], row["product"]) == ("MatMul", 4 * MS, True)
     assert row["share"] == pytest.approx(0.4)
+    assert (other["op"], other["time_ps"], other["product"]) == ("Tanh", 2 * MS, False)
 
 
 def test_float32_and_ops_of_which_nothing_is_known_are_none() -> None:
