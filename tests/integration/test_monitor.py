@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import json
 import re
 import subprocess
@@ -46,7 +45,7 @@ KERAS = """
 slow_from = 520
 model = network()
 x, y = np.zeros((256, 20), "float32"), np.zeros((256, 1), "float32")
-monitor = Monitor(logdir, every=0.5, cooldown=600)
+monitor = Monitor(logdir, every=0.5, cooldown=600, ratio=4)  # steps become 7 times as long, and 2 where the machine stops for a while
 model.fit(dataset(165), epochs=4, validation_data=(x, y), verbose=0, callbacks=[monitor])
 found = {}
 for item in tf.data.TFRecordDataset(tf.io.gfile.glob(logdir + "/outpace-monitor/*.tfevents.*")):  # checks the sums
@@ -125,10 +124,8 @@ def test_keras_fit_that_slows_down(tmp_path: Path) -> None:
     )
     assert re.match(r"outpace: monitor: 660 steps, .* of it waiting for input, 1 slowdown, 1 capture; details in /", said[1])
     intervals = events(tmp_path, "interval")
-    for before, line in itertools.pairwise(intervals):  # the pipeline's sleep, and no more than the time that there was
-        waited, steps = line["input_wait_ms"], line["step"] - before["step"]
-        assert waited >= 4 and waited * steps <= (line["time"] - before["time"]) * 1e3 + 2
-    for line in intervals:
+    for line in intervals:  # the pipeline's sleep, and no more than the time that there was
+        assert 4 <= line["input_wait_ms"] <= 1e3 / line["steps_per_s"] + 2
         assert line["examples_per_s"] == pytest.approx(32 * line["steps_per_s"], rel=0.01)
     scalars = json.loads((tmp_path / "scalars.json").read_text(encoding="utf-8"))
     assert scalars["step_ms/p95"] == [line["step"] for line in intervals]
