@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -176,7 +177,9 @@ def _category(category: Category, own: tuple[str, str, str], high: float, some: 
     ]
 
 
-def _called(share: float, step: int = STEP, ops: float = 0.6, program: Program = TENSORFLOW, single: bool = False) -> Find:
+def _called(
+    share: float, step: int = STEP, ops: float = 0.6, program: Program = TENSORFLOW, single: bool = False, ahead: bool = False
+) -> Find:
     """Steps of which calls into the framework take `share`, and ops run in `ops`; a fifth waits for input."""
     rows = table(
         "host_time", host_time.FIELDS, {"part": host_time.OPS, "share": ops}, {"part": host_time.DISPATCH, "share": share}
@@ -184,6 +187,7 @@ def _called(share: float, step: int = STEP, ops: float = 0.6, program: Program =
     jitted = table("jit_calls", jit_calls.FIELDS, *([{"calls": 30.0}] if single else []))
     trace = read_trace(training_run(steps=10, step_ps=step, input_ps=step // 5, ops=(), hostname=HOST).to_bytes(), HOST)
     of = run({host_time.host_time: rows, model_ops: computes(ops), jit_calls.jit_calls: jitted}, None, trace)
+    vars(of.hosts[0])["steps"] = replace(of.hosts[0].steps, ahead=ahead)
     return lambda: calls.find(of, program)
 
 
@@ -250,6 +254,9 @@ CASES: list[Case] = [
     fires("per_call_cost", "60% of the step", _called(0.6), Severity.HIGH, saves=about(0.6), **_CALLS),
     silent("per_call_cost", "15% of the step", _called(0.15)),
     silent("per_call_cost", "of a JAX program that runs op by op", _called(0.3, program=JAX, single=True)),
+    silent(
+        "per_call_cost", "of a JAX program that runs ahead: its calls hold no step up", _called(0.3, program=JAX, ahead=True)
+    ),
     fires(
         "per_call_cost",
         "steps of 2 ms in which ops run for a third",

@@ -47,7 +47,8 @@ def _per_call(run: Run, host: str, program: Program) -> Iterator[Finding]:
     adapts = program.predicts and program.is_keras  # what it waits for is an adapter's work, which is per call too
     if short:
         share = max(share, uncomputed(run, host, waits=adapts) - own_share(run, host))
-    if share < _SOME.value or not time.running or timeline.device_planes or runs_op_by_op(run, host):
+    ahead = timeline.steps.ahead  # what its thread does holds no step up, and the executor's part is paid per op
+    if share < _SOME.value or not time.running or timeline.device_planes or ahead or runs_op_by_op(run, host):
         return
     taken = (Category.HOST_COMPUTE, *(Category.ALL_OTHERS,) * short, *(Category.INPUT,) * (short and adapts))
     yield Finding(
