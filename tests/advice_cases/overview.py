@@ -78,6 +78,22 @@ def _stalled(times: Sequence[float], extra: Category = Category.HOST_COMPUTE, pr
     return lambda: unsteady.find(of, steps, program)
 
 
+def _slow_calls(
+    slow: Sequence[Sequence[float]], other: str = "", where: Sequence[int] = (3, 9, 10), lasts: float = 2.0
+) -> Find:
+    """Three of 16 steps take 40 ms instead of 10 ms, at no period, in calls of the step's function of these lengths. The steps `where` hold an
+    event called `other` from 8 ms on, for `lasts` steps of 10 ms where there is room."""
+    times = [4.0 if at in (3, 9, 10) else 1.0 for at in range(16)]
+    inside = iter(slow)
+    trace = _trace(
+        times, [next(inside) if time > 1 else [0.5] for time in times], dict.fromkeys(where, (other, lasts)) if other else {}
+    )
+    of = run(None, None, trace)
+    why = [reason.value for reason in of.hosts[0].steps.aside]
+    steps = breakdown(times=[round(time * STEP) for time in times], extra=Category.HOST_COMPUTE, aside=why)
+    return lambda: unsteady.find(of, steps, TENSORFLOW)
+
+
 def _growing(first: float, last: float, count: int = 40, jitter: float = 0.02) -> list[float]:
     return [first + (last - first) * at / (count - 1) + jitter * (-1) ** at for at in range(count)]
 
@@ -104,8 +120,10 @@ def _rounds(times: Sequence[float], extra: Category = Category.ALL_OTHERS, progr
     return lambda: (f for f in unsteady.find(of, steps, program) if f.id == "periodic_cost")
 
 
-def _trace(lengths: Sequence[float], calls: Sequence[Sequence[float]]) -> Trace:
-    """Steps of these lengths, in steps of 10 ms; in each, calls of the step's function of these lengths."""
+def _trace(
+    lengths: Sequence[float], calls: Sequence[Sequence[float]], other: Mapping[int, tuple[str, float]] | None = None
+) -> Trace:
+    """Steps of these lengths, in steps of 10 ms; in each, calls of the step's function of these lengths; and in some of them another event."""
     space = SpaceBuilder(HOST)
     line = space.plane("/host:CPU").line("python")
     at = 0
@@ -115,6 +133,9 @@ def _trace(lengths: Sequence[float], calls: Sequence[Sequence[float]]) -> Trace:
         for call in inside:
             line.event("step", began, round(call * STEP), tf_function_call="notTraced-nonXla")
             began += round(call * STEP)
+        if other and number in other:
+            name, lasts = other[number]
+            line.event(name, at + STEP * 4 // 5, round(min(lasts, length - 0.8) * STEP))
         at += round(length * STEP)
     return read_trace(space.to_bytes(), HOST)
 
@@ -595,7 +616,7 @@ CASES: list[Case] = [
         says=("2 of 14 steps hold 79% of the time: 334 ms and 120 ms instead of 10.3 ms",),
     ),
     fires(
-        "slow_steps",
+        "input_stalls",
         "neighbours that hold a quarter of the time",
         _stalled([1, 1, 1, 1, 1, 1, 2.6, 2.6, 1, 1, 1, 1, 1, 1, 1, 1], Category.INPUT),
         Severity.HIGH,
@@ -617,6 +638,45 @@ CASES: list[Case] = [
         Severity.HIGH,
         saves=about(12 / 32),
         says=("60.0 ms and 50.0 ms and more instead of 10.0 ms",),
+    ),
+    fires(
+        "slow_steps",
+        "the same calls take longer",
+        _slow_calls([[3.5]] * 3),
+        Severity.HIGH,
+        says=("in the calls that every step makes", "used the cores"),
+        saves=about(9 / 25),
+    ),
+    fires(
+        "slow_steps",
+        "more calls",
+        _slow_calls([[1.7, 1.7]] * 3),
+        Severity.HIGH,
+        says=("runs there and in no other",),
+        saves=about(9 / 25),
+    ),
+    fires(
+        "slow_steps",
+        "what runs in them alone",
+        _slow_calls([[0.5]] * 3, "Checkpoint"),
+        Severity.HIGH,
+        says=("in Checkpoint, which runs in no other step", "Do what runs Checkpoint less often"),
+        saves=about(9 / 25),
+    ),
+    *(
+        fires(
+            "slow_steps",
+            f"the longest event runs in steps {where}, for {lasts:.0%} of a step",
+            _slow_calls([[0.5]] * 3, "Checkpoint", where, lasts),
+            Severity.HIGH,
+            says=("Find what runs there and in no other",),
+            saves=about(9 / 25),
+        )
+        for where, lasts in (((3, 9), 2.0), ((3, 9, 10, 12), 2.0), ((3, 9, 10), 1.0))
+    ),
+    silent("input_stalls", "they compute: `slow_steps`", _stalled([1, 1, 1, 1, 1, 1, 2.6, 2.6, *[1] * 8])),
+    silent(
+        "slow_steps", "they wait for input: `input_stalls`", _stalled([1, 1, 1, 1, 1, 1, 2.6, 2.6, *[1] * 8], Category.INPUT)
     ),
     silent("slow_steps", "they come round", _stalled([1, 1, 1, 1, 4] * 4)),
     silent("slow_steps", "a single one is a one-off", _stalled([1, 1, 1, 9, 1, 1, 1, 1])),

@@ -50,8 +50,7 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
 
 def _others(timeline: Timeline, program: Program) -> Iterator[_Other]:
     """Functions that steady steps call and that compute no gradients: more often than those that train, for what is called as often may
-    update the weights; or as often where they only predict, as by their names, or beside Keras' `fit`, which updates in the function that trains.
-    """
+    update the weights; or as often, where their names say that they predict, or beside Keras' `fit`, which updates them where it trains."""
     trace, steps = timeline.trace, timeline.steps
     rows = function_calls(timeline)
     rows = rows[np.isin(timeline.step_of[rows], steps.whole)] if len(steps) else rows[:0]
