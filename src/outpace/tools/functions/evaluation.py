@@ -1,4 +1,4 @@
-"""Functions that every step calls beside its own and that compute no gradients: an evaluation, a sampler, a policy, a callback that predicts."""
+"""Functions that every step calls beside its own and that compute no gradients: an evaluation, a sampler, a policy, a callback."""
 
 from __future__ import annotations
 
