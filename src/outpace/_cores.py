@@ -7,6 +7,7 @@ import functools
 import os
 from collections.abc import Iterator
 
+HALF_FLAGS = ("amx_bf16", "avx512_bf16")
 _GROUPS, _OWN = "/sys/fs/cgroup", "/proc/self/cgroup"
 
 
@@ -15,6 +16,14 @@ def usable_cpus() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def half_flags(info: str = "/proc/cpuinfo") -> tuple[str, ...]:
+    """Instructions of this CPU that multiply matrices or vectors of bfloat16, by Linux' names; none where nobody says."""
+    words: list[str] = []
+    with contextlib.suppress(OSError):
+        words = _text(info).split()
+    return tuple(flag for flag in HALF_FLAGS if flag in words)
 
 
 @functools.cache

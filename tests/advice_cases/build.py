@@ -68,7 +68,25 @@ def computes(share: float, host: str = HOST) -> tuple[ModelOps, ...]:
     none = np.zeros(0, np.int64)
     busy = share * STEP
     numbers = (none.astype(np.float64),) * 3
-    return (ModelOps(host, "Host", (), none, *numbers, none, none.astype(bool), STEPS, float(STEP), busy, busy, busy, 0.0),)
+    return (
+        ModelOps(
+            host,
+            "Host",
+            (),
+            numbers[0],
+            none,
+            *numbers,
+            none,
+            none,
+            none.astype(bool),
+            STEPS,
+            float(STEP),
+            busy,
+            busy,
+            busy,
+            0.0,
+        ),
+    )
 
 
 def shares_of(given: Mapping[Category, float]) -> dict[str, float]:

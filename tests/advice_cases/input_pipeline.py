@@ -168,6 +168,7 @@ CASES: list[Case] = [
         **_CORES,
     ),
     silent("cpu_contention", "three quarters busy, a quarter of it input", _waits(0.0, _busy(0.75, 0.25), 0.2)),
+    silent("cpu_contention", "ops lose 3% of the step to it", _waits(0.0, _busy(0.97, 0.3), 0.03)),
     silent("cpu_contention", "60% busy, half of it input", _waits(0.0, _busy(0.6, 0.5), 0.2)),
     silent("cpu_contention", "60% busy", _waits(0.0, _busy(0.6, 0.3), 0.2)),
     silent("cpu_contention", "little of it input", _waits(0.0, _busy(0.97, 0.15), 0.2)),

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from outpace.metrics.input import odd_ops
-from outpace.metrics.machine import host_copies
-from outpace.metrics.model import hlo_lines, model_parts, model_work, small_ops
+from outpace.metrics.machine import host_copies, own_best
+from outpace.metrics.model import double_ops, hlo_lines, model_parts, model_work, small_ops
 from outpace.metrics.program import host_time
 from outpace.metrics.program.program import Program
 from outpace.model import Category, Severity
-from outpace.testing import GpuBuilder, SpaceBuilder
+from outpace.testing import GpuBuilder, SpaceBuilder, training_run
 from outpace.timeline.hlo import HloOp
 from outpace.timeline.names import Work, work_of
 from outpace.tools.model_time import findings as rules
@@ -38,12 +39,16 @@ def _find(
     traces: tuple[Trace, ...] = (),
     between: float = 0.0,
     ran: tuple[hlo_lines.Ran, ...] = (),
+    best: Rows | None = None,
+    double: Rows | None = None,
 ) -> Find:
     """A model of which nothing is said but this."""
     of = run(
         {
             host_time.host_time: table("host_time", host_time.FIELDS, {"part": host_time.DISPATCH, "share": between}),
             host_copies.host_copies: table("host_copies", host_copies.FIELDS, {"share": copied}),
+            double_ops.double_ops: table("double_ops", double_ops.FIELDS, *(double or [])),
+            own_best.own_best: table("own_best", own_best.FIELDS, *(best or [])),
             model_parts.model_parts: table("model_parts", model_parts.FIELDS, *(parts or [])),
             odd_ops.odd_ops: table("odd_ops", odd_ops.FIELDS, *(odd or [])),
             small_ops.small_ops: table("small_ops", small_ops.FIELDS, *(small or [])),
@@ -86,8 +91,49 @@ def _loop(share: float, starts: float, count: float = 200.0, beside: float = 0.0
     return [{**_part(share, "Mul", "smoother"), **whole}, {**_part(0.1, name="out"), "overhead_ps": round(beside * STEP)}]
 
 
-def _slow(share: float, op: str = "TopKV2", program: Program = TENSORFLOW) -> Find:
-    return _find([_part(share, op), _part(0.1, name="out")], program=program)
+def _slow(share: float, op: str = "TopKV2", program: Program = TENSORFLOW, **more: Any) -> Find:
+    return _find([_part(share, op), _part(0.1, name="out")], program=program, **more)
+
+
+def _double(share: float, program: Program = TENSORFLOW) -> Find:
+    row = {"part": "dense", "source": "/home/me/model.py:5", "op": "MatMul", "share": share / 2, "product": True}
+    other = {**row, "op": "Tanh", "share": 0.05, "product": False}
+    return _find([_part(0.35, "MatMul")], double=[row, {**row, "part": "out"}, other], program=program)
+
+
+@cache
+def _tpu(peak: float) -> Trace:
+    """Steps on a device whose plane tells its peak."""
+    space = training_run(steps=STEPS, step_ps=STEP, hostname=HOST)
+    line = space.plane("/device:TPU:0").stat("peak_teraflops_per_second", peak).line("XLA Ops")
+    for number in range(STEPS):
+        line.event("dot.1", number * STEP, STEP // 2)
+    return read_trace(space.to_bytes(), HOST)
+
+
+def _rated(rate: float, peak: float) -> Find:
+    """A line of a program whose product runs at `rate` TFLOP/s on a device that reaches `peak`."""
+    row = {"source": "/home/me/model.py:5", "count": 100, "op": "jit(step)/dot_general", "opcode": "dot", "side": "device"}
+    row |= {"share": 0.4, "time_ps": round(0.4 * STEP), "flops_per_s": rate * 1e12}
+    return _find(lines=[row], program=JAX, traces=(_tpu(peak),))
+
+
+def _paced(median: float, *equal: float, beside: float = 0.0) -> Find:
+    """A layer whose product of 10 MFLOP takes `median` us, 100 at its best, beside others of as many FLOPs."""
+    rows = [
+        {
+            "name": f"jit(step)/dense_{n}/dot_general",
+            "type": "dot",
+            "median_ps": round(us * _US),
+            "best_ps": min(round(us * _US), 100 * _US),
+            "flops": 1e7,
+            "wall_ps": 9 - n,
+            "at_best": beside,
+        }
+        for n, us in enumerate((median, *equal))
+    ]
+    line = {"source": "/home/me/model.py:5", "count": 100, "op": "jit(step)/dense_0/dot_general", "opcode": "dot"}
+    return _find(lines=[{**line, "share": 0.4, "time_ps": round(0.4 * STEP)}], best=rows, program=JAX)
 
 
 def _said(op: str, **told: Any) -> Find:
@@ -197,6 +243,7 @@ def _no_steps() -> Find:
     return lambda: rules.find(of, {}, TENSORFLOW)
 
 
+_HALF: dict[str, Any] = {"cpu_flags": ["amx_bf16"]}
 _COMPUTE: dict[str, Any] = {"takes_from": ("host_compute", "device_compute_16", "device_compute_32")}
 _AT: dict[str, Any] = {"location": "model.py:5"}
 _NOISE: dict[str, Any] = {"location": "model.py:9", **_COMPUTE}
@@ -215,7 +262,7 @@ CASES: list[Case] = [
     ),
     *worded(
         "slow_part",
-        lambda program: _slow(0.35, "Conv2D", program)(),
+        lambda program: _slow(0.35, "_MklNativeConv2D", program, record=_HALF)(),
         Severity.HIGH,
         name="of dense arithmetic",
         keras="set_global_policy('mixed_bfloat16')",
@@ -223,6 +270,27 @@ CASES: list[Case] = [
         jax="with parameters in float32",
         **_AT,
     ),
+    *worded(
+        "float64",
+        lambda program: _double(0.3, program)(),
+        Severity.HIGH,
+        keras="set_floatx",
+        tensorflow="tf.Variable",
+        jax="jax_enable_x64",
+        saves=about(0.35),
+        **_AT,
+        **_COMPUTE,
+    ),
+    fires(
+        "float64",
+        "in 15% of the step",
+        _double(0.15),
+        Severity.HIGH,
+        saves=about(0.2),
+        says=("MatMul in dense (model.py:5)",),
+        **_AT,
+    ),
+    silent("float64", "in 7% of the step", _double(0.07)),
     fires(
         "slow_part",
         "an attention that is causal, without padding, and drops out",
@@ -278,20 +346,24 @@ CASES: list[Case] = [
         never=("limits it",),
     ),
     fires(
-        "slow_part",
-        "at 60% of the device's peak",
-        _said("dot_general", flops=2.4e11, bytes=1.2e9),
+        "slow_kind",
+        "three layers together",
+        _find(work=_works(0.12, 0.1, 0.1), record=_HALF),
         Severity.HIGH,
-        location="model.py:5",
-        says=("at 60% of the device's peak, which limits it",),
+        says=(
+            "32% of the step goes to convolutions",
+            "in 3 parts of the model: layer_0 12%",
+            "this CPU has instructions for it",
+        ),
+        never=("jit_compile", "ONEDNN", "smaller", "larger batch"),
     ),
     fires(
         "slow_kind",
-        "three layers together",
+        "on a CPU of which nobody said that it computes in 16 bits",
         _find(work=_works(0.12, 0.1, 0.1)),
         Severity.HIGH,
-        says=("32% of the step goes to convolutions", "in 3 parts of the model: layer_0 12%", "AMX"),
-        never=("jit_compile", "ONEDNN", "smaller"),
+        says=("Train on a GPU",),
+        never=("bfloat16", "larger batch"),
     ),
     fires(
         "slow_kind",
@@ -301,6 +373,62 @@ CASES: list[Case] = [
         says=("use oneDNN", "tensorflow-metal"),
         never=("AMX", "bfloat16"),
     ),
+    fires(
+        "slow_kind",
+        "of ops that are not oneDNN's",
+        _find(work=_works(0.32, op="_FusedConv2D"), record=_HALF),
+        Severity.HIGH,
+        says=("ONEDNN",),
+        never=("bfloat16",),
+    ),
+    fires(
+        "slow_kind",
+        "with 25% of the step around ops",
+        _find(work=_works(0.32), shares={Category.ALL_OTHERS: 0.25}),
+        Severity.HIGH,
+        says=("a larger batch",),
+    ),
+    fires(
+        "slow_kind",
+        "with 15% of the step around ops",
+        _find(work=_works(0.32), shares={Category.ALL_OTHERS: 0.15}),
+        Severity.HIGH,
+        never=("a larger batch",),
+    ),
+    fires(
+        "slow_part",
+        "far from its best",
+        _paced(200),
+        Severity.HIGH,
+        says=("(200 µs a run, 100 µs at best: 50 and 100 GFLOP/s)",),
+        **_AT,
+    ),
+    fires("slow_part", "on a device", _rated(459, 918.0), Severity.HIGH, says=("(459 TFLOP/s, 50% of the peak)",), **_AT),
+    fires("slow_part", "on a device that tells no peak", _rated(459, 0.0), Severity.HIGH, says=("(459 TFLOP/s)",), **_AT),
+    fires("slow_part", "at 1.2 times its best", _paced(120), Severity.HIGH, says=("120 µs a run, 100 µs at best",), **_AT),
+    fires(
+        "slow_part", "near its best", _paced(110), Severity.HIGH, says=("(110 µs a run, near its best: 90.9 GFLOP/s)",), **_AT
+    ),
+    fires(
+        "slow_part",
+        "near a best that was hardly disturbed",
+        _paced(110, beside=0.07),
+        Severity.HIGH,
+        says=("near its best",),
+        **_AT,
+    ),
+    fires(
+        "slow_part", "near a best that was disturbed", _paced(110, beside=0.15), Severity.HIGH, never=("near its best",), **_AT
+    ),
+    fires(
+        "slow_part",
+        "beside ops of its size",
+        _paced(200, 120),
+        Severity.HIGH,
+        says=("equal ones take 120 µs to 200 µs",),
+        **_AT,
+    ),
+    fires("slow_part", "beside ops as fast as it", _paced(200, 160), Severity.HIGH, never=("equal ones",), **_AT),
     fires(
         "slow_kind",
         "on a GPU",
@@ -329,14 +457,14 @@ CASES: list[Case] = [
     fires(
         "slow_kind",
         "of which 60% computes in 16 bits",
-        _find(work=[{**_works(0.3)[0], "half": True}, *_works(0.2)]),
+        _find(work=[{**_works(0.3)[0], "half": True}, *_works(0.2)], record=_HALF),
         Severity.HIGH,
         never=("16 bits", "bfloat16"),
     ),
     fires(
         "slow_kind",
         "of which 30% computes in 16 bits",
-        _find(work=[{**_works(0.15)[0], "half": True}, *_works(0.35)]),
+        _find(work=[{**_works(0.15)[0], "half": True}, *_works(0.35)], record=_HALF),
         Severity.HIGH,
         says=("bfloat16",),
     ),
@@ -467,18 +595,18 @@ CASES: list[Case] = [
     fires(
         "odd_ops",
         "no more than idle cores take",
-        _odd(0.3, record={"cpu_count": 2, "window": {"seconds": 1.0, "cpu_seconds": 1.8}}),
+        _odd(0.3, record={"cpu_count": 2, "window": {"seconds": 1.0, "cpu_seconds": 1.64}}),
         Severity.HIGH,
-        saves=about(0.1),
+        saves=about(0.18),
         says=("dataset.map",),
         **_NOISE,
     ),
     fires(
         "odd_ops",
-        "busy cores take nothing worth a change",
-        _odd(0.3, record={"cpu_count": 2, "window": {"seconds": 1.0, "cpu_seconds": 1.92}}),
+        "busy cores take a third of it",
+        _odd(0.3, record={"cpu_count": 2, "window": {"seconds": 1.0, "cpu_seconds": 1.8}}),
         Severity.HIGH,
-        saves=about(0.04),
+        saves=about(0.3),
         says=("The cores are busy",),
         never=("dataset.map",),
         **_NOISE,
@@ -544,7 +672,7 @@ CASES: list[Case] = [
     silent("small_ops", "compiled ops, 20% of the step", _compiled(1500, 7, 0.2)),
     *worded(
         "model_bound",
-        lambda program: _find(work=_works(0.2), shares={Category.INPUT: 0.3}, program=program)(),
+        lambda program: _find(work=_works(0.2), shares={Category.INPUT: 0.3}, program=program, record=_HALF)(),
         Severity.MODERATE,
         keras="set_global_policy('mixed_bfloat16')",
         tensorflow="with variables in float32",

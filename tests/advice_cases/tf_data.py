@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from outpace.metrics.input.segments import CHAIN, Pipeline, Segment, StageWork, pipelines
-from outpace.metrics.machine import cpu_saturation
+from outpace.metrics.machine import cpu_saturation, own_best
 from outpace.metrics.program.between import Between, between
 from outpace.metrics.python import threads as python_threads
 from outpace.model import OUTSIDE, Category, Severity
@@ -15,7 +17,7 @@ from outpace.testing import training_run
 from outpace.tools.tf_data import findings as rules
 from outpace.tools.tf_data.compute import Analysis
 from outpace.trace import Trace, read_trace
-from tests.advice_cases.build import HOST, MS, STEP, STEPS, breakdown, run, table, trace_of
+from tests.advice_cases.build import HOST, MS, STEP, STEPS, breakdown, computes, run, table, trace_of
 from tests.advice_cases.case import Case, Find, about, fires, silent
 
 _ROOT, _MAP = "Prefetch", "Map"
@@ -60,14 +62,17 @@ def _context(
     count: int = STEPS,
     lines: Sequence[Mapping[str, Any]] = (),
     traces: Sequence[Trace] = (),
+    beyond: float = 0.0,
 ) -> Find:
-    """Steps of 10 ms of which `share` waits for these pipelines, cores that are `busy`, and `gaps` between the steps that wait, too."""
+    """Steps of 10 ms of which `share` waits for these pipelines, cores that are `busy`, and `gaps` between the steps that wait, too.
+    `beyond`: share of the step that the model's op takes beyond its best while an input thread works; 0: nothing is known."""
     around = Between(gaps, {c: gaps if c is Category.INPUT else 0.0 for c in Category}, True, "", "")
     rows = [{"host": p.host, "saturation": busy} for p in found]
     given = {
         pipelines: tuple(found),
         between: {HOST: around},
         cpu_saturation.cpu_saturation: table("saturation", cpu_saturation.FIELDS, *rows),
+        own_best.own_runs: {HOST: _beyond(beyond)} if beyond else {},
         python_threads.thread_lines: table("thread_lines", python_threads.FIELDS, *lines),
     }
     of = run(given, record, *traces)
@@ -75,6 +80,17 @@ def _context(
     analysis = Analysis(none, none, none, none, none, {(p.host, f"p{p.root}"): p for p in found})
     steps = breakdown({Category.INPUT: share}, steps=count)
     return lambda: rules.find(of, analysis, steps)
+
+
+def _beyond(share: float) -> own_best.OwnRuns:
+    """Runs of one op, alone, of 3 ms at best."""
+    taken = 2 * share * STEP
+    duration = np.array([3 * MS, 3 * MS + round(taken)] * (STEPS // 2))
+    none, beside = np.zeros(STEPS), np.array([0.0, taken] * (STEPS // 2))
+    ops = computes(0.5)[0]
+    return own_best.OwnRuns(
+        ops, none.astype(np.int64), duration, np.full(STEPS, 3.0 * MS), beside, none, duration * 1.0, duration * 1.0
+    )
 
 
 def _slow(share: float, work: float = 9.0, **more: Any) -> Find:
@@ -204,6 +220,13 @@ _MAP_AT: dict[str, Any] = {"location": "in.py:7"}
 _TWO_CORES: dict[str, Any] = {"record": {"cpu_count": 2}}
 _PROFILED: dict[str, Any] = {"record": {"overhead": {"before_ns": [8_000_000] * 5, "during_ns": [10_000_000] * 5}}}
 _SLOW = "slow_stage"
+
+
+def _measured(used: float, busy: float) -> dict[str, Any]:
+    """What the capture noted of two cores: how many the process used, and which share of them was busy."""
+    return {"cpu_count": 2, "window": {"seconds": 1.0, "cpu_seconds": used, "machine_busy": busy}}
+
+
 CASES: list[Case] = [
     fires(
         _SLOW,
@@ -211,7 +234,7 @@ CASES: list[Case] = [
         _slow(0.3),
         Severity.HIGH,
         saves=about(0.3),
-        says=("in.py:7 map limits", "it runs sequentially", "AUTOTUNE"),
+        says=("in.py:7 map limits", "its function runs sequentially", "AUTOTUNE"),
         **_WAIT,
         **_MAP_AT,
     ),
@@ -257,6 +280,43 @@ CASES: list[Case] = [
     ),
     fires(
         _SLOW, "all cores are busy", _slow(0.02, busy=0.95, **_TWO_CORES), Severity.HIGH, saves=(0.45, 0.5), **_TAKES, **_MAP_AT
+    ),
+    fires(
+        _SLOW,
+        "ops take 30% of the step beyond their best while it works",
+        _slow(0.02, busy=0.95, beyond=0.3, **_TWO_CORES),
+        Severity.MODERATE,
+        saves=about(0.32),
+        says=("and beside it the model's ops take 6.00 ms per step, 3.00 ms at their best",),
+        never=("That saves",),
+        **_TAKES,
+        **_MAP_AT,
+    ),
+    fires(
+        _SLOW,
+        "ops take 4% of the step beyond their best while it works",
+        _slow(0.02, busy=0.95, beyond=0.04, **_TWO_CORES),
+        Severity.INFO,
+        never=("at their best",),
+        **_MAP_AT,
+    ),
+    fires(
+        _SLOW,
+        "hardly any other program took a core",
+        _slow(0.02, busy=0.95, beyond=0.3, record=_measured(1.9, 0.98)),
+        Severity.HIGH,
+        saves=about(0.32),
+        **_TAKES,
+        **_MAP_AT,
+    ),
+    fires(
+        _SLOW,
+        "other programs took cores, too",
+        _slow(0.02, busy=0.95, beyond=0.3, record=_measured(1.85, 1.0)),
+        Severity.MODERATE,
+        saves=about(0.32),
+        **_TAKES,
+        **_MAP_AT,
     ),
     fires(
         _SLOW,

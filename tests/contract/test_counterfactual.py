@@ -43,7 +43,11 @@ def _without_ops(run: Run, host: str) -> float:
 
 def _slow_stage(run: Run, finding: Finding) -> float:
     parallel = finding.action.startswith("Set num_parallel_calls")
-    return min(_input(run, finding.host), _idle(run, finding.host)) if parallel else 1.0
+    if parallel:
+        return min(_input(run, finding.host), _idle(run, finding.host))
+    step = budgets(run)[finding.host].step
+    works: float = sum(row["input_ps"] for row in cpu_saturation(run).of("host", finding.host).records()) / step
+    return _input(run, finding.host) + works  # a thread that is gone gives back no more than it worked
 
 
 def _traced(run: Run, finding: Finding) -> float:
@@ -55,7 +59,7 @@ BOUNDS: dict[str, Callable[[Run, Finding], float]] = {
     "slow_stage": _slow_stage,
     "input_bound": lambda run, f: _shorter(run, f.host) if works_ahead(run) is None else _input(run, f.host),
     "no_prefetch": lambda run, f: _shorter(run, f.host),
-    "odd_ops": lambda run, f: _idle(run, f.host),
+    "odd_ops": lambda run, f: _idle(run, f.host) if f.action.startswith("Move") else 1.0,
     "small_steps": lambda run, f: _without_ops(run, f.host),
     "eager_ops": lambda run, f: 1 - _input(run, f.host),
     "expensive_tf_function": _traced,

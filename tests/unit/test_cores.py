@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from outpace import _cores, _native
-from outpace._cores import granted_cpus
+from outpace._cores import granted_cpus, half_flags
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,10 @@ def test_quotas_of_both_kinds_of_control_groups(
 def test_the_core_starts_no_more_threads_than_it_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "granted_cpus", lambda: 2)
     assert _native.threads() == 2
+
+
+def test_instructions_for_16_bits_are_whole_words(tmp_path: Path) -> None:
+    info = tmp_path / "cpuinfo"
+    info.write_text("processor : 0\nflags\t\t: fpu avx512_bf16_not amx_bf16 avx2\n")
+    assert half_flags(str(info)) == ("amx_bf16",)
+    assert half_flags(str(tmp_path / "none")) == ()

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from outpace._cores import granted_cpus, usable_cpus
+from outpace._cores import granted_cpus, half_flags, usable_cpus
 from outpace._dataclass import dataclass
 from outpace._version import __version__
 from outpace.capture.profilers import framework_versions
@@ -92,6 +92,7 @@ def write_notes(
         layers=sources[1] if sources else {},
         callbacks=callbacks or {},
         cpu_count=usable_cpus(),
+        cpu_flags=half_flags(),
         exit=exit_code,
         stopped=stopped,
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),

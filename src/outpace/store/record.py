@@ -184,7 +184,8 @@ class Compilation:
 class CaptureRecord:
     """Everything noted about one host's capture; see the fields' own types. `layers` are by name scope in the graph.
 
-    `callbacks`: (file, line, text) of the line that made the first of each class of Keras' own callbacks.
+    `cpu_flags`: of the CPU's instructions for 16 bits (`_cores.py`), those that it has. `callbacks`: (file, line, text) of the line that made
+    the first of each class of Keras' own callbacks.
     """
 
     outpace: str
@@ -204,6 +205,7 @@ class CaptureRecord:
     op_sources: OpSources = field(default_factory=OpSources)
     layers: Mapping[str, LayerSource] = field(default_factory=dict)
     callbacks: Mapping[str, tuple[str, int, str]] = field(default_factory=dict)
+    cpu_flags: tuple[str, ...] = ()
     exit: int | None = None
     stopped: bool = False
     created: str = ""

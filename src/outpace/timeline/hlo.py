@@ -36,7 +36,7 @@ class HloOp:
     """One instruction: `opcode` (`fusion`, `dot`), `framework_op` (`jit(step)/dot_general`), `source` (`train.py:12`); empty where unknown.
 
     `source` is the innermost line that is not a library's, where the program keeps stack frames; of what the compiler added, that of the op
-    that takes its result. `bits`: 16 or 32, what it computes in, 0
+    that takes its result. `bits`: 16, 32 or 64, what it computes in, 0
     unknown. `flops`, `bytes`: of one execution, by its shapes, -1 unknown. `transfer`: what the end of an asynchronous op waits for
     (`host_to_device`, `device_to_host`, `device_to_device`, `collective`), "" for other ops; `moved`: the bytes of what it copies. `config`:
     what the compiler noted of a library's call. `aligned`: all sizes of its matrix products are multiples of 8.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from outpace.timeline.hlo_reader import Instruction, Shape, as_bytes, number, packed
 
-HALF, SINGLE, UNKNOWN = 16, 32, 0
+HALF, SINGLE, DOUBLE, UNKNOWN = 16, 32, 64, 0
 _SIZES = {  # bytes of an element by `PrimitiveType`; what is missing has no size (tuples, tokens) or less than a byte
     **dict.fromkeys((1, 2, 6, 19, 20, 23, 24, 25, 28, 29, 33), 1),
     **dict.fromkeys((3, 7, 10, 16), 2),
@@ -17,7 +17,8 @@ _SIZES = {  # bytes of an element by `PrimitiveType`; what is missing has no siz
     18: 16,
 }
 _HALF_FLOATS = {10, 16, 19, 20, 23, 24, 25, 28, 29, 32, 33}  # F16, BF16 and the 8-bit and 4-bit floats
-_FLOATS = {*_HALF_FLOATS, 11, 12, 15, 18}
+_DOUBLES = {12, 18}  # F64 and C128
+_FLOATS = {*_HALF_FLOATS, 11, 15, *_DOUBLES}
 _HEAVY = ("dot", "convolution", "custom-call", "ragged-dot", "scaled-dot", "cholesky", "triangular-solve", "fft")
 _HOST_SPACE = 5
 _TILE = 8
@@ -39,7 +40,7 @@ def _shapes(instructions: Sequence[Instruction]) -> list[Shape]:
 
 
 def precision(instruction: Instruction, inside: Inside, operands: Operands) -> int:
-    """16 or 32: what a matrix product, convolution or custom call takes in, alone or inside a fusion; else the type of the result.
+    """16, 32 or 64: what a matrix product, convolution or custom call takes in, alone or inside a fusion; else the type of the result.
 
     A product of 16-bit numbers that is summed up in 32 bits is a 16-bit product. 0 where nothing says so.
     """
@@ -56,7 +57,7 @@ def _bits(shapes: Sequence[Shape]) -> int:
         return UNKNOWN
     if len(floats) == len(shapes):  # the largest array says what the work is done in; of equal ones, the shorter type
         largest = max(floats, key=lambda s: (s.elements, s.type in _HALF_FLOATS))
-        return HALF if largest.type in _HALF_FLOATS else SINGLE
+        return HALF if largest.type in _HALF_FLOATS else DOUBLE if largest.type in _DOUBLES else SINGLE
     return HALF if any(s.type in _HALF_FLOATS for s in floats) else SINGLE
 
 

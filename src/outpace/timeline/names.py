@@ -34,6 +34,10 @@ _LIBRARY_PROGRAM = (
 )
 ONEDNN = "_Mkl"  # what the types of TensorFlow's ops start with that oneDNN computes
 INPUT_THREADS = "tf_data"  # what TensorFlow's names of its input threads start with
+HANDS_OVER = INPUT_THREADS + "_iterator_get_next"  # such a thread also runs the ops of the step that follow the input
+INTRA_OP_THREADS = "tf_numa_-1_Eigen"  # of the pool that divides an op among the cores
+AWAITING = ("IteratorGetNext", "Collective")  # what types of ops start with that wait for input, or for other workers
+CORE_THREADS = (INTRA_OP_THREADS, "tf_XLAEigen")  # such pools: a thread for each core, unless the program sets another number
 DEVICE_PREFETCH = (
     "device_prefetch"  # TensorFlow's own name of a stage that fetches from the host's pipeline, for a device or a replica
 )
@@ -370,7 +374,7 @@ def _flags(text: str, op: Op) -> int:
         (Is.EXECUTES, lower.startswith("executorstate::process")),
         (Is.INPUT, lower.startswith("iteratorgetnext")),
         (Is.ITERATOR_ROOT, op.kind is OpKind.TF_DATA and text.count("::") == 1),
-        (Is.AWAITS_OTHERS, op.type.startswith(("IteratorGetNext", "Collective"))),
+        (Is.AWAITS_OTHERS, op.type.startswith(AWAITING)),
         (Is.WRITES_LOGS, op.type in _WRITES_LOGS),
         (Is.TO_DEVICE, op.type in ("InfeedEnqueue", "InfeedEnqueueTuple", "MemcpyHToD")),
     ):

@@ -8,6 +8,7 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace._once import Derived, once
+from outpace.timeline.names import CORE_THREADS
 from outpace.timeline.timeline import Timeline
 from outpace.trace import Trace
 
@@ -59,6 +60,11 @@ class Run:
         return self.records.get(host, {})
 
     def core_count(self, timeline: Timeline) -> int | None:
-        """Cores that the host's process could use, where the profile or the capture says."""
+        """Cores that the host's process could use: as the capture says, else as many as threads of the pool that divides ops among them were
+        seen to work; None where neither tells, as one thread does not."""
         count = self.record(timeline.host).get("cpu_count")
-        return int(count) if isinstance(count, (int, float)) and count >= 1 else None
+        if isinstance(count, (int, float)) and count >= 1:
+            return int(count)
+        seen = timeline.trace.lines.names
+        pool = max(sum(name.startswith(threads) for name in seen) for threads in CORE_THREADS)
+        return pool if pool > 1 else None

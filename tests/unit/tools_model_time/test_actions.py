@@ -78,3 +78,22 @@ def test_what_the_op_itself_shows_is_in_force() -> None:
     assert "dot_product_attention" in cheaper(Work.ATTENTION, Here(jax, GPU, xla=True, op="dot_general"))
     fused = cheaper(Work.ATTENTION, Here(jax, GPU, xla=True, half=True, op="te_fused_attn_backward_ffi"))
     assert "use a fused" not in fused and "16" not in fused and "padding" in fused
+
+
+def test_cores_that_the_input_takes_come_first() -> None:
+    here = Here(Program(Framework.KERAS), CPU, shared=True, op="_MklMatMul")
+    assert cheaper(Work.MATMUL, here).startswith("Lighten the input pipeline, which takes cores from it, or")
+    assert "input pipeline" not in cheaper(Work.MATMUL, Here(Program(Framework.KERAS), CPU, op="_MklMatMul"))
+
+
+def test_16_bits_on_a_cpu_are_onednns() -> None:
+    keras = Program(Framework.KERAS)
+    assert "16 bits (this CPU has instructions for it)" in cheaper(Work.MATMUL, Here(keras, CPU, op="_MklMatMul"))
+    assert "16 bits" not in cheaper(Work.MATMUL, Here(keras, CPU, op="MatMul"))
+    assert "16 bits" not in cheaper(Work.MATMUL, Here(keras, CPU, faster_half=False, op="_MklMatMul"))
+    assert "bfloat16" in cheaper(Work.MATMUL, Here(Program(Framework.JAX), CPU, xla=True, op="dot_general"))
+
+
+def test_a_larger_batch_on_a_cpu_needs_a_reason() -> None:
+    assert "larger batch" not in cheaper(Work.POOLING, Here(Program(Framework.KERAS), CPU))
+    assert "larger batch" in cheaper(Work.POOLING, Here(Program(Framework.KERAS), CPU, small=True))

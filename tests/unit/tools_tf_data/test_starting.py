@@ -35,6 +35,17 @@ def test_a_function_that_is_called_too_often_takes_batches() -> None:
     assert "once per batch" in action and "(tf.io.parse_example takes a batch of records)" in action and "images" not in action
 
 
+def test_random_draws_may_become_those_of_the_batch() -> None:
+    drawn = "one draw for the batch"
+    assert drawn in said({**RECORDS, "crop:RandomUniformInt": 0.05}, batched=True)[1]
+    assert drawn not in said(RECORDS, batched=True)[1]
+
+
+@pytest.mark.parametrize(("share", "batches"), [(0.45, True), (0.55, False)])
+def test_calls_must_take_more_than_ops(share: float, batches: bool) -> None:
+    assert ("once per batch" in said({"resize:ResizeBilinear": share}, batched=True)[1]) is batches
+
+
 @pytest.mark.parametrize(("parts", "batched"), [(RECORDS, False), ({"parse:ParseExampleV2": 0.9}, True)])
 def test_else_the_function_itself_is_to_be_cheaper(parts: Mapping[str, float], batched: bool) -> None:
     assert "Make ParseExampleV2" in said(parts, batched)[1]

@@ -26,7 +26,7 @@ from outpace.metrics.input.iterators import IteratorGraph, is_async, iterators
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.causality import partners
-from outpace.timeline.names import Is, names
+from outpace.timeline.names import Is, draws_random, names
 from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import distinct, nest_rows, spread
 
@@ -41,8 +41,8 @@ _PYTHON_OPS = (":PyFunc", ":EagerPyFunc", ":PyFuncStateless")
 class StageWork:
     """Work of one stage of one pipeline. Times in ps, summed over the capture.
 
-    position: long name without the indices of copies of one stage (interleaved ones); iterators: indices into the graph's ids; own: self time on the threads
-    that call it, only its own (0 for an asynchronous stage, which waits there); handing: what its producing threads spent on it;
+    position: long name without the indices of copies of one stage (interleaved ones); iterators: indices into the graph's ids; own: self time
+    on the threads that call it, only its own (0 for an asynchronous stage, which waits there); handing: what its producing threads spent on it;
     function: time that its function ran on pool threads; threads and function_threads: how many threads did so, of the latter as many as
     TensorFlow lets run at a time; python: whether its function runs Python; ops: time of its function's ops by `name:type`.
     """
@@ -82,6 +82,11 @@ class StageWork:
     def gathers(self) -> bool:
         """Whether its function does nothing but take rows out of arrays."""
         return bool(self.ops) and all(kind.startswith(_GATHERS) for kind in self._by_type())
+
+    @property
+    def draws(self) -> bool:
+        """Whether its function draws random numbers."""
+        return any(draws_random(*name.rsplit(":", 1)[::-1]) for name in self.ops if ":" in name)
 
     @property
     def starting_share(self) -> float:

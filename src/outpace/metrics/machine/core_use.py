@@ -1,7 +1,7 @@
 """How many cores the model keeps busy, and which ops keep one alone.
 
-A profile of TensorFlow on a CPU shows the threads that run ops, not the tasks of the intra-op pool into which an op may divide its work: of
-those only the event `ParallelFor` tells, and kernels of oneDNN and Eigen divide without any event. So "alone" means that no other op ran. What
+A profile of TensorFlow on a CPU shows the threads that run ops, and not to which op a task of the intra-op pool belongs: of that only the
+event `ParallelFor` tells. So "alone" means that no other op ran. What
 the whole process used is known from Outpace's own capture (`used_cores`: processor time per second of the window, input pipeline and Python
 included). Where that is near 1 on a machine with more cores, what runs alone does leave cores idle.
 """

@@ -1,7 +1,7 @@
 """How busy the cores are during steps, and how much of that is input processing.
 
-A thread counts as busy while an op runs on it. Python, and the tasks of the intra-op pool, cannot be seen in a profile; the processor time
-that Outpace's own capture measured holds them too. Threads of tf.data (`tf_data_*`) that wait inside an iterator are not busy: only ops, and
+A thread counts as busy while an op, or a task of its pool, runs on it. Python cannot be seen in a profile; the processor time that Outpace's
+own capture measured holds it too. Threads of tf.data (`tf_data_*`) that wait inside an iterator are not busy: only ops, tasks, and
 the functions that stages run, count there.
 """
 
@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from outpace._once import derived
-from outpace.metrics.input.segments import function_runs, pipelines
+from outpace.metrics.input.segments import function_runs
+from outpace.metrics.spans import Busy, union
 from outpace.model import Table, Threshold, Unit, schema
-from outpace.model.arrays import Mask
+from outpace.model.arrays import Mask, Picoseconds
 from outpace.timeline import OpKind, Run, Timeline
-from outpace.timeline.names import INPUT_THREADS, Is
-from outpace.trace.algorithms import cover
+from outpace.timeline.names import INPUT_THREADS, INTRA_OP_THREADS, Is
 
 _XLA_THREADS = "tf_XLA"  # XLA's workers on a CPU: they record nothing but computation
 SATURATED = Threshold(
@@ -28,6 +28,7 @@ SATURATED = Threshold(
 MOST = Threshold(
     "most cores busy", 0.7, Unit.FRACTION, "our choice: from here on an op that uses all cores meets other work on one of them"
 )
+_HARDLY = 0.1  # of a core
 _QUARTER = 0.25  # of the cores busy with input
 
 FIELDS = schema("""
@@ -69,7 +70,8 @@ def shares_cores(row: Mapping[str, Any]) -> bool:
 def _row(run: Run, timeline: Timeline) -> tuple[object, ...]:
     begin, end = int(timeline.steps.start.min()), int(timeline.steps.end.max())
     window = max(end - begin, 1)
-    busy = _busy_by_thread(timeline, begin, end)
+    span = np.array((begin, end))
+    busy = [(name, int(np.diff(when.until(span))[0])) for name, when in working(timeline)]
     on_input = sum(time for name, time in busy if name.startswith(INPUT_THREADS))
     seen, used = sum(time for _, time in busy) / window, _used_cores(run, timeline)
     total = seen if math.isnan(used) else max(used, on_input / window)
@@ -103,37 +105,15 @@ def others_cores(run: Run, timeline: Timeline) -> float:
     return max(0.0, _machine_busy(run, timeline) * cores - used) if cores and not math.isnan(used) else 0.0
 
 
-def competition(run: Run, timeline: Timeline, gone: float, waits: float) -> tuple[float, float]:
-    """Share of its own time (waits for input left out) that a step saves if input threads work `gone` ps less per step: at least, at most.
-
-    Derivation: `b` threads of the input are busy on `n` cores, and `g` of them are gone. At least, the model has only the `p` threads that the
-    profile shows: each gets `n / (p + b)` of a core, or a whole one if there are enough, so that its own time shrinks by
-    `1 - max(p + b - g, n) / max(p + b, n)`. At most, it computes on all cores (a profile does not show the threads of the intra-op pool), and
-    each op ends with its slowest part: one that shares its core takes `1 + max(min(b, 1), b / n)` times as long.
-    `waits`: ps per step that the model waits, in which its threads are idle. (0, 0) on hosts with an accelerator, and where the number of
-    cores is not known.
-    """
-    cores = run.core_count(timeline)
-    if run.has_device or not cores:
-        return 0.0, 0.0
-    row = next(cpu_saturation(run).of("host", timeline.host).records())
-    step = float(np.mean(timeline.steps.duration))
-    mine = [pipeline for pipeline in pipelines(run) if pipeline.host == timeline.host]
-    busy = sum(stage.work for pipeline in mine for stage in pipeline.stages) / len(timeline.steps) / step
-    seen = max(row["busy_cores"] - busy, 0.0) * step / max(step - waits, 1.0)
-    away = min(gone / step, busy)
-    threads = min(max(seen, 1.0), cores)
-    least = 1 - max(threads + busy - away, cores) / max(threads + busy, cores)
-    return least, max(least, 1 - _slowest(busy - away, cores) / _slowest(busy, cores))
+def undisturbed(run: Run, timeline: Timeline) -> bool:
+    """Whether the capture measured that other programs hardly used a core."""
+    return _machine_busy(run, timeline) > 0 and others_cores(run, timeline) < _HARDLY
 
 
-def _slowest(busy: float, cores: int) -> float:
-    """How many times as long an op takes whose slowest part shares its core with `busy` other threads on `cores`, on average."""
-    return 1 + max(min(busy, 1.0), busy / cores)
-
-
-def _busy_by_thread(timeline: Timeline, begin: int, end: int) -> list[tuple[str, int]]:
-    """(thread name, busy ps within [begin, end)) of every host thread."""
+@derived
+def working(timeline: Timeline) -> tuple[tuple[str, Busy], ...]:
+    """(thread name, when it works) of every host thread: while an op runs on it or, on threads of the pools that divide ops among the cores
+    and that run tf.data's functions, a task (which these name when they take it over, and when they are done)."""
     trace = timeline.trace
     works = _working_names(timeline)[trace.name] & (trace.duration > 0)
     asked, ran = function_runs(trace)
@@ -142,10 +122,24 @@ def _busy_by_thread(timeline: Timeline, begin: int, end: int) -> list[tuple[str,
     for plane in timeline.host_planes:
         for line in plane.lines:
             rows = trace.lines.rows(line)
-            mine = trace.duration[rows] > 0 if trace.lines.names[line].startswith(_XLA_THREADS) else works[rows]
-            covered, _ = cover(trace.start[rows][mine], trace.end[rows][mine], begin, end)
-            found.append((trace.lines.names[line], covered))
-    return found
+            name = trace.lines.names[line]
+            mine = trace.duration[rows] > 0 if name.startswith(_XLA_THREADS) else works[rows]
+            start, end = trace.start[rows][mine], trace.end[rows][mine]
+            if name.startswith((INTRA_OP_THREADS, INPUT_THREADS)):
+                begun, done = _tasks(timeline, rows)
+                start, end = np.concatenate((start, begun)), np.concatenate((end, done))
+            found.append((name, Busy.of(*union(start, end))))
+    return tuple(found)
+
+
+def _tasks(timeline: Timeline, rows: slice) -> tuple[Picoseconds, Picoseconds]:
+    """Starts and ends of the tasks that the pool's thread of these rows took over."""
+    trace = timeline.trace
+    starts, stops = (timeline.names.are(what)[trace.name[rows]] for what in (Is.REGION_START, Is.REGION_STOP))
+    at = np.flatnonzero(starts | stops)
+    first = np.flatnonzero(starts[at][:-1] & stops[at][1:])
+    time = trace.start[rows]
+    return time[at[first]], time[at[first + 1]]
 
 
 def _working_names(timeline: Timeline) -> Mask:

@@ -15,7 +15,7 @@ import numpy as np
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline import OpKind, Timeline
 from outpace.timeline.hlo import NO_OP, HloOp, instructions
-from outpace.timeline.hlo_meaning import BETWEEN, COLLECTIVE, HALF, SINGLE, TO_DEVICE, TO_HOST, direction
+from outpace.timeline.hlo_meaning import BETWEEN, COLLECTIVE, DOUBLE, HALF, SINGLE, TO_DEVICE, TO_HOST, direction
 from outpace.trace import dialect
 from outpace.trace.algorithms import common, distinct
 
@@ -95,7 +95,7 @@ def _by_programs(timeline: Timeline, rows: Indices, kind: Codes) -> Codes:
 def _told(op: HloOp) -> int:
     if op.transfer:
         return _CODE[op.transfer]
-    return {HALF: _CODE[COMPUTE_16], SINGLE: _CODE[COMPUTE_32]}.get(op.bits, -1)
+    return {HALF: _CODE[COMPUTE_16], SINGLE: _CODE[COMPUTE_32], DOUBLE: _CODE[COMPUTE_32]}.get(op.bits, -1)
 
 
 def _gpu_kind(timeline: Timeline, name: int) -> str:

@@ -22,6 +22,7 @@ from outpace.trace.algorithms import common, distinct, nest_rows
 
 _WRAPPER = re.compile(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp|linearize)\((.*)\)")
 DEVICE, CPU = "device", "CPU"
+_PS = 1e12  # in a second
 
 FIELDS = schema("""
     host        | text     | host that ran the ops
@@ -36,7 +37,8 @@ FIELDS = schema("""
                              | Of step
     backward_ps | ps       | of it, in the backward pass | Backward
     count       | count    | executions in these steps | Count
-    bits        | count    | 16 or 32: what most of the time computes in; 0 where that is not known
+    bits        | count    | 16, 32 or 64: what most of the time computes in; 0 where that is not known
+    flops_per_s | ratio    | floating-point operations per second while it ran, by its shapes; empty where unknown | FLOP/s
 """)
 
 
@@ -127,7 +129,7 @@ def _rows(host: str, ran: tuple[Ran, ...]) -> Iterator[tuple[object, ...]]:
         sums.setdefault((each.side, name or f"({each.op.opcode})", each.op.source), _Sums()).add(each, backward)
     for (side, name, source), found in sums.items():
         opcode, bits = found.most()
-        yield host, side, name, opcode, source, found.time, found.share, found.backward, found.count, bits
+        yield host, side, name, opcode, source, found.time, found.share, found.backward, found.count, bits, found.rate
 
 
 def _devices(timeline: Timeline, side: str, rows: Indices) -> Numbers:
@@ -151,7 +153,7 @@ class _Sums:
     """One line and op while it is summed up."""
 
     def __init__(self) -> None:
-        self.time = self.share = self.backward = 0.0
+        self.time = self.share = self.backward = self.flops = 0.0
         self.count = 0
         self._opcodes: dict[str, float] = {}
         self._bits: dict[int, float] = {}
@@ -162,8 +164,14 @@ class _Sums:
         self.share += ran.share
         self.backward += ran.time * backward
         self.count += ran.count
+        self.flops += max(ran.op.flops, 0.0) * ran.count / ran.steps
         self._opcodes[ran.op.opcode] = self._opcodes.get(ran.op.opcode, 0.0) + ran.time
         self._bits[ran.op.bits] = self._bits.get(ran.op.bits, 0.0) + ran.time
+
+    @property
+    def rate(self) -> float:
+        """Floating-point operations per second; NaN where no instruction has any."""
+        return self.flops / self.time * _PS if self.flops and self.time else float("nan")
 
     def most(self) -> tuple[str, int]:
         """Opcode and precision with the most time."""

@@ -25,7 +25,7 @@ from outpace.model import Category
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.hlo import instructions
-from outpace.timeline.names import INPUT_THREADS, Is, Op
+from outpace.timeline.names import AWAITING, HANDS_OVER, INPUT_THREADS, Is, Op
 from outpace.timeline.workers import executed, on_host
 from outpace.trace import dialect
 from outpace.trace.algorithms import common, distinct, nest_rows
@@ -33,7 +33,6 @@ from outpace.trace.algorithms import common, distinct, nest_rows
 _EXECUTOR = "ExecutorState::Process"
 _EAGER = "EagerLocalExecute: "
 _INPUT_OPS = ("Iterator", "MakeIterator", "Optional", "Dataset", "DeleteIterator", "AnonymousIterator")
-_HANDS_OVER = INPUT_THREADS + "_iterator_get_next"  # such a thread also runs the ops of the step that follow the input
 _WAITING = re.compile(
     r"XlaLaunch|_?XlaRun|(Stateful)?PartitionedCall|(Stateless)?(While|If|Case)|RemoteCall|MapDefun|BatchFunction|__(inference|forward|backward)_.*"
 )
@@ -51,6 +50,7 @@ class ModelOps:
 
     name: index into `ops`, (name, type, line that a compiled program gives) of each; wall: time of its own, ps; overhead: the executor's time
     that goes to it; alone: of `wall`, while no other thread computed; pooled: whether tasks of the intra-op pool were seen to run in it.
+    flops: floating-point operations of one execution of each of `ops`, as its program tells, -1 unknown.
     `steps`: training steps that count, those of each device; `step_ps`: mean length of one; `busy_ps`: per step, time in which any thread
     computed; `alone_ps`: exactly one; `thread_ps`: sum over threads; `overhead_ps`: the executor's time outside of ops, per step, wall clock.
     """
@@ -58,10 +58,12 @@ class ModelOps:
     host: str
     side: str
     ops: tuple[OpName, ...]
+    flops: Values
     name: Codes
     wall: Values
     overhead: Values
     alone: Values
+    start: Picoseconds
     duration: Picoseconds
     pooled: Mask
     steps: int
@@ -76,6 +78,11 @@ class ModelOps:
 def model_ops(run: Run) -> tuple[ModelOps, ...]:
     """The ops of every host that has steps, and those of its devices."""
     return tuple(part for timeline in run.hosts if len(timeline.steps) for part in _sides(run, timeline))
+
+
+def waits_for_others(op_type: str) -> bool:
+    """Whether such an op may last as long as others run: its time says nothing of itself."""
+    return op_type == COMPILED or op_type.startswith(AWAITING) or bool(_WAITING.fullmatch(op_type))
 
 
 def functions_called(timeline: Timeline) -> set[str]:
@@ -114,6 +121,7 @@ class _Rows:
     loop: Mask
     pooled: Mask
     ops: tuple[OpName, ...]
+    flops: Values
     lane: Codes
 
 
@@ -131,7 +139,7 @@ def _host(timeline: Timeline, counted: Mask) -> _Rows | None:
     for plane in timeline.host_planes:
         own = trace.rows_of(plane)
         of_event[own] = of_name[trace.name[own]]
-    hlo_row, hlo_name, hlo_ops = _hlo_ops(timeline)
+    hlo_row, hlo_name, hlo_ops, hlo_flops = _hlo_ops(timeline)
     of_event[hlo_row] = WORK
     of_event[_of_input(timeline)] = NONE
     rows = np.flatnonzero(of_event)
@@ -145,7 +153,8 @@ def _host(timeline: Timeline, counted: Mask) -> _Rows | None:
     rows, what, name = _without_inner_eager(timeline, rows, what, name)
     ops = (*(_named(text, op) for text, op in zip(trace.names, timeline.ops, strict=True)), *hlo_ops)
     pooled = _holding(timeline, rows, Is.POOL)
-    return _Rows(rows, what, name, _in_loop(timeline, rows), pooled, ops, np.zeros(len(rows), np.int64))
+    flops = np.concatenate((np.full(len(trace.names), -1.0), hlo_flops))
+    return _Rows(rows, what, name, _in_loop(timeline, rows), pooled, ops, flops, np.zeros(len(rows), np.int64))
 
 
 def _named(text: str, op: Op) -> tuple[str, str, str]:
@@ -179,7 +188,7 @@ def _of_input(timeline: Timeline) -> Mask:
     trace = timeline.trace
     of_input = np.zeros(len(trace), bool)
     for line, name in enumerate(trace.lines.names):
-        if name.startswith(INPUT_THREADS) and not name.startswith(_HANDS_OVER):
+        if name.startswith(INPUT_THREADS) and not name.startswith(HANDS_OVER):
             of_input[trace.lines.rows(line)] = True
     _, ran = function_runs(trace)
     roots = distinct(np.concatenate((timeline.names.rows(Is.INPUT_WORK), ran)))
@@ -191,8 +200,8 @@ def _of_input(timeline: Timeline) -> Mask:
     return np.asarray(of_input | np.cumsum(edge[:-1], dtype=np.int8).astype(bool))
 
 
-def _hlo_ops(timeline: Timeline) -> tuple[Indices, Codes, tuple[OpName, ...]]:
-    """(rows on the host that ran an op of a compiled program, index of the op of each, the ops as their program describes them)."""
+def _hlo_ops(timeline: Timeline) -> tuple[Indices, Codes, tuple[OpName, ...], Values]:
+    """(rows on the host that ran an op of a compiled program, index of the op of each, the ops by their program, their FLOPs)."""
     trace = timeline.trace
     rows = executed(trace)
     rows = rows[on_host(trace, rows)]
@@ -201,7 +210,7 @@ def _hlo_ops(timeline: Timeline) -> tuple[Indices, Codes, tuple[OpName, ...]]:
     keys = distinct(key)
     ops = [(found[k // len(trace.names)], trace.names[k % len(trace.names)]) for k in keys.tolist()]
     described = ((op.framework_op or text, op.opcode or text.partition(".")[0], op.source) for op, text in ops)
-    return rows, np.searchsorted(keys, key), tuple(described)
+    return rows, np.searchsorted(keys, key), tuple(described), np.array([op.flops for op, _ in ops], np.float64)
 
 
 def _without_inner_eager(timeline: Timeline, rows: Indices, what: Codes, name: Codes) -> tuple[Indices, Codes, Codes]:
@@ -246,7 +255,8 @@ def _device(timeline: Timeline, counted: Mask) -> _Rows | None:
     ops = [device_op(text) for text in texts] + [named.get(i, ("", "")) for i in range(len(trace.names))]
     none = np.zeros(len(rows), bool)
     lane = trace.lines.plane[trace.line[rows]].astype(np.int64)
-    return _Rows(rows, np.full(len(rows), WORK, np.uint8), key, none, none, tuple((name, kind, "") for kind, name in ops), lane)
+    named_ops = tuple((name, kind, "") for kind, name in ops)
+    return _Rows(rows, np.full(len(rows), WORK, np.uint8), key, none, none, named_ops, np.full(len(ops), -1.0), lane)
 
 
 def _measured(
@@ -283,10 +293,12 @@ def _measured(
         timeline.host,
         side,
         found.ops,
+        found.flops,
         found.name[is_op],
         own[is_op],
         overhead[is_op],
         alone[is_op],
+        trace.start[found.row][is_op],
         trace.duration[found.row][is_op],
         found.pooled[is_op],
         steps,

@@ -190,11 +190,13 @@ def _contention(
         busy, input_share, host = row["saturation"], row["input_share"], row["host"]
         if not cpu_saturation.shares_cores(row) or input_share is None or input_share < _COMPETES.value:
             continue
+        if back.get(host, (0.0, 1.0))[1] < MODERATE.value:  # ops are as fast as they ever were
+            continue
         yield Finding(
             id="cpu_contention",
             severity=Severity.MODERATE,
-            sentence=f"The cores of {host} are {busy:.0%} busy, {input_share:.0%} of it with input: input threads slow the model down "
-            "even when no step waits.",
+            sentence=f"The cores of {host} are {min(busy, 1.0):.0%} busy, {input_share:.0%} of it with input: input threads slow the model "
+            "down even when no step waits.",
             action="Cache what does not change between epochs, preprocess offline, or move input to other machines"
             + program.say(keras=" (tf.data service).", tensorflow=" (tf.data service).", jax="."),
             evidence=(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from outpace.metrics.input.segments import works_ahead
-from outpace.metrics.machine.cpu_saturation import competition, cpu_saturation
+from outpace.metrics.machine.cpu_saturation import cpu_saturation
 from outpace.metrics.machine.offload import offloads
+from outpace.metrics.machine.own_best import competition
 from outpace.metrics.model.op_metrics import op_metrics
 from outpace.metrics.program.program import program
 from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown

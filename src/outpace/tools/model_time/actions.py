@@ -35,9 +35,10 @@ class Compiled:
 class Here:
     """What an action must fit: the program, its hardware (`CPU`, `GPU`, `TPU`), and what is in force.
 
-    xla: compiled by XLA; half: most of the work computes in 16 bits; faster_half: the hardware gains from it, as far as is known; convolves:
-    whether the model convolves or pools; onednn: whether any op of a CPU is oneDNN's, without which it has no fast 16 bits; op: the op that
-    takes most of the time; compiled: what its program says of it.
+    xla: compiled by XLA; half: most of the work computes in 16 bits; faster_half: the hardware gains from it, as far as is known, which of a
+    CPU only the capture's record says; convolves: whether the model convolves or pools; onednn: whether any op of a CPU is oneDNN's, without
+    which it has no fast 16 bits; shared: the input pipeline takes cores from the model; small: ops are short, or much of the step is spent
+    around them; op: the op that takes most of the time; compiled: what its program says of it.
     """
 
     program: Program
@@ -49,6 +50,8 @@ class Here:
     convolves: bool = False
     onednn: bool = True
     compiled: Compiled = field(default_factory=lambda: Compiled())
+    shared: bool = False
+    small: bool = False
     op: str = ""
 
 
@@ -73,8 +76,10 @@ def _unfuse(here: Here) -> str:
 def _half(here: Here) -> str:
     if here.half or not here.faster_half or not (here.onednn or here.xla):
         return ""
+    if here.hardware == CPU and not here.program.is_jax and not here.op.startswith("_Mkl"):  # Eigen has no such code
+        return ""
     kind = "bfloat16" if here.hardware != GPU or here.bfloat16 else "float16"
-    where = " where the CPU has AMX or AVX512_BF16" if here.hardware == CPU else ""
+    where = " (this CPU has instructions for it)" if here.hardware == CPU else ""
     return here.program.say(
         keras=f"compute in 16 bits{where} (set_global_policy('mixed_{kind}'))",
         tensorflow=f"compute in {kind}{where}, with variables in float32",
@@ -83,9 +88,15 @@ def _half(here: Here) -> str:
 
 
 def _batch(here: Here) -> str:
-    if here.compiled.memory:
-        return ""  # each example moves as many bytes as before
+    if here.compiled.memory or (
+        here.hardware == CPU and not here.small
+    ):  # where memory limits it, each example moves as many bytes as before
+        return ""
     return "use a larger batch (it changes the training: compare the time per example)"
+
+
+def _cores(here: Here) -> str:
+    return "lighten the input pipeline, which takes cores from it" if here.shared else ""
 
 
 def _once(here: Here) -> str:
@@ -174,8 +185,8 @@ def _says(text: str) -> Action:
 
 
 ACTIONS: Mapping[Work, tuple[Action, ...]] = {
-    Work.CONVOLUTION: (_unfuse, _half, _onednn, _aligned, _batch, _accelerator),
-    Work.MATMUL: (_half, _onednn, _aligned, _batch, _says("join products of one input into one"), _accelerator),
+    Work.CONVOLUTION: (_unfuse, _cores, _half, _onednn, _aligned, _batch, _accelerator),
+    Work.MATMUL: (_cores, _half, _onednn, _aligned, _batch, _says("join products of one input into one"), _accelerator),
     Work.ATTENTION: (
         _attend,
         _half,
@@ -207,6 +218,7 @@ _MOST = 3
 
 def cheaper(work: Work, here: Here) -> str:
     """Two or three actions as prose: the first two are one sentence."""
-    said = [text for action in ACTIONS[work] if (text := action(here))][:_MOST]
+    said = [text for action in (*ACTIONS[work], _accelerator) if (text := action(here))]
+    said = list(dict.fromkeys(said))[:_MOST]
     first = ", or ".join(said[:2])
     return " ".join(f"{text[:1].upper()}{text[1:]}." for text in (first, *(f"or {more}" for more in said[2:])) if text)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.metrics.machine.device import memory_speed, peak_flops
+from outpace.metrics.machine.own_best import own_best
 from outpace.metrics.model.hlo_lines import DEVICE as ON_DEVICE
-from outpace.metrics.model.hlo_lines import Ran, hlo_lines, ran_ops
+from outpace.metrics.model.hlo_lines import Ran, hlo_lines, plain_op, ran_ops
 from outpace.metrics.model.model_ops import COMPILED
 from outpace.metrics.model.model_parts import model_parts, op_places
 from outpace.metrics.model.model_work import TRANSFERS, model_work
@@ -17,8 +19,8 @@ from outpace.metrics.model.op_metrics import DEVICE, HOST
 from outpace.metrics.model.op_places import COLLECTIVES, LAYER, LOGS, TRANSFERRED
 from outpace.metrics.model.small_ops import small_ops
 from outpace.metrics.program.program import Program
-from outpace.model import Table
-from outpace.timeline import Run
+from outpace.model import Table, Unit, humanize
+from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Work, work_of
 from outpace.tools.model_time.actions import Compiled
 
@@ -34,6 +36,10 @@ _MANY = 150  # executions per step, as a loop over a sequence makes them
 _NO_PART = (COMPILED, LOGS, TRANSFERRED, COLLECTIVES)  # no layer, or nothing is known of what is in it
 _NAMED = 3  # parts in a sentence
 _TOLD = 0.01  # of the step: a part with less is not named
+_TERA = 1e12
+_GIGA = 1e12 / 1e9  # GFLOP/s of one FLOP per ps
+_COMPANY = 0.1  # of a thread: less cannot be noticed in the time of an op
+_NEAR = 1.15  # times its best: runs of an op that has the cores to itself differ by as much
 _REPLICA = re.compile(r"(.*/)?replica_\d+")  # a copy of the whole model, and no part of it
 
 
@@ -44,7 +50,7 @@ class Part:
     mean_op: mean time of one of its ops, ps; 0 where that is not known. loops: it has a line, and is many short ops.
     starting: share of the step that the executor spends around its ops, and in those too short for an event.
     sure: whether what makes it slow takes most of its time; of a loop of short ops, starting them may be the smaller part.
-    work: kind of op that takes most of it.
+    work: kind of op that takes most of it. op_name: name of the op that does; rate: its FLOP/s, 0 unknown.
     """
 
     name: str
@@ -59,6 +65,8 @@ class Part:
     starting: float = 0.0
     sure: bool = True
     work: Work = Work.OTHER
+    op_name: str = ""
+    rate: float = 0.0
 
     @property
     def short(self) -> bool:
@@ -110,6 +118,7 @@ def _ops(run: Run, host: str) -> list[Part]:
                     starting,
                     sure,
                     Work(row["work"]) if row["work"] else Work.OTHER,
+                    row["top_op_name"],
                 )
             )
     return sorted(found, key=lambda part: -part.share)
@@ -150,6 +159,8 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> Part:
         "hlo_lines",
         mean,
         work=max(by_work, key=by_work.__getitem__),
+        op_name=top["op"],
+        rate=top["flops_per_s"] or 0.0,
     )
 
 
@@ -208,29 +219,75 @@ def compiled(run: Run, host: str, source: str) -> Compiled:
     products = [r for r in ran if r.op.flops > 0]
     masks = [r.op.config for r in ran if _MASK.search(r.op.config)]
     drops = [float(found[1]) for r in ran if (found := _DROPOUT.search(r.op.config))]
-    memory, computes = _of_peaks(run, host, ran)
+    memory = _of_memory(run, host, ran)
     return Compiled(
         aligned=bool(products) and all(r.op.aligned for r in products),
         causal=bool(masks) and all(found[1] or found[2] for text in masks if (found := _MASK.search(text))),
         padded=not masks or any(_PADDING.search(text) for text in masks),
         dropout=max(drops, default=0.0),
         memory=memory >= _LIMITED,
-        limit=f"moving its arrays at {memory:.0%} of the memory's speed, which limits it"
-        if memory >= _LIMITED
-        else f"computing at {computes:.0%} of the device's peak, which limits it" * (computes >= _LIMITED),
+        limit=f"moving its arrays at {memory:.0%} of the memory's speed, which limits it" * (memory >= _LIMITED),
     )
 
 
-def _of_peaks(run: Run, host: str, ran: list[Ran]) -> tuple[float, float]:
-    """Mean speeds of memory and computation while a device ran these ops, as shares of what the device says it can do; 0 where that, or what
-    the ops take, is not known."""
+def _of_memory(run: Run, host: str, ran: list[Ran]) -> float:
+    """How fast a device's memory was moved while it ran these ops, as a share of what its plane says it can do; 0 where that is not known."""
     mine = [r for r in ran if r.side == ON_DEVICE]
     time, planes = sum(r.time for r in mine), run.by_host[host].device_planes
-    if not time or not planes:
-        return 0.0, 0.0
-    memory, computes = memory_speed(planes[0]), peak_flops(planes[0])
-    moved, done = sum(r.bytes_per_s * r.time for r in mine) / time, sum(r.flops_per_s * r.time for r in mine) / time
-    return moved / memory if memory else 0.0, done / computes if computes else 0.0
+    speed = memory_speed(planes[0]) if time and planes else 0.0
+    return sum(r.bytes_per_s * r.time for r in mine) / time / speed if speed else 0.0
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast an op runs on a CPU: median and best time of a run, ps, threads of the input beside its best, FLOPs of a run (NaN unknown), and
+    the medians of all ops with as many, the fastest and the slowest."""
+
+    median: float
+    best: float
+    company: float
+    flops: float
+    equal: tuple[float, float]
+
+    @property
+    def near_best(self) -> bool:
+        """Whether its runs are about as fast as its fastest, which had the cores to themselves."""
+        return self.median <= _NEAR * self.best and self.company < _COMPANY
+
+    def __str__(self) -> str:
+        rates = [f"{self.flops / time * _GIGA:.3g}" for time in (self.median, self.best)] if self.flops > 0 else []
+        median = f"{humanize(self.median, Unit.PS)} a run"
+        if self.near_best:
+            return f"{median}, near its best{f': {rates[0]} GFLOP/s' if rates else ''}"
+        rate = f": {' and '.join(rates)} GFLOP/s" if rates else ""
+        return f"{median}, {humanize(self.best, Unit.PS)} at best{rate}"
+
+
+def pace(run: Run, host: str, op: str, name: str = "") -> Pace | None:
+    """How fast the op that takes most of a part or kind runs: of those of type `op` (of compiled programs, whose name ends so), and with this
+    name where one is given, the one with most time; None where too few runs were seen."""
+    rows = list(own_best(run).of("host", host).records())
+    mine = [row for row in rows if _is(row, op, name)]
+    if not mine:
+        return None
+    top = max(mine, key=lambda row: row["wall_ps"])
+    flops = top["flops"] or math.nan
+    equal = [row["median_ps"] for row in rows if row["flops"] == flops] or [top["median_ps"]]
+    return Pace(float(top["median_ps"]), float(top["best_ps"]), top["at_best"], flops, (float(min(equal)), float(max(equal))))
+
+
+def rated(timeline: Timeline, rate: float) -> str:
+    """A rate in FLOP/s in words, and as a share of the device's peak where its plane tells that."""
+    peaks = [peak for plane in timeline.device_planes if (peak := peak_flops(plane))]
+    share = f", {rate / min(peaks):.0%} of the peak" if peaks else ""
+    return f"{rate / _TERA:.3g} TFLOP/s{share}"
+
+
+def _is(row: dict[str, Any], op: str, name: str) -> bool:
+    if not row["type"].islower():
+        return bool(row["type"] == op and name in ("", row["name"]))
+    plain = plain_op(row["name"])[0] or row["name"]
+    return plain == name if name else f"/{plain}".endswith(f"/{op}")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from typing import Any
 from outpace.metrics.input.odd_ops import AUGMENTATION, IMAGE, PREPROCESSING, PYTHON, RANDOM, odd_ops
 from outpace.metrics.machine.device import device_facts
 from outpace.metrics.machine.host_copies import host_copies
+from outpace.metrics.machine.own_best import held_up
+from outpace.metrics.model.double_ops import double_ops
 from outpace.metrics.model.small_ops import small_ops
 from outpace.metrics.program.budget import Budget, at_most
 from outpace.metrics.program.counterfactual import moved
@@ -18,12 +20,15 @@ from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import ONEDNN, Work
 from outpace.tools.model_time.actions import CPU, GPU, TPU, Here, cheaper
-from outpace.tools.model_time.facts import Kind, Part, compiled, kinds, parts, short, short_ops
+from outpace.tools.model_time.facts import Kind, Part, compiled, kinds, pace, parts, rated, short, short_ops
 from outpace.trace import dialect
 
 _ODD = Threshold("input work inside the model", 0.05, Unit.FRACTION, "our choice: a smaller saving could not be measured")
 _MUCH_ODD = Threshold(
     "much input work inside the model", 0.20, Unit.FRACTION, "our choice: four times the smallest share worth a look"
+)
+_DOUBLE = Threshold(
+    "products in float64", 0.10, Unit.FRACTION, "our choice: half of it, which float32 saves at least, can be measured"
 )
 _SLOW = Threshold(
     "one part of the model", 0.25, Unit.FRACTION, "our choice: a part that takes a quarter of the step decides its length"
@@ -42,8 +47,10 @@ _MANY = 150  # rounds of the executor per step, from where their cost adds up
 _MADE = 0.75  # of what the executor spends around ops
 _COMPUTES = Threshold("the model computes", 0.50, Unit.FRACTION, "half of the step: nothing else can save more")
 _NAMED = 3  # parts in a sentence
+_UNEQUAL = 1.5  # times as long as the fastest op with as many FLOPs
 _TOLD = 0.01  # of the step: less is no limit worth a word
-_ROOM = 0.2  # of the work, that idle cores must take for it to be moved there
+_AROUND = 0.2  # of the step, around ops: a larger batch spreads it over more examples
+_ROOM = 0.5  # of the work, that idle cores must take for it to be moved there
 _LARGE = 0.10  # of the step, from where a part stands out
 _CONVOLVES = (Work.CONVOLUTION, Work.POOLING)
 _BY_ONEDNN = (Work.CONVOLUTION, Work.MATMUL)
@@ -66,9 +73,11 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
             continue
         mine = parts(run, timeline.host, program)
         work = kinds(run, timeline.host)
-        here = _here(run, timeline, budget, program, work)
+        outside = _outside_ops(run, timeline.host, budget)
+        here = _here(run, timeline, budget, program, work, outside)
         odd = list(_odd(run, timeline.host, program))
         yield from odd
+        yield from _double(run, timeline.host, program)
         starts = list(_short_ops(run, timeline.host, budget, here, mine)) or list(
             _compiled_short_ops(run, timeline.host, program)
         )
@@ -78,8 +87,8 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         large = [part for part in mine if not starts or not part.short]  # parts of many short ops are the executor's matter
         named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
         slow = list(_slow(run, timeline.host, large, here, named))
-        yield from slow or ([] if starts else _kind(timeline.host, work, here))
-        yield from _bound(timeline.host, budget, mine, work, here, _outside_ops(run, timeline.host, budget))
+        yield from slow or ([] if starts else _kind(run, timeline.host, work, here))
+        yield from _bound(timeline.host, budget, mine, work, here, outside)
 
 
 def _outside_ops(run: Run, host: str, budget: Budget) -> dict[str, float]:
@@ -93,7 +102,7 @@ def _outside_ops(run: Run, host: str, budget: Budget) -> dict[str, float]:
     }
 
 
-def _here(run: Run, timeline: Timeline, budget: Budget, program: Program, work: list[Kind]) -> Here:
+def _here(run: Run, timeline: Timeline, budget: Budget, program: Program, work: list[Kind], outside: dict[str, float]) -> Here:
     """What advice on the model must fit."""
     devices = device_facts(run)
     row = next(small_ops(run).of("host", timeline.host).records(), {})
@@ -106,10 +115,12 @@ def _here(run: Run, timeline: Timeline, budget: Budget, program: Program, work: 
         hardware,
         xla=program.is_jax or bool(row.get("xla")),
         half=half > full,
-        faster_half=devices.has_tensor_cores,
+        faster_half=devices.has_tensor_cores if planes else bool(run.record(timeline.host).get("cpu_flags")),
         bfloat16=devices.has_bfloat16,
         onednn=not able or any(op.startswith(ONEDNN) for op in able),
         convolves=any(kind.work in _CONVOLVES and kind.share >= _SOME for kind in work),
+        shared=bool(held_up(run, timeline.host)),
+        small=sum(outside.values()) + budget.shares[Category.ALL_OTHERS.value] >= _AROUND,
     )
 
 
@@ -142,28 +153,61 @@ def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
         much = share >= _MUCH_ODD.value
         room = share if python else moved(run, host, share, share)
         inside = "beside the model's step, in programs of its own" if top["apart"] else "inside the model's step"
+        fits = room >= _ROOM * share
         yield Finding(
             id="python_in_model" if python else "odd_ops",
             severity=Severity.HIGH if much else Severity.MODERATE,
             sentence=f"{part} {where}{_MOVED[top['kind']]} {inside}{kind}: "
             f"{humanize(sum(r['self_ps'] for r in rows), Unit.PS)} per step, {share:.0%} of it.",
-            action=_move(names[0], python, program, top["apart"]) if room >= _ROOM * share else _nowhere(names[0]),
+            action=_move(names[0], python, program, top["apart"]) if fits else _nowhere(names[0]),
             evidence=(Evidence("its share of the step", share, Unit.FRACTION, "odd_ops"),),
             threshold=_MUCH_ODD if much else _ODD,
-            saving=_saving(
-                room,
-                "if it did not run in the step; in an input pipeline it takes what other cores are idle, or time of its own",
-            ),
+            saving=_saving(room, "if it did not run in the step, as far as other cores are idle")
+            if fits
+            else _saving(share, "if it cost nothing"),
             location=source,
             host=host,
             certainty=Certainty.CERTAIN,
         )
 
 
+def _double(run: Run, host: str, program: Program) -> Iterator[Finding]:
+    """Products in float64, which hardly any training needs and NumPy makes by default."""
+    rows = list(double_ops(run).of("host", host).records())
+    products = [row for row in rows if row["product"]]
+    share, whole = (min(1.0, sum(row["share"] for row in those)) for those in (products, rows))
+    if share < _DOUBLE.value:
+        return
+    top = products[0]
+    source = short(top["source"])
+    where = short(top["part"]) + (f" ({source})" if source and source != short(top["part"]) else "")
+    cast = "Give arrays and layers float32: NumPy's are float64 by default (x.astype('float32'))"
+    yield Finding(
+        id="float64",
+        severity=Severity.HIGH,
+        sentence=f"{share:.0%} of the step computes products in float64, most of it {top['op']} in {where}: at least twice as long as in "
+        "float32.",
+        action=program.say(
+            keras=f"{cast}, and leave keras.config.set_floatx('float64') out.",
+            tensorflow=f"{cast}, and tf.Variable and tf.constant a dtype of tf.float32.",
+            jax=f"{cast}, and leave jax_enable_x64 off.",
+        ),
+        evidence=(Evidence("share of the step in such products", share, Unit.FRACTION, "double_ops"),),
+        threshold=_DOUBLE,
+        counter_evidence=("What needs more than seven digits stays in float64.",),
+        saving=_saving(whole, "if they and all else in float64 cost nothing in float32"),
+        location=source,
+        host=host,
+        certainty=Certainty.CERTAIN,
+        effort=Effort.SMALL,
+        explains=("slow_part", "slow_kind", "model_bound"),
+    )
+
+
 def _nowhere(what: str) -> str:
     return (
         f"Make {what} cheaper: fewer elements, or once for several steps. The cores are busy, so that in the input pipeline it would take "
-        "the same time."
+        "most of the time all the same."
     )
 
 
@@ -191,10 +235,11 @@ def _slow(run: Run, host: str, mine: list[Part], here: Here, known: set[str]) ->
     here = replace(here, compiled=compiled(run, host, top.source))
     limit = f", {here.compiled.limit}" if here.compiled.limit else ""
     others = "; next " + ", ".join(f"{part} {part.share:.0%}" for part in mine[1:_NAMED]) if len(mine) > 1 else ""
+    runs = _pace(run, host, top.op, top.op_name, top.rate)
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
-        sentence=f"{top} takes {top.share:.0%} of the step, most of it in {_work(top)}{limit}{others}.",
+        sentence=f"{top} takes {top.share:.0%} of the step, most of it in {_work(top)}{runs}{limit}{others}.",
         action=_cheaper(top, here),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
@@ -208,6 +253,16 @@ def _slow(run: Run, host: str, mine: list[Part], here: Here, known: set[str]) ->
     )
 
 
+def _pace(run: Run, host: str, op: str, name: str = "", rate: float = 0.0) -> str:
+    """In words: how fast the op runs, against its own best and against others of its size; on a device its rate (FLOP/s), against the peak."""
+    found = pace(run, host, op, name)
+    if found is None:
+        return f" ({rated(run.by_host[host], rate)})" if rate else ""
+    low, high = found.equal
+    others = f"; equal ones take {humanize(low, Unit.PS)} to {humanize(high, Unit.PS)}" if high >= _UNEQUAL * low else ""
+    return f" ({found}{others})"
+
+
 def _work(top: Part) -> str:
     return "starting many short ops, as in a loop over a sequence" if top.loops else top.op
 
@@ -216,7 +271,7 @@ def _cheaper(top: Part, here: Here) -> str:
     if top.loops and top.work is not Work.RECURRENT:
         return f"Vectorise {top} over the sequence (cumsum, a matrix product) instead of in a loop. Or: {cheaper(Work.RECURRENT, here)}"
     if not top.slow or top.loops:
-        return cheaper(top.work, replace(here, op=top.op))
+        return cheaper(top.work, replace(here, op=top.op, small=here.small or top.short))
     return here.program.say(
         keras=f"Replace {top.op} in {top} with something cheaper: fewer elements, one op instead of a loop, or "
         "once per epoch instead of in every step.",
@@ -227,7 +282,7 @@ def _cheaper(top: Part, here: Here) -> str:
     )
 
 
-def _kind(host: str, work: list[Kind], here: Here) -> Iterator[Finding]:
+def _kind(run: Run, host: str, work: list[Kind], here: Here) -> Iterator[Finding]:
     """One kind of op, which no single part of the model makes, takes a good deal of the step."""
     if not work or work[0].share < _SLOW.value or work[0].work is Work.OTHER:
         return
@@ -238,7 +293,7 @@ def _kind(host: str, work: list[Kind], here: Here) -> Iterator[Finding]:
     yield Finding(
         id="slow_kind",
         severity=Severity.HIGH,
-        sentence=f"{top.share:.0%} of the step goes to {named}, most of it in {top.op}, {where}{others}.",
+        sentence=f"{top.share:.0%} of the step goes to {named}, most of it in {top.op}{_pace(run, host, top.op)}, {where}{others}.",
         action=cheaper(top.work, replace(here, op=top.op, half=here.half or top.half)),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, "model_work"),),
         threshold=_SLOW,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from outpace.metrics.input.odd_ops import odd_ops
 from outpace.metrics.machine.core_use import core_use, lone_ops
+from outpace.metrics.machine.own_best import own_best
+from outpace.metrics.model.double_ops import double_ops
 from outpace.metrics.model.hlo_lines import hlo_lines
 from outpace.metrics.model.model_parts import model_parts
 from outpace.metrics.model.model_work import model_work
@@ -37,7 +39,8 @@ def analyse(run: Run) -> Page:
     known, kind = budgets(run), program(run)
     if ALL_HOSTS not in known:
         return TOOL.page(unavailable=no_steps(run))
-    tables = (model_parts(run), model_work(run), hlo_lines(run), odd_ops(run), small_ops(run), core_use(run), lone_ops(run))
+    model = (model_parts(run), model_work(run), hlo_lines(run), odd_ops(run), small_ops(run), double_ops(run))
+    tables = (*model, own_best(run), core_use(run), lone_ops(run))
     sections: tuple[Section, ...] = tuple(_rows(table) for table in tables if len(table))
     found = tuple(rules.find(run, known, kind))
     hidden = tuple(table for table in tables if not len(table))

@@ -3,9 +3,21 @@
 from outpace.metrics.input.odd_ops import FIELDS as ODD_OPS
 from outpace.metrics.machine.core_use import FIELDS as CORE_USE
 from outpace.metrics.machine.core_use import LONE_FIELDS as LONE_OPS
+from outpace.metrics.machine.own_best import FIELDS as OWN_BEST
+from outpace.metrics.model.double_ops import FIELDS as DOUBLE_OPS
 from outpace.metrics.model.hlo_lines import FIELDS as HLO_LINES
 from outpace.metrics.model.model_parts import FIELDS as MODEL_PARTS
 from outpace.metrics.model.model_work import FIELDS as MODEL_WORK
 from outpace.metrics.model.small_ops import FIELDS as SMALL_OPS
 
-__all__ = ["CORE_USE", "HLO_LINES", "LONE_OPS", "MODEL_PARTS", "MODEL_WORK", "ODD_OPS", "SMALL_OPS"]
+__all__ = [
+    "CORE_USE",
+    "DOUBLE_OPS",
+    "HLO_LINES",
+    "LONE_OPS",
+    "MODEL_PARTS",
+    "MODEL_WORK",
+    "ODD_OPS",
+    "OWN_BEST",
+    "SMALL_OPS",
+]

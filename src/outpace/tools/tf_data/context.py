@@ -54,10 +54,12 @@ class Context(Waiting):
 
     def savings(self, stage: StageWork) -> Saving | None:
         """What keeping a stage's results saves, where that is worth the work."""
+        found = saving(self, stage)
         if self.outside > self.share:
             part = min(1.0, stage.work / max(self.pipeline.segments[0].work, 1)) if self.pipeline.segments else 1.0
-            return at_most(part * self.outside, OUTSIDE, assumes="if no time between the steps waited for it")
-        found = saving(self, stage)
+            waits = at_most(part * self.outside, OUTSIDE, assumes="if no time between the steps waited for it")
+            if found is None or (waits is not None and waits.high > found.high):
+                return waits
         if found is not None and not stage.function and stage.type != "Generator":  # batches and slices: only their wait can go
             found = replace(found, low=min(found.low, self.share), high=min(found.high, self.share))
         return found if found is not None and found.high >= MODERATE.value else None
@@ -72,11 +74,10 @@ class Context(Waiting):
         number."""
         if self.outside > self.share or not self.step:
             return self.without(stage)
-        each = max(self.pipeline.calls, 1) * self.step
+        each = self.batches / self.step
         at = self.pipeline.stages.index(stage)
-        share = moved(
-            self.run, self.host, self.explained, stage.work / each, busy_without(self.pipeline, {at: 1.0}) / self.step
-        )
+        work, others = stage.work / max(self.pipeline.calls, 1) * each, busy_without(self.pipeline, {at: 1.0}) * each
+        share = moved(self.run, self.host, self.explained, work, others)
         return Saving(0.0, share if share >= MODERATE.value else 0.0, (Category.INPUT.value,), _PARALLEL)
 
     def called(self, stage: StageWork) -> str:

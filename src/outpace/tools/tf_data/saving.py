@@ -11,7 +11,7 @@ from outpace._dataclass import dataclass
 from outpace.metrics.input.iterators import draws, groups, shuffles
 from outpace.metrics.input.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.input.stage_labels import stage_record
-from outpace.metrics.machine.cpu_saturation import competition
+from outpace.metrics.machine.own_best import competition
 from outpace.metrics.program.counterfactual import EXPLAINS, awaited
 from outpace.model import Category, Saving, bootstrap_saving, median
 from outpace.model.arrays import Values
@@ -48,6 +48,11 @@ class Waiting:
         return float(self.waits.mean()) / self.step if self.step else 0.0
 
     @property
+    def batches(self) -> int:
+        """How many batches a step takes: several, where a call runs several training steps."""
+        return max(1, round(self.pipeline.calls / max(len(self.timeline.steps), 1)))
+
+    @property
     def slowed(self) -> float:
         """By how much a step was slower while it was profiled, ps, where the capture measured that."""
         noted = self.record.get("overhead") or {}
@@ -59,7 +64,7 @@ class Waiting:
         """Share of the step that waits for the pipeline; Keras' adapter is asked for a batch less often if batches are larger."""
         if self.of_arrays or not self.pipeline.segments or self.pipeline.segments[0].boundary < 0:
             return self.share
-        return awaited(self.share, self.pipeline.segments[0].busy / self.step)
+        return awaited(self.share, self.pipeline.segments[0].busy * self.batches / self.step)
 
     @property
     def of_arrays(self) -> bool:
@@ -168,8 +173,9 @@ def saving(waiting: Waiting, stage: StageWork) -> Saving | None:
     if not waiting.step:  # steps without length
         return None
     gone = kept(waiting, stage)
-    freed = sum(share * waiting.pipeline.stages[at].work for at, share in gone.items()) / max(waiting.pipeline.calls, 1)
-    remaining = busy_without(waiting.pipeline, gone)
+    each = waiting.batches / max(waiting.pipeline.calls, 1)
+    freed = sum(share * waiting.pipeline.stages[at].work for at, share in gone.items()) * each
+    remaining = busy_without(waiting.pipeline, gone) * waiting.batches
     back = competition(waiting.run, waiting.timeline, freed, float(waiting.waits.mean()))
     slowed = min(waiting.slowed, float(waiting.steps.min()) / 2)
     waits = waiting.waits if freed >= EXPLAINS * float(waiting.waits.mean()) else np.minimum(waiting.waits, freed)

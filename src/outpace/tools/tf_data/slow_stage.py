@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from outpace.metrics.input.segments import StageWork
 from outpace.metrics.input.stage_labels import location, stage_record
+from outpace.metrics.machine.own_best import held_up
 from outpace.metrics.program.program import program
 from outpace.metrics.python.threads import busiest_line
 from outpace.model import Certainty, Evidence, Finding, Saving, Severity, Unit, humanize
@@ -17,7 +18,7 @@ from outpace.tools.tf_data.saving import busy_without, fed_alike, kept, repeats,
 _MOSTLY_WAITS = 0.5  # of a saving, for it to be as likely as the wait is sure
 _WORKS = 0.05  # cores: below, a thread was only met by chance
 _SEQUENTIAL = ("Map", "Interleave", "Filter")
-_MOST, _STARTING = 0.5, 0.75  # of a function's time, in one op, and in none
+_MOST, _STARTING = 0.5, 0.5  # of a function's time, in one op, and in none
 _OF_IMAGES = re.compile(r"Decode(?:Jpeg|Png|Image|Bmp|Gif|AndCropJpeg)|Resize|CropAndResize")
 _WORKERS = (
     "Prepare batches in several workers (keras.utils.PyDataset(workers=4, use_multiprocessing=True)). Or make the line that takes "
@@ -38,12 +39,13 @@ def slow_stage(context: Context) -> Iterator[Finding]:
     waiting = (
         f"{context.share:.0%} of the step waits for input" if context.share >= 0.005 else "hardly any step waits for input"
     )
-    sentence = f"{name} limits the input pipeline: {_why(stage, context)}; {waiting}."
     if context.outside > context.share:
         waiting = f"{context.outside:.0%} of the time waits for input between the steps"
-        sentence = f"{name} limits the input pipeline: {_why(stage, context)}; {waiting}."
-    elif context.share < MODERATE.value:
-        sentence = f"{name} competes with the model for cores: {_why(stage, context)}; {waiting}."
+    waits = max(context.share, context.outside) >= MODERATE.value
+    does = "limits the input pipeline" if waits else "competes with the model for cores"
+    slows = held_up(context.run, context.host)
+    beside = f", and beside it {slows}" if slows else ""
+    sentence = f"{name} {does}: {_why(stage, context)}{beside}{_not_parallel(stage, context)}; {waiting}."
     if context.severity is Severity.INFO:
         sentence = f"The input pipeline keeps up ({waiting}); its slowest stage is {name}."
     yield Finding(
@@ -101,7 +103,7 @@ def _why(stage: StageWork, context: Context) -> str:
     if stage.python:
         return f"it runs Python for every element ({each} per {one}), serialised by the interpreter lock (GIL){most}"
     if _sequential(stage):
-        return f"it runs sequentially ({each} per {one}){_not_parallel(stage, context)}"
+        return f"its function runs sequentially ({each} per {one}{_spent(stage)})"
     if stage.asynchronous and stage.function:
         return f"its function takes {each} per {one} on {stage.function_threads} threads{_spent(stage)}"
     return f"it takes {each} per call on one thread"
@@ -117,12 +119,18 @@ def _spent(stage: StageWork) -> str:
 def _less_work(stage: StageWork, context: Context) -> str:
     """How the function of a parallel stage takes less time."""
     what = context.map_of(stage)
-    if stage.starting_share >= _STARTING and context.batched_behind(stage):
-        whole = " (tf.io.parse_example takes a batch of records)" if stage.top_op.startswith("ParseExample") else ""
-        return f"Call the function of {what} once per batch, where it can take one{whole}: move it behind .batch(). Or use more cores."
     images = "smaller images" if has_cache(context.pipeline) else "smaller images, decode once"
     smaller = f" ({images})" if _OF_IMAGES.search(stage.top_op) else ""
     return f"Make {stage.top_op or 'the function'} in {what} cheaper{smaller}, or use more cores."
+
+
+def _per_batch(stage: StageWork, context: Context) -> str:
+    """What to do where calling its function for each element takes more than the ops in it; "" where it does not."""
+    if stage.starting_share < _STARTING or not context.batched_behind(stage):
+        return ""
+    whole = " (tf.io.parse_example takes a batch of records)" if stage.top_op.startswith("ParseExample") else ""
+    drawn = " What it draws at random may then be one draw for the batch." if stage.draws else ""
+    return f"Call the function of {context.map_of(stage)} once per batch, where it can take one{whole}: move it behind .batch().{drawn}"
 
 
 def _sequential(stage: StageWork) -> bool:
@@ -131,6 +139,8 @@ def _sequential(stage: StageWork) -> bool:
 
 
 def _not_parallel(stage: StageWork, context: Context) -> str:
+    if stage.python or not _sequential(stage):
+        return ""
     reasons = stage_record(stage.label, context.record).get("stateful")
     if reasons:
         return f"; TensorFlow did not parallelise it because of {', '.join(map(str, reasons))}"
@@ -167,6 +177,8 @@ def _change(stage: StageWork, context: Context) -> tuple[str, Saving | None]:
         return (
             "Replace py_function and numpy_function with TensorFlow ops (tf.io, tf.image), which run in parallel, without the GIL."
         ), context.without(stage)
+    if once := _per_batch(stage, context):
+        return once, context.without(stage)
     if stage.type == "Filter":
         return (
             f"Compute what {called} tests in a map with num_parallel_calls=tf.data.AUTOTUNE before it, or filter once and save "
