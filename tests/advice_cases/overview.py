@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from outpace.metrics.input.segments import pipelines
 from outpace.metrics.machine.device import DeviceFacts
 from outpace.metrics.model import jit_calls, tf_functions
 from outpace.metrics.model.hlo_lines import Ran, ran_ops
@@ -28,6 +29,7 @@ from outpace.tools.overview.compute import Pace, average
 from outpace.trace import Trace, read_trace
 from tests.advice_cases.build import HOST, MS, STEP, breakdown, computes, run, table, trace_of
 from tests.advice_cases.case import JAX, TENSORFLOW, Case, Find, about, fires, silent, worded
+from tests.advice_cases.tf_data import pipeline_of, staged
 from tests.support import DATA
 
 _GPU = ("/device:GPU:0",)
@@ -199,15 +201,24 @@ def _category(category: Category, own: tuple[str, str, str], high: float, some: 
 
 
 def _called(
-    share: float, step: int = STEP, ops: float = 0.6, program: Program = TENSORFLOW, single: bool = False, ahead: bool = False
+    share: float,
+    step: int = STEP,
+    ops: float = 0.6,
+    program: Program = TENSORFLOW,
+    single: bool = False,
+    ahead: bool = False,
+    part: str = host_time.DISPATCH,
+    python: float = 0.0,
 ) -> Find:
-    """Steps of which calls into the framework take `share`, and ops run in `ops`; a fifth waits for input."""
-    rows = table(
-        "host_time", host_time.FIELDS, {"part": host_time.OPS, "share": ops}, {"part": host_time.DISPATCH, "share": share}
-    )
+    """Steps of which `part` takes `share`, and ops run in `ops`; a fifth waits for input, and the input runs Python for `python` of them."""
+    rows = table("host_time", host_time.FIELDS, {"part": host_time.OPS, "share": ops}, {"part": part, "share": share})
+    took = python * step / MS
+    mine = pipeline_of([staged("Prefetch", 0.0, -1), staged("Generator", took, 0, python=True)], took)
     jitted = table("jit_calls", jit_calls.FIELDS, *([{"calls": 30.0}] if single else []))
     trace = read_trace(training_run(steps=10, step_ps=step, input_ps=step // 5, ops=(), hostname=HOST).to_bytes(), HOST)
-    of = run({host_time.host_time: rows, model_ops: computes(ops), jit_calls.jit_calls: jitted}, None, trace)
+    of = run(
+        {host_time.host_time: rows, model_ops: computes(ops), jit_calls.jit_calls: jitted, pipelines: (mine,)}, None, trace
+    )
     vars(of.hosts[0])["steps"] = replace(of.hosts[0].steps, ahead=ahead)
     return lambda: calls.find(of, program)
 
@@ -274,6 +285,17 @@ CASES: list[Case] = [
     ),
     fires("per_call_cost", "60% of the step", _called(0.6), Severity.HIGH, saves=about(0.6), **_CALLS),
     silent("per_call_cost", "15% of the step", _called(0.15)),
+    silent("per_call_cost", "the executor: it is paid per op", _called(0.3, part=host_time.EXECUTOR)),
+    *(
+        fires(
+            "per_call_cost",
+            f"Python of the input takes {python:.0%}",
+            _called(0.3, python=python),
+            Severity.MODERATE,
+            saves=about(0.3),
+        )
+        for python in (0.1, 0.2)
+    ),
     silent("per_call_cost", "of a JAX program that runs op by op", _called(0.3, program=JAX, single=True)),
     silent(
         "per_call_cost", "of a JAX program that runs ahead: its calls hold no step up", _called(0.3, program=JAX, ahead=True)
