@@ -326,6 +326,7 @@ CASES: list[Case] = [
         location="train.py:20",
         saves=about(0.4),
         says=("on_epoch_end", "train.py:20"),
+        never=("called at",),
     ),
     silent(
         "evaluates_in_steps", "in every second step of Keras' own loop", _evaluates(1, 400, program=KERAS, training_calls=2)

@@ -523,6 +523,14 @@ CASES: list[Case] = [
     ),
     fires(
         "slow_kind",
+        "of which one line makes 60%",
+        _find(work=_made_at(0.12, 0.18)),
+        Severity.HIGH,
+        location="model.py:6",
+    ),
+    fires("slow_kind", "of which no line makes half", _find(work=_made_at(0.1, 0.12, 0.08)), Severity.HIGH),
+    fires(
+        "slow_kind",
         "fewer copies than that",
         _find(work=[*_works(0.2, 0.12), *_made_at(0.1, 0.08, kind=Work.MOVEMENT)]),
         Severity.HIGH,

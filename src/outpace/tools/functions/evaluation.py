@@ -71,8 +71,8 @@ def _others(timeline: Timeline, program: Program) -> Iterator[_Other]:
 
 
 def _finding(run: Run, host: str, top: _Other, share: float, program: Program) -> Finding:
-    line, caller = called_line(run, host)
-    where = "".join((f", at {line}" * bool(line), f", called at {caller}" * bool(caller)))
+    line, caller = called_line(run, host)  # of Keras' own loop, `fit` says nothing of its callbacks
+    where = "".join((f", at {line}" * bool(line), f", called at {caller}" * bool(caller and not program.is_keras)))
     times = "once" if round(top.calls) == 1 else f"{top.calls:.0f} times"
     jax = program.framework is Framework.JAX
     rather = "on a larger batch (jax.vmap), or in jax.lax.scan." if jax else "on a larger batch, or in the step's tf.function."

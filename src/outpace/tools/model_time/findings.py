@@ -307,6 +307,7 @@ def _kind(run: Run, host: str, work: list[Kind], here: Here) -> Iterator[Finding
     where = f"in {top.parts} parts of the model: {top.largest}" if top.parts > 1 else f"in {top.largest}"
     if moved:
         where = "at " + ", ".join(f"{line} {share:.0%}" for line, share in list(top.lines.items())[:_NAMED] if share >= _TOLD)
+    line, share = next(iter(top.lines.items()), ("", 0.0))
     rest = [kind for kind in work if kind is not top][: _NAMED - 1]
     others = "; next " + ", ".join(f"{kind.work.value} {kind.share:.0%}" for kind in rest) if rest else ""
     yield Finding(
@@ -317,7 +318,7 @@ def _kind(run: Run, host: str, work: list[Kind], here: Here) -> Iterator[Finding
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, "model_work"),),
         threshold=_MOVES if moved else _SLOW,
         counter_evidence=("A profile cannot say what another implementation would take: measure it.",),
-        location=next(iter(top.lines)) if moved else "",
+        location=line if moved or share >= top.share / 2 else "",
         host=host,
         certainty=Certainty.LIKELY,
         effort=Effort.LARGE,
