@@ -90,6 +90,8 @@ def _evaluates(
     trained: bool = True,
     training_calls: int = 1,
     single: bool = False,
+    name: str = "policy",
+    sampled: bool = True,
 ) -> Find:
     """Steps of 10 ms: a function that trains (2 ms in all), and `calls` of one that does not, `length` ms each in hundredths."""
     space = SpaceBuilder("vm")
@@ -102,7 +104,7 @@ def _evaluates(
             line.event("gradient_tape/MatMul:MatMul" if trained else "MatMul:MatMul", at, MS // training_calls)
             at += 2 * MS // training_calls
         for _ in range(calls):
-            line.event("predict", at, length * MS // 100, tf_function_call="notTraced-nonXla")
+            line.event(name, at, length * MS // 100, tf_function_call="notTraced-nonXla")
             at += length * MS // 100
     row: dict[str, Any] = {
         "file": "/home/me/train.py",
@@ -111,7 +113,7 @@ def _evaluates(
         "called_share": 0.3,
         "caller": "train.py:42",
     }
-    lines = table("python_lines", python_time.FIELDS, row, {**row, "line": 21, "called_share": 0.1})
+    lines = table("python_lines", python_time.FIELDS, *([row, {**row, "line": 21, "called_share": 0.1}] if sampled else []))
     jitted = table("jit_calls", jit_calls.FIELDS, *([{"calls": 30.0}] if single else []))
     of = run({python_time.python_lines: lines, jit_calls.jit_calls: jitted}, None, read_trace(space.to_bytes(), "vm"))
     return lambda: evaluation.find(of, program)
@@ -289,7 +291,7 @@ CASES: list[Case] = [
         location="train.py:20",
         saves=about(0.48),
         takes_from=("host_compute", "all_others"),
-        says=("'predict' 8 times, at train.py:20, called at train.py:42", "48% of it", "fewer batches", "tf.function"),
+        says=("'policy' 8 times, at train.py:20, called at train.py:42", "48% of it", "fewer batches", "tf.function"),
     ),
     fires(
         "evaluates_in_steps",
@@ -307,7 +309,29 @@ CASES: list[Case] = [
     silent("evaluates_in_steps", "one and a half times as often", _evaluates(3, 100, training_calls=2)),
     silent("evaluates_in_steps", "nothing is known to train", _evaluates(8, 60, trained=False)),
     silent("evaluates_in_steps", "of JAX, op by op", _evaluates(8, 60, program=JAX, single=True)),
-    silent("evaluates_in_steps", "in Keras' own loop", _evaluates(8, 60, program=KERAS)),
+    fires(
+        "evaluates_in_steps",
+        "called as often as what trains, and predicts by its name",
+        _evaluates(1, 400, name="predict"),
+        Severity.HIGH,
+        location="train.py:20",
+        saves=about(0.4),
+        says=("'predict' once, at train.py:20",),
+    ),
+    fires(
+        "evaluates_in_steps",
+        "once in each step of Keras' own loop, from a callback",
+        _evaluates(1, 400, program=KERAS),
+        Severity.HIGH,
+        location="train.py:20",
+        saves=about(0.4),
+        says=("on_epoch_end", "train.py:20"),
+        never=("called at",),
+    ),
+    silent(
+        "evaluates_in_steps", "in every second step of Keras' own loop", _evaluates(1, 400, program=KERAS, training_calls=2)
+    ),
+    silent("evaluates_in_steps", "in Keras' own loop, by nobody known", _evaluates(8, 60, program=KERAS, sampled=False)),
     silent("op_by_op", "of Keras' own step", _calls(40, 0.2, program=KERAS_JAX)),
     silent("op_by_op", "eighteen calls: the glue of a loop", _calls(18, 0.3)),
     silent("op_by_op", "3% of the step", _calls(30, 0.03)),

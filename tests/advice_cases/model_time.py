@@ -184,9 +184,34 @@ def _short(
     program: Program = TENSORFLOW,
     parts: Rows | None = None,
     profiling: float = 0.0,
+    work: Rows | None = None,
 ) -> Find:
     row = {"elementwise_share": elementwise, "overhead_share": overhead, "dispatches": rounds, "median_ps": 5 * _US}
-    return _find(parts, small=[row], program=program, profiling=profiling)
+    return _find(parts, small=[row], program=program, profiling=profiling, work=work)
+
+
+def _made_at(*shares: float, kind: Work = Work.ELEMENTWISE, mean: float = 100.0) -> Rows:
+    """A kind of op with a mean time of `mean` us, made at lines 5, 6, 7, ..., each with its share of the step."""
+    rows = [{"work": kind.value, "part": f"part_{n}", "source": f"/home/me/model.py:{5 + n}"} for n in range(len(shares))]
+    times = [{"share": share, "self_ps": round(share * STEP), "count": share * STEP / (mean * _US)} for share in shares]
+    return [{**row, **time, "top_op": "Transpose"} for row, time in zip(rows, times, strict=True)]
+
+
+def _looped(inside: float, count: int = 400, mean: float = 10.0) -> Find:
+    """A line of a compiled program, 40% of the step: `count` ops per step that take `mean` us each, of which loops hold a part."""
+    parts = {"jit(step)/while/body/mul": inside, "jit(step)/add": 1 - inside}
+    rows: Rows = [
+        {
+            "op": op,
+            "opcode": "fusion",
+            "source": "/home/me/model.py:5",
+            "share": 0.4 * part,
+            "time_ps": round(part * count * mean * _US),
+            "count": part * count * STEPS,
+        }
+        for op, part in parts.items()
+    ]
+    return _find(lines=rows, program=JAX)
 
 
 def _compiled_layer(share: float) -> Find:
@@ -444,7 +469,7 @@ CASES: list[Case] = [
             work=[{**row, "part": f"bert/{n}/dropout"} for n, row in enumerate(_works(*[0.03] * 12, kind=Work.CAST, op="Cast"))]
         ),
         Severity.HIGH,
-        says=("36% of the step goes to casts", "12 x dropout 36%", "let XLA fuse"),
+        says=("36% of the step goes to casts", "12 x dropout 36%", "one dtype"),
     ),
     fires(
         "slow_kind",
@@ -483,6 +508,40 @@ CASES: list[Case] = [
         Severity.HIGH,
         says=("layer_1",),
         never=("layer_2",),
+    ),
+    fires(
+        "slow_kind",
+        "copies of the user's lines, beside more convolutions",
+        _find(work=[*_works(0.2, 0.12), *_made_at(0.1, 0.16, kind=Work.MOVEMENT)]),
+        Severity.HIGH,
+        says=(
+            "26% of the step goes to copies and reshapes",
+            "at model.py:6 16%, model.py:5 10%; next convolutions 32%",
+            "one layout",
+        ),
+        location="model.py:6",
+    ),
+    fires(
+        "slow_kind",
+        "of which one line makes 60%",
+        _find(work=_made_at(0.12, 0.18)),
+        Severity.HIGH,
+        location="model.py:6",
+    ),
+    fires("slow_kind", "of which no line makes half", _find(work=_made_at(0.1, 0.12, 0.08)), Severity.HIGH),
+    fires(
+        "slow_kind",
+        "fewer copies than that",
+        _find(work=[*_works(0.2, 0.12), *_made_at(0.1, 0.08, kind=Work.MOVEMENT)]),
+        Severity.HIGH,
+        says=("32% of the step goes to convolutions",),
+    ),
+    fires(
+        "slow_kind",
+        "copies of no known line",
+        _find(work=[*_works(0.2, 0.12), *_works(0.3, kind=Work.MOVEMENT, op="Tile")]),
+        Severity.HIGH,
+        says=("32% of the step goes to convolutions",),
     ),
     silent("slow_kind", "15% of the step", _find(work=_works(0.1, 0.05))),
     silent("slow_kind", "beside a part that is slow", _find([_part(0.35)], work=_works(0.2, 0.2))),
@@ -534,8 +593,6 @@ CASES: list[Case] = [
         _short(0.1, 0.5, 200, parts=_loop(0.6, 0.8, 100.0, beside=0.3)),
         Severity.HIGH,
         saves=about(0.5),
-        says=("most of it in smoother (model.py:5)",),
-        **_AT,
         **_COMPUTE,
     ),
     fires(
@@ -544,10 +601,53 @@ CASES: list[Case] = [
         _short(0.1, 0.3, 200, parts=_loop(0.9, 0.3, 160.0)),
         Severity.HIGH,
         saves=about(0.4),
-        says=("most of it in smoother (model.py:5)",),
-        **_AT,
         **_COMPUTE,
     ),
+    fires(
+        "small_ops",
+        "whose lines are known",
+        _short(0.6, 0.0, 10, work=_made_at(0.1, 0.3, 0.05, 0.06, 0.04)),
+        Severity.HIGH,
+        saves=about(0.6),
+        says=("most of it made at model.py:5, model.py:6, model.py:8 and 2 more lines",),
+        location="model.py:6",
+        **_COMPUTE,
+    ),
+    fires(
+        "small_ops",
+        "of which 40% have a line",
+        _short(0.6, 0.0, 10, work=_made_at(0.2, 0.04)),
+        Severity.HIGH,
+        saves=about(0.6),
+        never=("most of it made at",),
+        **_COMPUTE,
+    ),
+    fires(
+        "small_ops",
+        "of other kinds, and short",
+        _short(0.6, 0.0, 10, work=_made_at(0.4, kind=Work.MOVEMENT, mean=40.0)),
+        Severity.HIGH,
+        saves=about(0.6),
+        says=("made at model.py:5",),
+        location="model.py:5",
+        **_COMPUTE,
+    ),
+    fires(
+        "small_ops",
+        "of other kinds, and longer",
+        _short(0.6, 0.0, 10, work=_made_at(0.4, kind=Work.MOVEMENT, mean=60.0)),
+        Severity.HIGH,
+        saves=about(0.6),
+        never=("made at",),
+        **_COMPUTE,
+    ),
+    fires(
+        "slow_part", "60% of it in a loop", _looped(0.6), Severity.HIGH, says=("as in a loop", "Vectorise model.py:5"), **_AT
+    ),
+    fires("slow_part", "40% of it in a loop", _looped(0.4), Severity.HIGH, never=("as in a loop",), **_AT),
+    fires("slow_part", "a loop of 100 ops", _looped(0.9, 100), Severity.HIGH, never=("as in a loop",), **_AT),
+    fires("slow_part", "a loop of 200 ops", _looped(0.9, 200), Severity.HIGH, says=("as in a loop",), **_AT),
+    fires("slow_part", "a loop of ops of 60 us", _looped(0.9, 200, 60.0), Severity.HIGH, never=("as in a loop",), **_AT),
     fires(
         "slow_part",
         "of 400 short ops, whose starts take 30% of it",
@@ -678,7 +778,7 @@ CASES: list[Case] = [
         tensorflow="with variables in float32",
         jax="with parameters in float32",
     ),
-    fires("model_bound", "of no known kind", _bound(0.7), Severity.MODERATE, says=("@tf.function(jit_compile=True)",)),
+    fires("model_bound", "of no known kind", _bound(0.7), Severity.MODERATE, says=("fewer elements",)),
     fires("model_bound", "of no known kind, in JAX", _bound(0.7, program=JAX), Severity.MODERATE, says=("donate_argnums",)),
     fires(
         "model_bound",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from outpace.metrics.input.segments import pipelines
 from outpace.metrics.machine.device import DeviceFacts
 from outpace.metrics.model import jit_calls, tf_functions
 from outpace.metrics.model.hlo_lines import Ran, ran_ops
@@ -27,6 +29,7 @@ from outpace.tools.overview.compute import Pace, average
 from outpace.trace import Trace, read_trace
 from tests.advice_cases.build import HOST, MS, STEP, breakdown, computes, run, table, trace_of
 from tests.advice_cases.case import JAX, TENSORFLOW, Case, Find, about, fires, silent, worded
+from tests.advice_cases.tf_data import pipeline_of, staged
 from tests.support import DATA
 
 _GPU = ("/device:GPU:0",)
@@ -77,6 +80,22 @@ def _stalled(times: Sequence[float], extra: Category = Category.HOST_COMPUTE, pr
     return lambda: unsteady.find(of, steps, program)
 
 
+def _slow_calls(
+    slow: Sequence[Sequence[float]], other: str = "", where: Sequence[int] = (3, 9, 10), lasts: float = 2.0
+) -> Find:
+    """Three of 16 steps take 40 ms instead of 10 ms, at no period, in calls of the step's function of these lengths. The steps `where` hold an
+    event called `other` from 8 ms on, for `lasts` steps of 10 ms where there is room."""
+    times = [4.0 if at in (3, 9, 10) else 1.0 for at in range(16)]
+    inside = iter(slow)
+    trace = _trace(
+        times, [next(inside) if time > 1 else [0.5] for time in times], dict.fromkeys(where, (other, lasts)) if other else {}
+    )
+    of = run(None, None, trace)
+    why = [reason.value for reason in of.hosts[0].steps.aside]
+    steps = breakdown(times=[round(time * STEP) for time in times], extra=Category.HOST_COMPUTE, aside=why)
+    return lambda: unsteady.find(of, steps, TENSORFLOW)
+
+
 def _growing(first: float, last: float, count: int = 40, jitter: float = 0.02) -> list[float]:
     return [first + (last - first) * at / (count - 1) + jitter * (-1) ** at for at in range(count)]
 
@@ -103,8 +122,10 @@ def _rounds(times: Sequence[float], extra: Category = Category.ALL_OTHERS, progr
     return lambda: (f for f in unsteady.find(of, steps, program) if f.id == "periodic_cost")
 
 
-def _trace(lengths: Sequence[float], calls: Sequence[Sequence[float]]) -> Trace:
-    """Steps of these lengths, in steps of 10 ms; in each, calls of the step's function of these lengths."""
+def _trace(
+    lengths: Sequence[float], calls: Sequence[Sequence[float]], other: Mapping[int, tuple[str, float]] | None = None
+) -> Trace:
+    """Steps of these lengths, in steps of 10 ms; in each, calls of the step's function of these lengths; and in some of them another event."""
     space = SpaceBuilder(HOST)
     line = space.plane("/host:CPU").line("python")
     at = 0
@@ -114,6 +135,9 @@ def _trace(lengths: Sequence[float], calls: Sequence[Sequence[float]]) -> Trace:
         for call in inside:
             line.event("step", began, round(call * STEP), tf_function_call="notTraced-nonXla")
             began += round(call * STEP)
+        if other and number in other:
+            name, lasts = other[number]
+            line.event(name, at + STEP * 4 // 5, round(min(lasts, length - 0.8) * STEP))
         at += round(length * STEP)
     return read_trace(space.to_bytes(), HOST)
 
@@ -176,14 +200,26 @@ def _category(category: Category, own: tuple[str, str, str], high: float, some: 
     ]
 
 
-def _called(share: float, step: int = STEP, ops: float = 0.6, program: Program = TENSORFLOW, single: bool = False) -> Find:
-    """Steps of which calls into the framework take `share`, and ops run in `ops`; a fifth waits for input."""
-    rows = table(
-        "host_time", host_time.FIELDS, {"part": host_time.OPS, "share": ops}, {"part": host_time.DISPATCH, "share": share}
-    )
+def _called(
+    share: float,
+    step: int = STEP,
+    ops: float = 0.6,
+    program: Program = TENSORFLOW,
+    single: bool = False,
+    ahead: bool = False,
+    part: str = host_time.DISPATCH,
+    python: float = 0.0,
+) -> Find:
+    """Steps of which `part` takes `share`, and ops run in `ops`; a fifth waits for input, and the input runs Python for `python` of them."""
+    rows = table("host_time", host_time.FIELDS, {"part": host_time.OPS, "share": ops}, {"part": part, "share": share})
+    took = python * step / MS
+    mine = pipeline_of([staged("Prefetch", 0.0, -1), staged("Generator", took, 0, python=True)], took)
     jitted = table("jit_calls", jit_calls.FIELDS, *([{"calls": 30.0}] if single else []))
     trace = read_trace(training_run(steps=10, step_ps=step, input_ps=step // 5, ops=(), hostname=HOST).to_bytes(), HOST)
-    of = run({host_time.host_time: rows, model_ops: computes(ops), jit_calls.jit_calls: jitted}, None, trace)
+    of = run(
+        {host_time.host_time: rows, model_ops: computes(ops), jit_calls.jit_calls: jitted, pipelines: (mine,)}, None, trace
+    )
+    vars(of.hosts[0])["steps"] = replace(of.hosts[0].steps, ahead=ahead)
     return lambda: calls.find(of, program)
 
 
@@ -249,7 +285,21 @@ CASES: list[Case] = [
     ),
     fires("per_call_cost", "60% of the step", _called(0.6), Severity.HIGH, saves=about(0.6), **_CALLS),
     silent("per_call_cost", "15% of the step", _called(0.15)),
+    silent("per_call_cost", "the executor: it is paid per op", _called(0.3, part=host_time.EXECUTOR)),
+    *(
+        fires(
+            "per_call_cost",
+            f"Python of the input takes {python:.0%}",
+            _called(0.3, python=python),
+            Severity.MODERATE,
+            saves=about(0.3),
+        )
+        for python in (0.1, 0.2)
+    ),
     silent("per_call_cost", "of a JAX program that runs op by op", _called(0.3, program=JAX, single=True)),
+    silent(
+        "per_call_cost", "of a JAX program that runs ahead: its calls hold no step up", _called(0.3, program=JAX, ahead=True)
+    ),
     fires(
         "per_call_cost",
         "steps of 2 ms in which ops run for a third",
@@ -588,7 +638,7 @@ CASES: list[Case] = [
         says=("2 of 14 steps hold 79% of the time: 334 ms and 120 ms instead of 10.3 ms",),
     ),
     fires(
-        "slow_steps",
+        "input_stalls",
         "neighbours that hold a quarter of the time",
         _stalled([1, 1, 1, 1, 1, 1, 2.6, 2.6, 1, 1, 1, 1, 1, 1, 1, 1], Category.INPUT),
         Severity.HIGH,
@@ -610,6 +660,45 @@ CASES: list[Case] = [
         Severity.HIGH,
         saves=about(12 / 32),
         says=("60.0 ms and 50.0 ms and more instead of 10.0 ms",),
+    ),
+    fires(
+        "slow_steps",
+        "the same calls take longer",
+        _slow_calls([[3.5]] * 3),
+        Severity.HIGH,
+        says=("in the calls that every step makes", "used the cores"),
+        saves=about(9 / 25),
+    ),
+    fires(
+        "slow_steps",
+        "more calls",
+        _slow_calls([[1.7, 1.7]] * 3),
+        Severity.HIGH,
+        says=("runs there and in no other",),
+        saves=about(9 / 25),
+    ),
+    fires(
+        "slow_steps",
+        "what runs in them alone",
+        _slow_calls([[0.5]] * 3, "Checkpoint"),
+        Severity.HIGH,
+        says=("in Checkpoint, which runs in no other step", "Do what runs Checkpoint less often"),
+        saves=about(9 / 25),
+    ),
+    *(
+        fires(
+            "slow_steps",
+            f"the longest event runs in steps {where}, for {lasts:.0%} of a step",
+            _slow_calls([[0.5]] * 3, "Checkpoint", where, lasts),
+            Severity.HIGH,
+            says=("Find what runs there and in no other",),
+            saves=about(9 / 25),
+        )
+        for where, lasts in (((3, 9), 2.0), ((3, 9, 10, 12), 2.0), ((3, 9, 10), 1.0))
+    ),
+    silent("input_stalls", "they compute: `slow_steps`", _stalled([1, 1, 1, 1, 1, 1, 2.6, 2.6, *[1] * 8])),
+    silent(
+        "slow_steps", "they wait for input: `input_stalls`", _stalled([1, 1, 1, 1, 1, 1, 2.6, 2.6, *[1] * 8], Category.INPUT)
     ),
     silent("slow_steps", "they come round", _stalled([1, 1, 1, 1, 4] * 4)),
     silent("slow_steps", "a single one is a one-off", _stalled([1, 1, 1, 9, 1, 1, 1, 1])),

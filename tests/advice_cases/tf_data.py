@@ -23,7 +23,7 @@ from tests.advice_cases.case import Case, Find, about, fires, silent
 _ROOT, _MAP = "Prefetch", "Map"
 
 
-def _stage(kind: str, work: float, parent: int, **more: Any) -> StageWork:
+def staged(kind: str, work: float, parent: int, **more: Any) -> StageWork:
     """A stage that works `work` ms per batch on the thread that calls it, all of it in its function."""
     plain: dict[str, Any] = {
         "position": kind,
@@ -44,7 +44,7 @@ def _stage(kind: str, work: float, parent: int, **more: Any) -> StageWork:
     return StageWork(**{**plain, **more})
 
 
-def _pipeline(stages: Sequence[StageWork], busy: float, loop: float = 0.0, host: str = HOST, root: int = 0) -> Pipeline:
+def pipeline_of(stages: Sequence[StageWork], busy: float, loop: float = 0.0, host: str = HOST, root: int = 0) -> Pipeline:
     """Below a prefetch a thread is `busy` ms per batch, most of it in the stage with most work; the training loop itself `loop` ms."""
     below = max(range(1, len(stages)), key=lambda at: stages[at].work)
     thread = Segment(CHAIN, 0, tuple(range(1, len(stages))), round(busy * MS) * STEPS, 1, busy * MS, below)
@@ -94,42 +94,42 @@ def _beyond(share: float) -> own_best.OwnRuns:
 
 
 def _slow(share: float, work: float = 9.0, **more: Any) -> Find:
-    return _context(share, [_pipeline([_stage(_ROOT, 0, -1), _stage(_MAP, work, 0, label="in_py_L7_map")], work)], **more)
+    return _context(share, [pipeline_of([staged(_ROOT, 0, -1), staged(_MAP, work, 0, label="in_py_L7_map")], work)], **more)
 
 
 def _batching(share: float, **more: Any) -> Find:
-    return _context(share, [_pipeline([_stage(_ROOT, 0, -1), _stage("BatchV2", 9, 0, function=0)], 9)], **more)
+    return _context(share, [pipeline_of([staged(_ROOT, 0, -1), staged("BatchV2", 9, 0, function=0)], 9)], **more)
 
 
 def _with_next(busy: float) -> Find:
     """The training loop itself is `busy` ms per batch, beside a thread that is 9."""
     return _context(
-        0.3, [_pipeline([_stage(_ROOT, busy, -1, asynchronous=False), _stage(_MAP, 9, 0, label="in_py_L7_map")], 9, busy)]
+        0.3, [pipeline_of([staged(_ROOT, busy, -1, asynchronous=False), staged(_MAP, 9, 0, label="in_py_L7_map")], 9, busy)]
     )
 
 
 def _kind(kind: str, label: str = "", threads: int = 1) -> Find:
     """A pipeline that a stage of this kind limits."""
-    return _context(0.3, [_pipeline([_stage(_ROOT, 0, -1), _stage(kind, 9, 0, label=label, function_threads=threads)], 9)])
+    return _context(0.3, [pipeline_of([staged(_ROOT, 0, -1), staged(kind, 9, 0, label=label, function_threads=threads)], 9)])
 
 
 def _two(ratio: float) -> Find:
     """Two pipelines, of which one is `ratio` as busy as the other."""
     return _context(
-        0.3, [_pipeline([_stage(_ROOT, 0, -1), _stage(_MAP, 9 * r, 0)], 9 * r, root=at) for at, r in enumerate((1, ratio))]
+        0.3, [pipeline_of([staged(_ROOT, 0, -1), staged(_MAP, 9 * r, 0)], 9 * r, root=at) for at, r in enumerate((1, ratio))]
     )
 
 
 def _generator(cores: float) -> Find:
-    made = _pipeline([_stage(_ROOT, 0, -1), _stage("Generator", 9, 0, label="in_py_L7_from_generator")], 9)
+    made = pipeline_of([staged(_ROOT, 0, -1), staged("Generator", 9, 0, label="in_py_L7_from_generator")], 9)
     line = {"thread": "native", "source": "read.py:3", "function": "read", "cores": cores}
     return _context(0.3, [made], lines=[line])
 
 
 def _beside(ratio: float, share: float = 0.3, kind: str = _MAP, record: Mapping[str, Any] | None = None, **more: Any) -> Find:
     """A stage with `ratio` of the slowest segment's work, beside the stage that limits it."""
-    slowest = _stage("FlatMap", 9, 0, label="x_py_L3_flat_map")
-    return _context(share, [_pipeline([_stage(_ROOT, 0, -1), slowest, _stage(kind, 9 * ratio, 1, **more)], 9)], record=record)
+    slowest = staged("FlatMap", 9, 0, label="x_py_L3_flat_map")
+    return _context(share, [pipeline_of([staged(_ROOT, 0, -1), slowest, staged(kind, 9 * ratio, 1, **more)], 9)], record=record)
 
 
 _NOTED = {"pipeline": [{"label": "in_py_L7_map", "file": "/home/me/in.py", "line": 7, "op": "map"}]}
@@ -142,34 +142,34 @@ _CHEAP = {"pipeline": [{**_RANDOM["pipeline"][0], "varying": ["flip/RandomUnifor
 
 def _above(record: Mapping[str, Any]) -> Find:
     """A map that repeats, behind the map of `record`."""
-    stages = [_stage(_ROOT, 0, -1), _stage(_MAP, 9, 0, label="in_py_L9_map"), _stage(_MAP, 1, 1, label="in_py_L7_map")]
+    stages = [staged(_ROOT, 0, -1), staged(_MAP, 9, 0, label="in_py_L9_map"), staged(_MAP, 1, 1, label="in_py_L7_map")]
     noted = {"label": "in_py_L9_map", "file": "/home/me/in.py", "line": 9, "op": "map"}
-    return _context(0.3, [_pipeline(stages, 10)], record={"pipeline": [*record["pipeline"], noted]})
+    return _context(0.3, [pipeline_of(stages, 10)], record={"pipeline": [*record["pipeline"], noted]})
 
 
 def _above_shuffle(*kinds: str) -> Find:
     """Stages from the prefetch down to a shuffle; the first of them limits the pipeline."""
     stages = [
-        _stage(_ROOT, 0, -1),
-        *(_stage(kind, 9 * (at == 0), at, label=f"in_py_L{9 + at}_map") for at, kind in enumerate(kinds)),
+        staged(_ROOT, 0, -1),
+        *(staged(kind, 9 * (at == 0), at, label=f"in_py_L{9 + at}_map") for at, kind in enumerate(kinds)),
     ]
-    return _context(0.3, [_pipeline([*stages, _stage("ShuffleV3", 0, len(kinds))], 9)])
+    return _context(0.3, [pipeline_of([*stages, staged("ShuffleV3", 0, len(kinds))], 9)])
 
 
 def _of_arrays() -> Find:
-    gathering = _stage("ParallelMapV2", 9, 0, asynchronous=True, handing=9 * MS * STEPS, ops={"GatherV2:GatherV2": 1})
-    return _context(0.3, [_pipeline([_stage(_ROOT, 0, -1), gathering, _stage("Zip", 0, 1), _stage("FromTensor", 0, 2)], 9)])
+    gathering = staged("ParallelMapV2", 9, 0, asynchronous=True, handing=9 * MS * STEPS, ops={"GatherV2:GatherV2": 1})
+    return _context(0.3, [pipeline_of([staged(_ROOT, 0, -1), gathering, staged("Zip", 0, 1), staged("FromTensor", 0, 2)], 9)])
 
 
 def _shuffled_map(*kinds: str, **noted: Any) -> Find:
     """As `_above_shuffle`, and the capture noted the map."""
     stages = [
-        _stage(_ROOT, 0, -1),
-        *(_stage(kind, 9 * (at == 0), at, label="in_py_L7_map" * (at == 0)) for at, kind in enumerate(kinds)),
+        staged(_ROOT, 0, -1),
+        *(staged(kind, 9 * (at == 0), at, label="in_py_L7_map" * (at == 0)) for at, kind in enumerate(kinds)),
     ]
     return _context(
         0.3,
-        [_pipeline([*stages, _stage("ShuffleV3", 0, len(kinds))], 9)],
+        [pipeline_of([*stages, staged("ShuffleV3", 0, len(kinds))], 9)],
         record={"pipeline": [{**_NOTED["pipeline"][0], **noted}]},
     )
 
@@ -180,10 +180,10 @@ def _cached(ratio: float, share: float = 0.3, record: Mapping[str, Any] = _NOTED
 
 def _under_random(ratio: float, gaps: float) -> Find:
     """A map that repeats feeds a stage that draws random numbers; the program waits for both between its steps."""
-    slowest = _stage("FlatMap", 9, 0, label="x_py_L3_flat_map")
-    stages = [_stage(_ROOT, 0, -1), slowest, _stage(_MAP, 9 * ratio, 1, label="in_py_L7_map")]
+    slowest = staged("FlatMap", 9, 0, label="x_py_L3_flat_map")
+    stages = [staged(_ROOT, 0, -1), slowest, staged(_MAP, 9 * ratio, 1, label="in_py_L7_map")]
     drawn = {"label": "x_py_L3_flat_map", "file": "x.py", "line": 3, "op": "flat_map", "stateful": ["RandomUniform"]}
-    return _context(0.0, [_pipeline(stages, 9)], record={"pipeline": [*_NOTED["pipeline"], drawn]}, gaps=gaps)
+    return _context(0.0, [pipeline_of(stages, 9)], record={"pipeline": [*_NOTED["pipeline"], drawn]}, gaps=gaps)
 
 
 @cache
@@ -195,23 +195,23 @@ def _shuffling(megabytes: float) -> Trace:
 
 
 def _shuffle(megabytes: float, *below: str) -> Find:
-    stages = [_stage(_ROOT, 0, -1), _stage(_MAP, 9, 0), _stage("Shuffle", 0, 1, label="in_py_L8_shuffle")]
-    stages += [_stage(kind, 0, 2) for kind in below]
-    return _context(0.3, [_pipeline(stages, 9)], traces=[_shuffling(megabytes)])
+    stages = [staged(_ROOT, 0, -1), staged(_MAP, 9, 0), staged("Shuffle", 0, 1, label="in_py_L8_shuffle")]
+    stages += [staged(kind, 0, 2) for kind in below]
+    return _context(0.3, [pipeline_of(stages, 9)], traces=[_shuffling(megabytes)])
 
 
 def _loop(busy: float, share: float = 0.3) -> Find:
-    return _context(share, [_pipeline([_stage(_ROOT, 0, -1), _stage(_MAP, 9, 0)], 9, busy)])
+    return _context(share, [pipeline_of([staged(_ROOT, 0, -1), staged(_MAP, 9, 0)], 9, busy)])
 
 
 def _hosts(*kinds: str) -> Find:
     names = ("a", "b")
-    found = [_pipeline([_stage(_ROOT, 0, -1), *(_stage(k, 1, 0) for k in kinds)], 1, host=name) for name in names]
+    found = [pipeline_of([staged(_ROOT, 0, -1), *(staged(k, 1, 0) for k in kinds)], 1, host=name) for name in names]
     return _context(0.0, found, traces=[trace_of(STEPS, name) for name in names])
 
 
 def _one_host() -> Find:
-    return _context(0.3, [_pipeline([_stage(_ROOT, 0, -1), _stage("TFRecord", 1, 0)], 1)])
+    return _context(0.3, [pipeline_of([staged(_ROOT, 0, -1), staged("TFRecord", 1, 0)], 1)])
 
 
 _TAKES: dict[str, Any] = {"takes_from": ("input", "host_compute")}

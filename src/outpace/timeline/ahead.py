@@ -1,37 +1,98 @@
 """Loops that run ahead: JAX returns from a call before its program has run, and dozens of calls may wait for their turn.
 
 From call to call the clock then shows how fast the loop hands work over, until the queue is full, and one call in which the program catches
-up holds the work of all. Steps are what the programs' runs say: one ends when its run ends.
+up holds the work of all; a capture may even hold the runs alone, whose calls lie before it. Steps are what the programs' runs say: one ends
+when its run ends.
 """
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
-from outpace.model.arrays import Picoseconds
+from outpace._dataclass import dataclass
+from outpace._once import derived
+from outpace.model.arrays import Indices, Numbers, Picoseconds
+from outpace.timeline.gradients import training_functions
 from outpace.timeline.names import jitted_function
 from outpace.timeline.workers import executed, on_host
 from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import common
 
+FEW_RUNS = 3  # or fewer of a program say nothing
+_ONE_QUEUE = 0.5  # of the runs, at most, begin before the one before has ended: else devices of one host run side by side
+_WHOLE = 0.9  # of the ops that the other runs hold: the capture cut nothing off a run that holds as many
 
-def runs_of(trace: Trace, call: str) -> tuple[Picoseconds, Picoseconds]:
-    """(start, end) of every run, on the host's XLA threads, of the program that a call (`PjitFunction(step)`) runs; sorted by end, ps."""
-    function = jitted_function(call)
-    rows = executed(trace) if function else np.zeros(0, np.int64)
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Runs of a program on the host's XLA threads, sorted by end. start, end: ps; ops: how many events each holds."""
+
+    start: Picoseconds
+    end: Picoseconds
+    ops: Numbers
+
+    def __len__(self) -> int:
+        return len(self.end)
+
+    @property
+    def duration(self) -> Picoseconds:
+        """Length of every run, ps."""
+        return self.end - self.start
+
+    @property
+    def one_queue(self) -> bool:
+        """Whether one run follows the other."""
+        return len(self) > 1 and float(np.mean(self.start[1:] < self.end[:-1])) <= _ONE_QUEUE
+
+    @property
+    def last_is_whole(self) -> bool:
+        """Whether the capture ends behind the last run, as far as its ops tell."""
+        return len(self) == 0 or int(self.ops[-1]) >= _WHOLE * float(np.median(self.ops))
+
+
+def runs_of(trace: Trace, call: str) -> Runs:
+    """Every run of the program that a call (`PjitFunction(step)`) runs."""
+    none = np.zeros(0, np.int64)
+    return _programs(trace).get(_plain(call), Runs(none, none, none))
+
+
+def runs_without_calls(trace: Trace, calls: Indices) -> tuple[str, Runs] | None:
+    """(function, its runs) of the program whose runs repeat though the capture lacks most of the calls (event rows) that led to them; None
+    where that is not the training's: of programs that compute gradients, or else of all, the one that runs longest counts."""
+    programs = {name: runs for name, runs in _programs(trace).items() if len(runs) > FEW_RUNS and runs.one_queue}
+    train = {_plain(f"jit_{name}") for name in training_functions(trace)} & programs.keys()
+    name = max(train or programs, key=lambda name: int(programs[name].duration.sum()), default="")
+    called = sum(_plain(trace.names[at]) == name for at in trace.name[calls].tolist())
+    return (name, programs[name]) if name and 2 * called < len(programs[name]) else None
+
+
+def _plain(name: str) -> str:
+    """Function of a call or of a program, as XLA spells it in the names of programs: `<lambda>` is `_lambda_`."""
+    return re.sub(r"[^\w.-]", "_", jitted_function(name))
+
+
+@derived
+def _programs(trace: Trace) -> dict[str, Runs]:
+    """Runs of each jitted function's programs on the host's XLA threads."""
+    rows = executed(trace)
     rows = rows[on_host(trace, rows)]
-    module, run = trace.stat(dialect.HLO_MODULE), trace.stat(dialect.RUN_ID)
-    code, texts = module.codes(np.arange(len(module)))
-    runs_it = np.fromiter((jitted_function(text) == function for text in texts), bool, len(texts))
-    rows = np.intersect1d(rows, module.row[runs_it[code]])
+    run, module = trace.stat(dialect.RUN_ID), trace.stat(dialect.HLO_MODULE)
     at, place = common(rows, run.row)
     rows, number = rows[at], run.uints[place]
+    at, _ = common(rows, module.row)
+    rows, number = rows[at], number[at]
     if len(rows) == 0:
-        return rows.astype(np.int64), rows.astype(np.int64)
-    _, which = np.unique(number, return_inverse=True)
-    count = int(which.max()) + 1
-    start, end = np.full(count, np.iinfo(np.int64).max), np.zeros(count, np.int64)
+        return {}
+    _, first, which, ops = np.unique(number, return_index=True, return_inverse=True, return_counts=True)
+    start, end = np.full(len(first), np.iinfo(np.int64).max), np.zeros(len(first), np.int64)
     np.minimum.at(start, which, trace.start[rows])
     np.maximum.at(end, which, trace.end[rows])
-    order = np.argsort(end, kind="stable")
-    return start[order], end[order]
+    code, texts = module.codes(common(np.sort(rows[first]), module.row)[1])
+    functions, of_text = np.unique([_plain(text) for text in texts], return_inverse=True)
+    function = np.zeros(len(first), np.int64)
+    function[np.argsort(rows[first])] = of_text[code]
+    order = np.lexsort((end, function))
+    groups = np.split(order, np.flatnonzero(np.diff(function[order])) + 1)
+    return {str(functions[function[of[0]]]): Runs(start[of], end[of], ops[of]) for of in groups if functions[function[of[0]]]}

@@ -47,7 +47,7 @@ def step_of_events(trace: Trace, steps: Steps, hidden: Indices) -> Codes:
         cause, effect = (np.concatenate(pair) for pair in zip((cause, effect), runs(trace), strict=True))
     group = spread(subtree_end, cause, effect, steps.root_row, steps.root_step)
     group = _devices_by_time(trace, steps, group)
-    return by_time(trace, steps.start, steps.end, group, jax and steps.ahead)
+    return by_time(trace, steps.start, steps.end, group, steps.ahead)
 
 
 def _links(trace: Trace) -> tuple[Indices, Indices]:

@@ -21,10 +21,15 @@ def trains(trace: Trace, calls: Indices) -> Mask:
     return _differentiated(trace)[trace.name[calls]] | _on_tape(trace, calls)
 
 
+def training_functions(trace: Trace) -> set[str]:
+    """Jitted functions whose compiled program holds a backward pass, where the profile carries the programs."""
+    programs = ((trace.names[row], stats.get(dialect.HLO_PROTO)) for row, stats in trace.name_stats.items())
+    return {jitted_function(name) for name, proto in programs if isinstance(proto, bytes) and _TRANSPOSED in proto}
+
+
 def _differentiated(trace: Trace) -> Mask:
     """Boolean over `trace.names`: a call of a function whose compiled program holds a backward pass."""
-    programs = ((trace.names[row], stats.get(dialect.HLO_PROTO)) for row, stats in trace.name_stats.items())
-    functions = {jitted_function(name) for name, proto in programs if isinstance(proto, bytes) and _TRANSPOSED in proto}
+    functions = training_functions(trace)
     called = names(trace).are(Is.JITTED)
     called[called] = [jitted_function(trace.names[at]) in functions for at in np.flatnonzero(called).tolist()]
     return called

@@ -17,7 +17,7 @@ import numpy as np
 from outpace.model import median
 from outpace.model.arrays import Indices, Mask, Picoseconds
 from outpace.model.units import counted
-from outpace.timeline.ahead import runs_of
+from outpace.timeline.ahead import FEW_RUNS, Runs, runs_of, runs_without_calls
 from outpace.timeline.causality import launches
 from outpace.timeline.cycles import outermost_repetition, recurrence
 from outpace.timeline.device_ops import steps_of_device_ops
@@ -32,7 +32,6 @@ _SMALL_SHARE = 0.05  # a function that takes less of the thread's op time than t
 _PERIODIC = 0.9  # share of ops that must recur one period later
 _LONGEST_PERIOD = 20_000
 _AGREE = 0.8  # step time of the calls to that of the runs, or the other way round: both say the same
-_FEW_RUNS = 3
 _NEVER = int(np.iinfo(np.int64).max)
 _WHOLE = 0.9  # of what the other steps hold: the capture cut nothing off a step that holds as much
 _INFERENCE = frozenset(("predict", "prediction", "predictions", "serving", "serve", "infer", "inference"))
@@ -59,6 +58,8 @@ def _inferred(trace: Trace, hidden: Indices, decisions: list[Decision]) -> Steps
         return steps
     visible = _visible(trace, hidden)
     calls, rows = _step_calls(trace, visible)
+    if (ran := runs_without_calls(trace, calls)) is not None:
+        return _between_runs(trace, rows, *ran, visible, "the profile lacks most of its calls")
     ops = _outermost(trace, visible & names(trace).events(Is.EAGER))
     if len(rows):
         line = int(trace.line[rows[0]])
@@ -162,36 +163,65 @@ def _between_ends(trace: Trace, rows: Indices, visible: Mask, heads: Indices | N
     how = (
         f"{_what(len(rows), name, heads is not rows)} on thread {trace.lines.names[line]}, each from the end of the one before"
     )
-    return replace(_up_to(trace, end, first, whole, top, name, how), decisions=tuple(decisions))
+    return replace(_up_to(trace, end, first, whole, top, line, name, how), decisions=tuple(decisions))
+
+
+def steps_of_marked(trace: Trace, marks: Steps, hidden: Indices) -> Steps:
+    """The marked steps, or, where a mark lasts no longer than handing a program over does, those of the program's runs, with the marks'
+    numbers; `hidden`: rows of the marks.
+
+    The last mark is taken to be the last run's, unless there are more marks than runs: what the capture finds running was handed over before.
+    """
+    visible = _visible(trace, hidden)
+    calls = _function_calls(trace, visible & names(trace).events(Is.JITTED))
+    step = np.searchsorted(marks.start, trace.start[calls], side="right") - 1
+    calls = calls[(step >= 0) & (trace.start[calls] < marks.end[step])]
+    rows = _most_repeated(trace, calls[trains(trace, calls)])
+    rows = rows if len(rows) else _most_repeated(trace, calls)
+    if len(rows) != len(marks):
+        return marks
+    ran = runs_of(trace, trace.names[trace.name[rows[0]]])
+    if len(ran) <= FEW_RUNS or not ran.one_queue:
+        return marks
+    what, means = "the usual mark, {} shorter than a run of its program,", ("kept", "replaced by the run")
+    decision = lacks(what, median(marks.duration), median(ran.duration), _AGREE, means)
+    if not decision.over:
+        return replace(marks, decisions=(decision,))
+    name = jitted_function(trace.names[trace.name[rows[0]]])
+    steps = _between_runs(trace, rows, name, ran, visible, f"the {counted(len(marks), 'step marker')} are over before")
+    at = np.arange(len(ran)) - max(len(ran) - len(marks), 0)
+    number = np.where(at < 0, marks.number[0] + at, marks.number[np.maximum(at, 0)])
+    return replace(steps, source=marks.source, number=number, decisions=(decision,))
 
 
 def _work_of(trace: Trace, calls: Indices, steps: Steps, visible: Mask, decisions: list[Decision]) -> Steps:
     """The steps of the calls, or, where the calls only hand work over and tell another step time than its runs do, the steps of the runs."""
     name = trace.names[trace.name[calls[0]]]
-    start, end = runs_of(trace, name)
-    if len(end) <= _FEW_RUNS:
+    ran = runs_of(trace, name)
+    if len(ran) <= FEW_RUNS:
         return steps
-    runs = _between_runs(trace, calls, start, end, visible)
+    line = trace.lines.names[int(trace.line[calls[0]])]
+    runs = _between_runs(trace, calls, jitted_function(name), ran, visible, f"its calls on thread {line} do not wait")
     shorter, longer = sorted(float(s.duration[s.whole].mean()) for s in (steps, runs))
     what, means = "the step time of the calls, {} off that of the program's runs,", ("kept", "replaced by that of the runs")
     decisions.append(lacks(what, shorter, longer, _AGREE, means))
     return runs if decisions[-1].over else steps
 
 
-def _between_runs(trace: Trace, calls: Indices, start: Picoseconds, end: Picoseconds, visible: Mask) -> Steps:
-    """Steps that end where the runs of the program do that the calls hand over."""
-    line = int(trace.line[calls[0]])
-    thread = np.arange(*trace.lines.rows(line).indices(len(trace)))
+def _between_runs(trace: Trace, calls: Indices, function: str, ran: Runs, visible: Mask, why: str) -> Steps:
+    """Steps that end where the runs of a program do; `calls`: rows of calls on the training thread, if any; `why`: not those of calls."""
+    line = int(trace.line[calls[0]]) if len(calls) else -1
+    thread = np.arange(*trace.lines.rows(line).indices(len(trace))) if len(calls) else np.zeros(0, np.int64)
     top = _program_events(trace, thread[visible[thread]])
-    name = trace.names[trace.name[calls[0]]]
-    thread_name = trace.lines.names[line]
-    runs = f"{counted(len(end), 'run')} of {jitted_function(name)}"
-    how = f"{runs}, each from the end of the one before: its calls on thread {thread_name} do not wait"
-    return replace(_up_to(trace, end, int(start[0]), False, top, name, how), ahead=True)
+    how = f"{counted(len(ran), 'run')} of {function}, each from the end of the one before: {why}"
+    steps = _up_to(trace, ran.end, int(ran.start[0]), False, top, line, function, how)
+    if not ran.last_is_whole:
+        steps.complete[-1] = False
+    return replace(steps, ahead=True)
 
 
-def _up_to(trace: Trace, end: Picoseconds, first: int, whole: bool, top: Indices, name: str, how: str) -> Steps:
-    """Steps of the calls called `name`, each from the end of the one before; `top`: rows of the program's events on the thread.
+def _up_to(trace: Trace, end: Picoseconds, first: int, whole: bool, top: Indices, line: int, name: str, how: str) -> Steps:
+    """Steps of the calls called `name`, each from the end of the one before; `top`: rows of the program's events on the thread, `line`.
 
     `first`: start of the first step; `whole`: whether the capture holds all of it.
     """
@@ -206,7 +236,7 @@ def _up_to(trace: Trace, end: Picoseconds, first: int, whole: bool, top: Indices
         number=np.arange(len(end), dtype=np.int64),
         start=np.concatenate(([first], end[:-1])),
         end=end,
-        line=np.full(len(end), trace.line[top[0]], np.int32),
+        line=np.full(len(end), line, np.int32),
         complete=complete,
         root_row=top[inside].astype(np.int32),
         root_step=step[inside].astype(np.int32),

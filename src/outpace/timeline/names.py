@@ -144,7 +144,6 @@ _BEGINS = {
     "trace_to_jaxpr": Is.ON_PYTHON,
     "lower_": Is.ON_PYTHON,
     "backend_compile": Is.ON_PYTHON,
-    "gradient_tape/": Is.TAPE,
     **dict.fromkeys(
         ("KernelAndDeviceFunc", "EagerCopy", "ValidateInput", "ExecutorDone", "ThreadpoolListener", "Memory"), Is.RUNTIME
     ),
@@ -371,6 +370,7 @@ def _flags(text: str, op: Op) -> int:
         (Is.CALL, found & Is.JAX_CALL and _CALL.fullmatch(text)),
         (Is.OF_MODULE, text.endswith(")") and _OF_MODULE.search(text)),
         (Is.MARK, text.startswith(_MARKS) and "/" not in text and ":" not in text),
+        (Is.TAPE, text.startswith("gradient_tape/") or "/gradient_tape/" in text),  # below a call that was not put in line
         (Is.EXECUTES, lower.startswith("executorstate::process")),
         (Is.INPUT, lower.startswith("iteratorgetnext")),
         (Is.ITERATOR_ROOT, op.kind is OpKind.TF_DATA and text.count("::") == 1),

@@ -12,7 +12,7 @@ from outpace.model import median
 from outpace.model.arrays import Codes, Indices, Mask
 from outpace.timeline.causality import launches, step_of_events
 from outpace.timeline.hlo import Programs
-from outpace.timeline.infer import infer_steps, launching_steps
+from outpace.timeline.infer import infer_steps, launching_steps, steps_of_marked
 from outpace.timeline.marks import device_step_lines, from_device_lines, from_marks, keras_rows, marked_rows
 from outpace.timeline.names import Is, Names, Op, OpKind, names
 from outpace.timeline.steps import Steps, StepSource, no_steps
@@ -63,12 +63,12 @@ class Timeline:
         self.trace.load((*_WANTED, *STATS))
         if self.use_marks:
             if len(marks := marked_rows(self.trace)):
-                return from_marks(self.trace, marks, StepSource.MARKED)
+                return steps_of_marked(self.trace, from_marks(self.trace, marks, StepSource.MARKED), marks)
             if lines := device_step_lines(self.trace):
                 hidden = np.concatenate([np.arange(*self.trace.lines.rows(line).indices(len(self.trace))) for _, line in lines])
                 return launching_steps(self.trace, hidden) or from_device_lines(self.trace, lines)
             if len(marks := keras_rows(self.trace)):
-                return from_marks(self.trace, marks, StepSource.KERAS_BATCH)
+                return steps_of_marked(self.trace, from_marks(self.trace, marks, StepSource.KERAS_BATCH), marks)
         return infer_steps(self.trace, self._hidden)
 
     @once

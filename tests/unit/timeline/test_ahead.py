@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from outpace.timeline import Confidence, StepSource
 from outpace.timeline.workers import by_time, executed
 from tests.unit.timeline.loops import MS, Loop, durations
+from tests.unit.timeline.test_gradients import BACKWARD, programs
 
 
 def handed_over(runs: int, run_ms: float, call_ms: float, waits: bool = False) -> Loop:
@@ -79,6 +81,107 @@ def test_links_that_time_contradicts_are_believed_where_both_mostly_agree(linked
     group[rows] = {0: [3, 0, 0, 0], 1: [0, 0, 0, 0], 3: [0, 0, 0, 3]}[linked]
     start = np.arange(4) * 10 * MS
     assert by_time(trace, start, start + 10 * MS, group, ahead=False)[rows].tolist() == found
+
+
+def queued(runs: int, run_ms: float, called: int, mark_ms: float = 0.0, module: str = "jit_step") -> Loop:
+    """Runs one behind the other; the last `called` of them are handed over in the first milliseconds of the capture, each within a mark of
+    `mark_ms` where there is one. Behind the last run the loop adds up what it has fetched."""
+    loop = Loop()
+    worker = loop.space.plane("/host:CPU").line("tf_XLAPjRtCpuClient/1")
+    for number in range(runs):
+        for part in range(10):
+            stats: dict[str, Any] = {"hlo_op": "dot", "hlo_module": module, "program_id": 8, "run_id": 100 + number}
+            worker.event("dot", round((number + part / 10) * run_ms * MS) + MS // 10, round(run_ms * MS / 10), **stats)
+    for number in range(called):
+        if mark_ms:
+            loop.line.event("train", loop.at, round(mark_ms * MS), _r=1, step_num=30 + number)
+        loop.jit("step", 0.5).wait(max(mark_ms - 0.5, 0.1))
+    loop.at = max(loop.at, round(runs * run_ms * MS) + MS)
+    return loop.jit("add", 0.1)
+
+
+@pytest.mark.parametrize("called, ahead", [(0, True), (3, True), (4, True), (5, True), (10, True), (12, False)])
+def test_steps_are_runs_whose_calls_lie_before_the_capture(called: int, ahead: bool) -> None:
+    """`add` is the one call that ends the capture; with 10 of 12 calls, those that do not wait are replaced as ever."""
+    loop = queued(runs=12, run_ms=60 if ahead else 0.6, called=called)
+    steps = loop.steps()
+    assert steps.ahead is ahead
+    assert steps.how.startswith("12 runs of step" if ahead else "12 calls of PjitFunction(step)")
+    assert ("lacks most of its calls" in steps.how) is (called < 6)
+    assert not ahead or durations(steps)[1:] == [60] * 11
+    rows = loop.run.hosts[0].trace.named(lambda name: name == "dot")
+    assert not ahead or loop.run.hosts[0].step_of[rows].tolist() == [number for number in range(12) for _ in range(10)]
+
+
+def test_a_run_that_the_capture_cuts_off_is_no_whole_step() -> None:
+    loop = queued(runs=12, run_ms=60, called=0)
+    worker = loop.space.plane("/host:CPU").line("tf_XLAPjRtCpuClient/1")
+    for part in range(8):
+        worker.event("dot", (721 + part) * MS, MS, hlo_op="dot", hlo_module="jit_step", program_id=8, run_id=200)
+    steps = loop.steps()
+    assert len(steps) == 13
+    assert steps.complete.tolist() == [False, *[True] * 11, False]
+
+
+@pytest.mark.parametrize("backward, function", [("step", "step"), ("other", "score")])
+def test_of_programs_without_calls_the_one_with_gradients_is_the_step(backward: str, function: str) -> None:
+    loop = queued(runs=12, run_ms=60, called=0)
+    programs(loop, **{backward: BACKWARD})
+    worker = loop.space.plane("/host:CPU").line("tf_XLAPjRtCpuClient/2")
+    for number in range(9):
+        worker.event("dot", number * 80 * MS, 79 * MS, hlo_op="dot", hlo_module="jit_score", run_id=500 + number)
+        worker.event("dot", number * 80 * MS + 79 * MS, MS // 2, hlo_op="dot", hlo_module="jit_score", run_id=500 + number)
+    worker.event("dot", 720 * MS, 60 * MS, hlo_op="dot", hlo_module="jit_score", run_id=600)
+    assert f"runs of {function}," in loop.steps().how
+
+
+def test_runs_side_by_side_are_of_several_devices_and_no_queue() -> None:
+    loop = Loop()
+    for device in range(2):
+        worker = loop.space.plane("/host:CPU").line(f"tf_XLAPjRtCpuClient/{device}")
+        for number in range(8):
+            stats: dict[str, Any] = {"hlo_op": "dot", "hlo_module": "jit_step", "run_id": 10 * device + number}
+            worker.event("dot", (60 * number + device) * MS, 50 * MS, **stats)
+    assert not loop.wait(500).jit("add", 1).steps().ahead
+
+
+def test_a_lambda_is_called_by_another_name_than_its_program_has() -> None:
+    loop = queued(runs=12, run_ms=1, called=0, module="jit__lambda_")
+    loop.at = 0
+    for _ in range(12):
+        loop.jit("<lambda>", 1)
+    assert not loop.steps().ahead
+
+
+@pytest.mark.parametrize(
+    "runs, called, number", [(12, 12, range(30, 42)), (14, 12, range(28, 42)), (10, 12, range(30, 40))], ids=str
+)
+def test_marks_that_are_over_before_their_program_has_run_give_the_runs_their_numbers(
+    runs: int, called: int, number: range
+) -> None:
+    steps = queued(runs, 60, called, mark_ms=0.6).steps()
+    assert steps.ahead
+    assert steps.how == f"{runs} runs of step, each from the end of the one before: the 12 step markers are over before"
+    assert durations(steps)[1:] == [60] * (runs - 1)
+    assert steps.number.tolist() == list(number)
+    assert steps.source is StepSource.MARKED and steps.confidence is Confidence.HIGH
+
+
+@pytest.mark.parametrize("mark_ms, ahead", [(50, False), (45, True)])
+def test_marks_that_last_nearly_as_long_as_a_run_stay(mark_ms: float, ahead: bool) -> None:
+    """The limit is four fifths of a run of 60 ms, which is 48 ms."""
+    steps = queued(12, 60, 12, mark_ms).steps()
+    assert steps.ahead is ahead
+    assert steps.confidence is (Confidence.HIGH if ahead else Confidence.CERTAIN)
+    assert steps.near == [] or "the usual mark" in steps.near[0]
+
+
+def test_marks_of_several_calls_each_stay() -> None:
+    loop = queued(12, 60, 0)
+    for number in range(12):
+        loop.line.event("train", loop.at, MS, _r=1, step_num=number)
+        loop.jit("step", 0.4).jit("step", 0.4).wait(0.5)
+    assert loop.steps().how.startswith("12 step markers")
 
 
 def test_runs_of_programs_that_tensorflow_compiled_are_no_runs_of_a_call() -> None:

@@ -50,7 +50,14 @@ def test_a_function_that_trained_once_is_no_loop() -> None:
     assert "5 calls of PjitFunction(loss)" in loop.steps().how
 
 
-@pytest.mark.parametrize("op, function", [("gradient_tape/dense/MatMul:MatMul", "update"), ("dense/MatMul:MatMul", "score")])
+@pytest.mark.parametrize(
+    "op, function",
+    [
+        ("gradient_tape/dense/MatMul:MatMul", "update"),
+        ("StatefulPartitionedCall/gradient_tape/dense/MatMul:MatMul", "update"),
+        ("dense/MatMul:MatMul", "score"),
+    ],
+)
 def test_ops_of_a_tape_on_another_thread_tell_which_function_trains(op: str, function: str) -> None:
     loop = Loop()
     worker = loop.space.plane("/host:CPU").line("tf_Compute")

@@ -19,7 +19,8 @@ OWN_WORDS = {  # words that fit these kinds of op only
     r"flash_attention|dot_product_attention": {Work.ATTENTION},
     r"window|\bpool\b": {Work.POOLING},
     r"generator|prng|\bdraw": {Work.RANDOM},
-    r"\brows\b|table": {Work.EMBEDDING},
+    r"\btable": {Work.EMBEDDING},
+    r"\brows\b": {Work.EMBEDDING, Work.ELEMENTWISE, Work.OTHER},
     r"layout|transposed": {Work.MOVEMENT},
     r"donate": {Work.OPTIMIZER, Work.OTHER},
     r"oneDNN": {Work.CONVOLUTION, Work.MATMUL},
@@ -97,3 +98,34 @@ def test_16_bits_on_a_cpu_are_onednns() -> None:
 def test_a_larger_batch_on_a_cpu_needs_a_reason() -> None:
     assert "larger batch" not in cheaper(Work.POOLING, Here(Program(Framework.KERAS), CPU))
     assert "larger batch" in cheaper(Work.POOLING, Here(Program(Framework.KERAS), CPU, small=True))
+
+
+LARGE = (Work.ELEMENTWISE, Work.OTHER, Work.MOVEMENT, Work.REDUCTION, Work.NORMALISATION, Work.CAST, Work.OPTIMIZER)
+
+
+@pytest.mark.parametrize("work", LARGE)
+def test_xla_is_said_of_small_ops_on_a_cpu_and_of_all_on_a_gpu(work: Work) -> None:
+    keras = Program(Framework.KERAS)
+    assert "jit_compile=True" not in cheaper(work, Here(keras, CPU))
+    assert "jit_compile=True" in cheaper(work, Here(keras, CPU, small=True))
+    assert "jit_compile=True" in cheaper(work, Here(keras, GPU))
+
+
+@pytest.mark.parametrize(
+    "op, says", [("AssignSubVariableOp", "Keep the gradient of a table sparse"), ("Mul", "Give it fewer elements")]
+)
+def test_large_element_wise_ops_are_told_what_makes_them_cheaper(op: str, says: str) -> None:
+    assert cheaper(Work.ELEMENTWISE, Here(Program(Framework.TENSORFLOW), CPU, op=op)).startswith(says)
+
+
+@pytest.mark.parametrize(
+    "op, says, never",
+    [
+        ("_MklTranspose", "Keep one layout", "sparse"),
+        ("UnsortedSegmentSum", "sparse", "layout"),
+        ("GatherV2", "", "layout"),
+    ],
+)
+def test_copies_are_told_by_what_they_copy(op: str, says: str, never: str) -> None:
+    said = cheaper(Work.MOVEMENT, Here(Program(Framework.TENSORFLOW), CPU, op=op))
+    assert says in said and never not in said

@@ -19,12 +19,12 @@ def said(parts: Mapping[str, float], batched: bool) -> tuple[str, str]:
     ops = {name: int(part * work) for name, part in parts.items()}
     kinds = ["Prefetch", "BatchV2" if batched else "Shuffle", "ParallelMapV2"]
     stages = [
-        cases._stage(
+        cases.staged(
             kind, 9.0 if at == 2 else 0.0, at - 1, asynchronous=at != 1, function_threads=2, ops=ops if at == 2 else {}
         )
         for at, kind in enumerate(kinds)
     ]
-    pipeline: Pipeline = cases._pipeline(stages, 9.0)
+    pipeline: Pipeline = cases.pipeline_of(stages, 9.0)
     found = next(each for each in cases._context(0.5, [pipeline])() if each.id == "slow_stage")
     return found.sentence, found.action or ""
 

@@ -13,7 +13,7 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Is, Work, work_of
 from outpace.trace import dialect
 
-_FUSED = (Work.ELEMENTWISE, Work.CAST)  # by compilers, with what stands beside it
+FUSED = (Work.ELEMENTWISE, Work.CAST)  # by compilers, with what stands beside it
 
 FIELDS = schema("""
     host              | text     | host of the steps
@@ -40,7 +40,7 @@ def small_ops(run: Run) -> Table:
 
 def _row(run: Run, timeline: Timeline, ops: ModelOps) -> tuple[object, ...]:
     per_step = ops.steps * ops.step_ps
-    elementwise = np.fromiter((work_of(kind) in _FUSED for _, kind, _ in ops.ops), bool, len(ops.ops))
+    elementwise = np.fromiter((work_of(kind) in FUSED for _, kind, _ in ops.ops), bool, len(ops.ops))
     return (
         ops.host,
         len(ops.name) / ops.steps,

@@ -65,8 +65,8 @@ class HostTime:
 
     @property
     def calls(self) -> float:
-        """Share of the step that is paid per call, whatever is in it: Python around calls, the calls, and the executor."""
-        return sum(self.shares.get(part, 0.0) for part in (PYTHON, DISPATCH, EXECUTOR))
+        """Share of the step that is paid per call, whatever is in it: Python around calls, and the calls. The executor is paid per op."""
+        return sum(self.shares.get(part, 0.0) for part in (PYTHON, DISPATCH))
 
     @property
     def rest(self) -> tuple[str, float]:

@@ -1,4 +1,4 @@
-"""Functions that every step calls again and again and that compute no gradients: an evaluation, a sampler, a policy."""
+"""Functions that every step calls beside its own and that compute no gradients: an evaluation, a sampler, a policy, a callback."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from outpace._dataclass import dataclass
 from outpace.metrics.model.jit_calls import runs_op_by_op
 from outpace.metrics.model.step_function import function_calls
 from outpace.metrics.program.budget import at_most
-from outpace.metrics.program.program import Program
+from outpace.metrics.program.program import Framework, Program
 from outpace.metrics.python.time import called_line
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit
 from outpace.timeline import Run, Timeline
 from outpace.timeline.gradients import trains
+from outpace.timeline.infer import is_prediction
 from outpace.timeline.names import jitted_function
 from outpace.trace.algorithms import cover, distinct
 
@@ -22,7 +23,7 @@ _MUCH = Threshold(
     "functions without gradients, of the step", 0.15, Unit.FRACTION, "our choice: a seventh of the training's time"
 )
 _INSTEAD = "If it makes what the step trains on, call it once"
-_MORE = 2.0  # calls for each one of the functions that train: what is called as often may update the weights
+_MORE = 2.0  # calls for each one of the functions that train
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,18 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
     """A finding for each host whose steps call such functions for much of their time."""
     for timeline in run.hosts:
         single = runs_op_by_op(run, timeline.host)  # an optimizer's primitives are functions, too
-        found = [] if program.is_keras or program.predicts or single else sorted(_others(timeline), key=lambda f: -f.share)
+        found = [] if program.predicts or single else sorted(_others(timeline, program), key=lambda f: -f.share)
         share = min(1.0, sum(other.share for other in found))
-        if share >= _MUCH.value:
+        named = (
+            not program.is_keras or called_line(run, timeline.host)[0]
+        )  # what `fit` calls by itself is not the program's to save
+        if share >= _MUCH.value and named:
             yield _finding(run, timeline.host, found[0], share, program)
 
 
-def _others(timeline: Timeline) -> Iterator[_Other]:
-    """Functions that steady steps call more often than those that train, and that compute no gradients."""
+def _others(timeline: Timeline, program: Program) -> Iterator[_Other]:
+    """Functions that steady steps call and that compute no gradients: more often than those that train, for what is called as often may
+    update the weights; or as often, where their names say that they predict, or beside Keras' `fit`, which updates them where it trains."""
     trace, steps = timeline.trace, timeline.steps
     rows = function_calls(timeline)
     rows = rows[np.isin(timeline.step_of[rows], steps.whole)] if len(steps) else rows[:0]
@@ -56,7 +61,8 @@ def _others(timeline: Timeline) -> Iterator[_Other]:
     total = float(steps.duration[steps.whole].sum())
     for name in distinct(trace.name[rows]).tolist():
         mine = trace.name[rows] == name
-        if not training[mine].any() and mine.sum() >= _MORE * usual:
+        predicts = program.is_keras or is_prediction(trace.names[name])
+        if not training[mine].any() and mine.sum() >= (1.0 if predicts else _MORE) * usual:
             order = np.argsort(trace.start[rows[mine]], kind="stable")
             start, end = trace.start[rows[mine]][order], trace.end[rows[mine]][order]
             time, _ = cover(start, end, int(start[0]), int(end.max()))
@@ -65,19 +71,21 @@ def _others(timeline: Timeline) -> Iterator[_Other]:
 
 
 def _finding(run: Run, host: str, top: _Other, share: float, program: Program) -> Finding:
-    line, caller = called_line(run, host)
-    where = "".join((f", at {line}" * bool(line), f", called at {caller}" * bool(caller)))
-    rather = program.say(
-        keras="on a larger batch.",
-        tensorflow="on a larger batch, or in the step's tf.function.",
-        jax="on a larger batch (jax.vmap), or in jax.lax.scan.",
-    )
+    line, caller = called_line(run, host)  # of Keras' own loop, `fit` says nothing of its callbacks
+    where = "".join((f", at {line}" * bool(line), f", called at {caller}" * bool(caller and not program.is_keras)))
+    times = "once" if round(top.calls) == 1 else f"{top.calls:.0f} times"
+    jax = program.framework is Framework.JAX
+    rather = "on a larger batch (jax.vmap), or in jax.lax.scan." if jax else "on a larger batch, or in the step's tf.function."
+    evaluation = f"If this is an evaluation, do it every few hundred steps, or on fewer batches. {_INSTEAD} {rather}"
     return Finding(
         id="evaluates_in_steps",
         severity=Severity.HIGH,
-        sentence=f"Each step also calls '{top.name}' {top.calls:.0f} times{where}, "
-        f"and computes no gradients there: {share:.0%} of it.",
-        action=f"If this is an evaluation, do it every few hundred steps, or on fewer batches. {_INSTEAD} {rather}",
+        sentence=f"Each step also calls '{top.name}' {times}{where}, and computes no gradients there: {share:.0%} of it.",
+        action=program.say(
+            keras=f"Do what {line or 'the callback'} does every few hundred batches, or in on_epoch_end.",
+            tensorflow=evaluation,
+            jax=evaluation,
+        ),
         evidence=(
             Evidence("share of the steps in functions without gradients", share, Unit.FRACTION, "function_calls"),
             Evidence(f"calls of '{top.name}' per step", top.calls, Unit.RATIO, "function_calls"),
@@ -86,7 +94,9 @@ def _finding(run: Run, host: str, top: _Other, share: float, program: Program) -
         saving=at_most(share, Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if no step called them"),
         location=line,
         host=host,
-        certainty=Certainty.LIKELY,
+        certainty=Certainty.CERTAIN
+        if program.is_keras and line
+        else Certainty.LIKELY,  # in a loop it may be a part of the method
         effort=Effort.SMALL,
         explains=("python_overhead",),
     )

@@ -2,11 +2,14 @@
 
 An action says nothing ("") where it is in force, or impossible here. Sources: the performance guides of TensorFlow, Keras, JAX and NVIDIA
 (mixed precision, tensor cores' multiples of 8, cuDNN's conditions for LSTM and GRU), and our own measurements: XLA's code for convolutions and
-pooling on a CPU takes about twice as long as TensorFlow's (12.7 -> 26.6 ms, 9.2 -> 24.0 ms per step).
+pooling on a CPU takes about twice as long as TensorFlow's (12.7 -> 26.6 ms, 9.2 -> 24.0 ms per step). There it gains where many small ops or
+chains of element-wise ones make the step (6.2 -> 4.0 ms, 68 -> 43 ms), and loses where single large ones do: a gather with a dense gradient
+(164 -> 201 ms), a metric of 300 thresholds (41 -> 71 ms).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import field
 
@@ -56,10 +59,12 @@ class Here:
 
 
 Action = Callable[[Here], str]
+_WRITES_ROWS = re.compile(r"^Assign(Add|Sub)VariableOp|Segment|scatter", re.IGNORECASE)
+_GATHERS = re.compile(r"gather", re.IGNORECASE)
 
 
 def _fuse(here: Here) -> str:
-    if here.xla or (here.hardware == CPU and here.convolves):
+    if here.xla or (here.hardware == CPU and (here.convolves or not here.small)):
         return ""
     how = here.program.say(
         keras="compile(..., jit_compile=True)", tensorflow="@tf.function(jit_compile=True)", jax="one jax.jit"
@@ -180,6 +185,28 @@ def _window(here: Here) -> str:
     return "pool by reshape and maximum where windows do not overlap" if here.xla and here.hardware == CPU else ""
 
 
+def _fewer(here: Here) -> str:
+    if here.small or here.hardware != CPU:
+        return ""
+    return "give it fewer elements (rows, thresholds of a metric), or compute once what stays the same from step to step"
+
+
+def _rows(here: Here) -> str:
+    if not _WRITES_ROWS.search(here.op):
+        return ""
+    return here.program.say(
+        keras="keep the gradient of a table sparse, so that only the rows that a batch reads are updated",
+        tensorflow="keep the gradient of a table sparse (tf.IndexedSlices, scatter_sub), so that only the rows that a batch reads are updated",
+        jax="update only the rows that a batch reads (x.at[rows].add(...))",
+    )
+
+
+def _layout(here: Here) -> str:
+    if _GATHERS.search(here.op) or _WRITES_ROWS.search(here.op):
+        return ""
+    return "keep one layout from layer to layer, so that nothing is transposed or copied"
+
+
 def _says(text: str) -> Action:
     return lambda here: text
 
@@ -200,7 +227,7 @@ ACTIONS: Mapping[Work, tuple[Action, ...]] = {
     Work.RECURRENT: (_cudnn, _fuse, _unroll, _says("project all inputs in one matrix product before the loop"), _batch),
     Work.EMBEDDING: (_sparse, _batch),
     Work.REDUCTION: (_fuse, _once, _half),
-    Work.ELEMENTWISE: (_fuse, _half, _batch),
+    Work.ELEMENTWISE: (_fuse, _rows, _fewer, _half, _batch),
     Work.RANDOM: (_generator, _fuse, _says("draw smaller tensors, or the same ones for several steps")),
     Work.CAST: (_fuse, _says("keep what lies between layers in one dtype, and cast constants once")),
     Work.OPTIMIZER: (
@@ -208,8 +235,8 @@ ACTIONS: Mapping[Work, tuple[Action, ...]] = {
         _donate,
         _says("use a larger batch, so that it runs less often per example (it changes the training)"),
     ),
-    Work.MOVEMENT: (_fuse, _says("keep one layout from layer to layer, so that nothing is transposed or copied"), _batch),
-    Work.OTHER: (_fuse, _donate, _batch),
+    Work.MOVEMENT: (_layout, _rows, _fuse, _batch),
+    Work.OTHER: (_fuse, _donate, _fewer, _batch),
 }
 """By kind, first what is worth most and changes least."""
 

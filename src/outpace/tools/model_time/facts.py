@@ -17,9 +17,10 @@ from outpace.metrics.model.model_parts import model_parts, op_places
 from outpace.metrics.model.model_work import TRANSFERS, model_work
 from outpace.metrics.model.op_metrics import DEVICE, HOST
 from outpace.metrics.model.op_places import COLLECTIVES, LAYER, LOGS, TRANSFERRED
-from outpace.metrics.model.small_ops import small_ops
+from outpace.metrics.model.small_ops import FUSED, small_ops
 from outpace.metrics.program.program import Program
 from outpace.model import Table, Unit, humanize
+from outpace.model.units import counted
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Work, work_of
 from outpace.tools.model_time.actions import Compiled
@@ -33,6 +34,7 @@ _SLOW = re.compile(
 )
 _SHORT = 50e6  # ps per op: shorter ones cost about as much to start
 _MANY = 150  # executions per step, as a loop over a sequence makes them
+_IN_LOOP = re.compile(r"/while/")
 _NO_PART = (COMPILED, LOGS, TRANSFERRED, COLLECTIVES)  # no layer, or nothing is known of what is in it
 _NAMED = 3  # parts in a sentence
 _TOLD = 0.01  # of the step: a part with less is not named
@@ -148,7 +150,9 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> Part:
     by_work: dict[Work, float] = defaultdict(float)
     for row in rows:
         by_work[work_of(row["opcode"], row["op"], row["layer"])] += row["time_ps"]
-    mean = time * steps / max(sum(row["count"] for row in rows), 1)
+    count = sum(row["count"] for row in rows) / steps
+    mean = time / max(count, 1 / steps)
+    inside = sum(row["share"] for row in rows if _IN_LOOP.search(f"{row['op']}/{row['opcode']}/"))
     return Part(
         top["layer"] or source or top["op"],
         source,
@@ -158,6 +162,7 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> Part:
         slow > share / 2,
         "hlo_lines",
         mean,
+        bool(source) and inside > share / 2 and count >= _MANY and mean < _SHORT,
         work=max(by_work, key=by_work.__getitem__),
         op_name=top["op"],
         rate=top["flops_per_s"] or 0.0,
@@ -173,7 +178,8 @@ def computing(table: Table) -> list[dict[str, Any]]:
 @dataclass(frozen=True)
 class Kind:
     """A kind of op, added up over the whole model: its share of the step, the op that takes most of it, in how many parts of the model it is,
-    and the largest of these in words (equal names are one); `half`: whether it computes in 16 bits, as far as is known."""
+    and the largest of these in words (equal names are one); `half`: whether it computes in 16 bits, as far as is known. `lines`: the share of
+    each of the user's lines that made it, the largest first; `mean_op`: mean time of one of its ops, ps."""
 
     work: Work
     share: float
@@ -181,6 +187,36 @@ class Kind:
     parts: int
     largest: str
     half: bool
+    lines: dict[str, float]
+    mean_op: float
+
+    @property
+    def short(self) -> bool:
+        """Whether starting its ops costs about as much as they take, as far as is known."""
+        return 0 < self.mean_op < _SHORT
+
+
+def by_line(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Share of the step by the line (`train.py:41`) that made the rows' ops, the largest first; without those of no known line."""
+    found: dict[str, float] = defaultdict(float)
+    for row in rows:
+        if row["source"]:
+            found[short(row["source"])] += row["share"]
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def places(lines: list[str]) -> str:
+    """Up to three lines in their order, and how many others there are: `train.py:38, train.py:40 and 2 more lines`."""
+    others = len(lines) - _NAMED
+    told = [*sorted(lines[:_NAMED], key=lambda line: (line.rpartition(":")[0], int(line.rpartition(":")[2] or 0)))]
+    told += [counted(others, "more line")] * (others > 0)
+    return " and ".join(part for part in (", ".join(told[:-1]), told[-1]) if part)
+
+
+def small_lines(run: Run, host: str) -> dict[str, float]:
+    """Share of the step, by line, of what a compiler fuses: element-wise ops, and ops that are short."""
+    rows = computing(model_work(run).of("host", host))
+    return by_line([r for r in rows if Work(r["work"]) in FUSED or r["self_ps"] < _SHORT * r["count"]])
 
 
 def kinds(run: Run, host: str) -> list[Kind]:
@@ -202,7 +238,8 @@ def _kind(work: Work, rows: list[dict[str, Any]]) -> Kind:
     said = (f"{len(named[n])} x {n}" if len(named[n]) > 1 else n for n in most)
     largest = ", ".join(f"{text} {sum(named[n]):.0%}" for text, n in zip(said, most, strict=True))
     half = sum(row["share"] for row in rows if row["half"]) > share / 2
-    return Kind(work, share, rows[0]["top_op"], len({row["part"] for row in rows}), largest, half)
+    mean = sum(row["self_ps"] for row in rows) / max(sum(row["count"] for row in rows), 1.0)
+    return Kind(work, share, rows[0]["top_op"], len({row["part"] for row in rows}), largest, half, by_line(rows), mean)
 
 
 _MASK = re.compile(

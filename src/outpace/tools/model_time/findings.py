@@ -20,7 +20,19 @@ from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import ONEDNN, Work
 from outpace.tools.model_time.actions import CPU, GPU, TPU, Here, cheaper
-from outpace.tools.model_time.facts import Kind, Part, compiled, kinds, pace, parts, rated, short, short_ops
+from outpace.tools.model_time.facts import (
+    Kind,
+    Part,
+    compiled,
+    kinds,
+    pace,
+    parts,
+    places,
+    rated,
+    short,
+    short_ops,
+    small_lines,
+)
 from outpace.trace import dialect
 
 _ODD = Threshold("input work inside the model", 0.05, Unit.FRACTION, "our choice: a smaller saving could not be measured")
@@ -54,6 +66,9 @@ _ROOM = 0.5  # of the work, that idle cores must take for it to be moved there
 _LARGE = 0.10  # of the step, from where a part stands out
 _CONVOLVES = (Work.CONVOLUTION, Work.POOLING)
 _BY_ONEDNN = (Work.CONVOLUTION, Work.MATMUL)
+_MOVES = Threshold(
+    "copies and reshapes", 0.20, Unit.FRACTION, "our choice: more than twice what models without a needless layout spend"
+)
 _SOME = 0.01  # of the step: a model with less of it hardly convolves
 _COMPUTE = (Category.HOST_COMPUTE, Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
 _MOVED = {
@@ -78,9 +93,7 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         odd = list(_odd(run, timeline.host, program))
         yield from odd
         yield from _double(run, timeline.host, program)
-        starts = list(_short_ops(run, timeline.host, budget, here, mine)) or list(
-            _compiled_short_ops(run, timeline.host, program)
-        )
+        starts = list(_short_ops(run, timeline.host, budget, here)) or list(_compiled_short_ops(run, timeline.host, program))
         if _made_by_loops(run, timeline.host, mine):
             starts = []  # what makes the short ops has a place
         yield from starts
@@ -235,7 +248,7 @@ def _slow(run: Run, host: str, mine: list[Part], here: Here, known: set[str]) ->
     here = replace(here, compiled=compiled(run, host, top.source))
     limit = f", {here.compiled.limit}" if here.compiled.limit else ""
     others = "; next " + ", ".join(f"{part} {part.share:.0%}" for part in mine[1:_NAMED]) if len(mine) > 1 else ""
-    runs = _pace(run, host, top.op, top.op_name, top.rate)
+    runs = "" if top.loops else _pace(run, host, top.op, top.op_name, top.rate)
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
@@ -269,7 +282,8 @@ def _work(top: Part) -> str:
 
 def _cheaper(top: Part, here: Here) -> str:
     if top.loops and top.work is not Work.RECURRENT:
-        return f"Vectorise {top} over the sequence (cumsum, a matrix product) instead of in a loop. Or: {cheaper(Work.RECURRENT, here)}"
+        unlooped = cheaper(Work.RECURRENT, replace(here, small=True))
+        return f"Vectorise {top} over the sequence (cumsum, a matrix product) instead of in a loop. Or: {unlooped}"
     if not top.slow or top.loops:
         return cheaper(top.work, replace(here, op=top.op, small=here.small or top.short))
     return here.program.say(
@@ -283,21 +297,28 @@ def _cheaper(top: Part, here: Here) -> str:
 
 
 def _kind(run: Run, host: str, work: list[Kind], here: Here) -> Iterator[Finding]:
-    """One kind of op, which no single part of the model makes, takes a good deal of the step."""
-    if not work or work[0].share < _SLOW.value or work[0].work is Work.OTHER:
+    """One kind of op, which no single part of the model makes, takes a good deal of the step. Copies by lines of the user's come first: of all
+    kinds, they alone compute nothing."""
+    moved = next((k for k in work if k.work is Work.MOVEMENT and sum(k.lines.values()) >= _MOVES.value), None)
+    if moved is None and (not work or work[0].share < _SLOW.value or work[0].work is Work.OTHER):
         return
-    top = work[0]
+    top = moved or work[0]
     named = top.work.value
     where = f"in {top.parts} parts of the model: {top.largest}" if top.parts > 1 else f"in {top.largest}"
-    others = "; next " + ", ".join(f"{kind.work.value} {kind.share:.0%}" for kind in work[1:_NAMED]) if len(work) > 1 else ""
+    if moved:
+        where = "at " + ", ".join(f"{line} {share:.0%}" for line, share in list(top.lines.items())[:_NAMED] if share >= _TOLD)
+    line, share = next(iter(top.lines.items()), ("", 0.0))
+    rest = [kind for kind in work if kind is not top][: _NAMED - 1]
+    others = "; next " + ", ".join(f"{kind.work.value} {kind.share:.0%}" for kind in rest) if rest else ""
     yield Finding(
         id="slow_kind",
         severity=Severity.HIGH,
         sentence=f"{top.share:.0%} of the step goes to {named}, most of it in {top.op}{_pace(run, host, top.op)}, {where}{others}.",
-        action=cheaper(top.work, replace(here, op=top.op, half=here.half or top.half)),
+        action=cheaper(top.work, replace(here, op=top.op, half=here.half or top.half, small=here.small or top.short)),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, "model_work"),),
-        threshold=_SLOW,
+        threshold=_MOVES if moved else _SLOW,
         counter_evidence=("A profile cannot say what another implementation would take: measure it.",),
+        location=line if moved or share >= top.share / 2 else "",
         host=host,
         certainty=Certainty.LIKELY,
         effort=Effort.LARGE,
@@ -305,7 +326,7 @@ def _kind(run: Run, host: str, work: list[Kind], here: Here) -> Iterator[Finding
     )
 
 
-def _short_ops(run: Run, host: str, budget: Budget, here: Here, mine: list[Part]) -> Iterator[Finding]:
+def _short_ops(run: Run, host: str, budget: Budget, here: Here) -> Iterator[Finding]:
     """Many short ops that XLA would fuse; what profiling adds to a step counts as theirs, since it adds most to short events."""
     row = next(small_ops(run).of("host", host).records(), None)
     if row is None or here.xla:
@@ -319,13 +340,14 @@ def _short_ops(run: Run, host: str, budget: Budget, here: Here, mine: list[Part]
     many = rounds >= _MANY and overhead >= _EXECUTOR.value and share >= _SHORT_OPS.value
     if not chains and not many:
         return
-    most = next((part for part in mine[:1] if part.source and part.share >= _MADE * share), None)
+    lines = small_lines(run, host)
+    at = places(list(lines)) if sum(lines.values()) >= share / 2 else ""
     yield Finding(
         id="small_ops",
         severity=Severity.HIGH,
         sentence=f"{share:.0%} of the step goes to element-wise ops and executor overhead: {rounds:,.0f} rounds per step, "
-        f"{humanize(row['median_ps'], Unit.PS)} per op (median){f'; most of it in {most}' if most else ''}.",
-        action=cheaper(Work.ELEMENTWISE, here),
+        f"{humanize(row['median_ps'], Unit.PS)} per op (median){f'; most of it made at {at}' if at else ''}.",
+        action=cheaper(Work.ELEMENTWISE, replace(here, small=True)),
         evidence=(
             Evidence("share of the step in element-wise ops", elementwise, Unit.FRACTION, "small_ops"),
             Evidence("share of the step in the executor, outside of ops", overhead, Unit.FRACTION, "small_ops"),
@@ -333,7 +355,7 @@ def _short_ops(run: Run, host: str, budget: Budget, here: Here, mine: list[Part]
         threshold=_CHAINS if chains else _SHORT_OPS,
         counter_evidence=("XLA can also be slower on a CPU, and takes long to compile: measure it before you keep it.",),
         saving=_saving(kept, "if fused ops, and starting them, cost nothing"),
-        location=most.source if most else "",
+        location=next(iter(lines)) if at else "",
         host=host,
         certainty=Certainty.POSSIBLE,
         effort=Effort.SMALL,
@@ -388,7 +410,7 @@ def _bound(
         severity=Severity.MODERATE if share >= _COMPUTES.value else Severity.INFO,
         sentence=f"The model's computation takes {share:.0%} of the step{f': {largest}' if largest else ''}. Everything else saves at most "
         f"its own share: {rest}.",
-        action=cheaper(work[0].work, replace(here, op=work[0].op)) if work else cheaper(Work.OTHER, here),
+        action=cheaper(work[0].work, replace(here, op=work[0].op, small=work[0].short)) if work else cheaper(Work.OTHER, here),
         evidence=(
             *(Evidence(f"share of the step: {name}", part, Unit.FRACTION, table) for name, part, table in told[:_NAMED]),
             *(Evidence(f"at most: {names[c]}", limit, Unit.FRACTION, "overview.average_step") for c, limit in limits.items()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from outpace.metrics.input.segments import pipelines
 from outpace.metrics.model.jit_calls import runs_op_by_op
 from outpace.metrics.model.op_places import replicas
 from outpace.metrics.program.budget import at_most, budgets
@@ -14,12 +15,16 @@ from outpace.metrics.program.program import Program
 from outpace.metrics.program.stops import stop
 from outpace.metrics.python.time import framework_line, own_share
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
-from outpace.timeline import Run
+from outpace.timeline import Run, Timeline
 
 _SOME = Threshold("calls, of the step", 0.20, Unit.FRACTION, "our choice: more than a well-fed step spends beside its ops")
 _MUCH = Threshold("calls, much of the step", 0.50, Unit.FRACTION, "our choice: a call costs more than the work in it")
 _TRANSFER = Threshold("collectives, of the step", 0.10, Unit.FRACTION, "our choice: less hides behind what steps differ by")
 _MUCH_TRANSFER = Threshold("collectives, much of the step", 0.20, Unit.FRACTION, "our choice: as of collectives of devices")
+_INPUT_PYTHON = Threshold(
+    "Python of the input, of the step", 0.15, Unit.FRACTION, "our choice: less holds calls up for less than that"
+)
+_LOCKED = "The input pipeline runs Python beside them, under the same interpreter lock (GIL): some of it is waiting for that."
 _APART = 0.1  # of the transfer, from where workers wait for one of them
 _SHORT = 3e9  # ps: a call costs a millisecond or two, so that what is untraced of a shorter step is most likely its as well
 _STOP = Threshold("a stop, of the step", 0.05, Unit.FRACTION, "our choice: a smaller saving could not be measured")
@@ -47,25 +52,35 @@ def _per_call(run: Run, host: str, program: Program) -> Iterator[Finding]:
     adapts = program.predicts and program.is_keras  # what it waits for is an adapter's work, which is per call too
     if short:
         share = max(share, uncomputed(run, host, waits=adapts) - own_share(run, host))
-    if share < _SOME.value or not time.running or timeline.device_planes or runs_op_by_op(run, host):
+    ahead = timeline.steps.ahead  # what its thread does holds no step up
+    if share < _SOME.value or not time.running or timeline.device_planes or ahead or runs_op_by_op(run, host):
         return
+    locked = _input_python(run, timeline) >= _INPUT_PYTHON.value
+    what = "Calls, the Python around them and the executor" if short else "Calls and the Python around them"
     taken = (Category.HOST_COMPUTE, *(Category.ALL_OTHERS,) * short, *(Category.INPUT,) * (short and adapts))
     yield Finding(
         id="per_call_cost",
         severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
-        sentence=f"Calls, the Python around them and the executor take {humanize(share * budget.step, Unit.PS)} per "
+        sentence=f"{what} take {humanize(share * budget.step, Unit.PS)} per "
         f"{'prediction' if program.predicts else 'step'} ({share:.0%}), in which no op runs, whatever the size of a batch.",
         action=_fewer(program, per_row),
-        evidence=(
-            Evidence("share of the step in calls, Python around them and the executor", share, Unit.FRACTION, "host_time"),
-        ),
+        evidence=(Evidence("share of the step in them", share, Unit.FRACTION, "host_time"),),
         threshold=_MUCH if share >= _MUCH.value else _SOME,
         saving=at_most(share, *taken, assumes="if a call cost nothing besides the ops in it"),
+        counter_evidence=(_LOCKED,) * locked,
         location=framework_line(run, host),
         host=host,
+        certainty=Certainty.POSSIBLE if locked else Certainty.LIKELY,
         effort=Effort.SMALL,
         explains=("python_overhead", "small_steps", *("input_bound", "slow_stage") * adapts) if short else (),
     )
+
+
+def _input_python(run: Run, timeline: Timeline) -> float:
+    """How long the input pipeline runs Python per step, as a share of the step: generators, and Python functions of its stages."""
+    mine = (pipeline for pipeline in pipelines(run) if pipeline.host == timeline.host)
+    work = sum(stage.work for pipeline in mine for stage in pipeline.stages if stage.python or stage.type == "Generator")
+    return float(work / max(int(timeline.steps.duration.sum()), 1))
 
 
 def _exchanged(run: Run) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.model.step_function import step_function_calls
+from outpace.metrics.model.step_function import function_calls
 from outpace.metrics.program.budget import at_most, beyond
 from outpace.metrics.program.program import Program
 from outpace.metrics.program.step_breakdown import StepBreakdown
@@ -17,6 +17,7 @@ from outpace.model import OUTSIDE, Category, Certainty, Evidence, Finding, Sever
 from outpace.model.arrays import Indices
 from outpace.model.units import counted
 from outpace.timeline import Run, Timeline
+from outpace.timeline.names import Is
 from outpace.timeline.steady import Aside, period
 
 _PERIODIC = Threshold("periodic cost", 0.03, Unit.FRACTION, "our choice: a smaller saving could not be measured")
@@ -148,21 +149,29 @@ def _slow(run: Run, timeline: Timeline, mine: StepBreakdown | None) -> Iterator[
     held = float(times.sum()) / float(times.sum() + usual["duration_ps"].sum())
     extra = {c: float(mine.category(c, found).mean() - mine.category(c, usual).mean()) for c in Category}
     cause = max(extra, key=lambda c: extra[c])
-    lines = lines_beyond(run, timeline, np.flatnonzero(slow), timeline.steps.whole)
+    chosen = np.flatnonzero(slow), timeline.steps.whole
+    lines = lines_beyond(run, timeline, *chosen)
     place = source_line(*lines[0][:2]) if lines else ""
     where = f" at {place} in {lines[0][2]}()" if lines else ""
+    only = _only_there(timeline, *chosen)
+    longer = not only and cause is Category.HOST_COMPUTE and _same_calls_longer(timeline, *chosen)
     longest = " and ".join(humanize(time, Unit.PS) for time in sorted(times.tolist(), reverse=True)[:2]) + " and more" * (
         len(times) > 2
     )
     hold = "holds" if len(times) == 1 else "hold"
+    action = _STALLS.get(cause, "Find what runs there and in no other step")
+    if only:
+        where = f"{where}, in {only}, which runs in no other step"
+        action = f"Do what runs {only} less often, or off the training thread"
+    elif longer:
+        where = f"{where}, in the calls that every step makes"
+        action = "Look at what else used the cores then, and at larger inputs: the same calls took longer"
     yield Finding(
-        id="slow_steps",
+        id="input_stalls" if cause is Category.INPUT else "slow_steps",
         severity=Severity.HIGH if held >= _MUCH.value else Severity.MODERATE,
         sentence=f"{len(times)} of {counted(len(usual) + len(times), 'step')} {hold} {held:.0%} of the time: {longest} instead of "
         f"{humanize(float(usual['duration_ps'].mean()), Unit.PS)}, mostly {_spent(cause)}{where}.",
-        action=_STALLS.get(cause, "Find what runs there and in no other step")
-        + ": 'outpace explain' compares a slow step with the others. "
-        "Capture more steps to see whether it recurs.",
+        action=f"{action}: 'outpace explain' compares a slow step with the others. Capture more steps to see whether it recurs.",
         evidence=(
             Evidence("their share of the time of all these steps", held, Unit.FRACTION, "steps"),
             Evidence("mean of the other steps", float(usual["duration_ps"].mean()), Unit.PS, "steps"),
@@ -172,7 +181,7 @@ def _slow(run: Run, timeline: Timeline, mine: StepBreakdown | None) -> Iterator[
         saving=at_most(beyond(timeline), OUTSIDE, assumes="if these steps took as long as the others"),
         counter_evidence=("They come at no period: something else on the machine may have held them up.",),
         location=place,
-        certainty=Certainty.LIKELY if lines and len(times) > _TWICE else Certainty.POSSIBLE,
+        certainty=Certainty.LIKELY if (lines or only) and len(times) > _TWICE and not longer else Certainty.POSSIBLE,
         host=timeline.host,
     )
 
@@ -256,16 +265,41 @@ def _periodic(run: Run, timeline: Timeline, mine: Table, program: Program) -> It
 
 
 def _same_calls_longer(timeline: Timeline, slow: Indices, usual: Indices) -> bool:
-    """Whether slow steps make no more calls of the step's own functions than usual ones, and most of their time beyond lies in these."""
-    rows = step_function_calls(timeline)
+    """Whether slow steps make no more calls of the functions that run in usual ones, and most of their time beyond lies in these."""
+    trace, steps = timeline.trace, timeline.steps
+    rows = function_calls(timeline)
+    rows = rows[timeline.step_of[rows] >= 0]
+    step = timeline.step_of[rows]
+    known = np.isin(trace.name[rows], trace.name[rows[np.isin(step, usual)]])
+    rows, step = rows[known], step[known]
     if not len(rows):
         return False
-    count = np.bincount(timeline.step_of[rows], minlength=len(timeline.steps)).astype(np.float64)
-    took = np.bincount(
-        timeline.step_of[rows], weights=timeline.trace.duration[rows].astype(np.float64), minlength=len(timeline.steps)
-    )
-    longer = float(timeline.steps.duration[slow].mean() - timeline.steps.duration[usual].mean())
+    count = np.bincount(step, minlength=len(steps)).astype(np.float64)
+    took = np.bincount(step, weights=trace.duration[rows].astype(np.float64), minlength=len(steps))
+    longer = float(steps.duration[slow].mean() - steps.duration[usual].mean())
     return bool(count[slow].mean() < _MORE_CALLS * count[usual].mean() and took[slow].mean() - took[usual].mean() >= longer / 2)
+
+
+def _only_there(timeline: Timeline, slow: Indices, usual: Indices) -> str:
+    """Name of the event of the training thread that runs in each of the slow steps and in no usual one, for at least half of what these take
+    beyond the usual; of several the longest, of those the innermost. Empty where there is none."""
+    trace, steps = timeline.trace, timeline.steps
+    if int(steps.line[slow[0]]) < 0:
+        return ""
+    rows = np.arange(*trace.lines.rows(int(steps.line[slow[0]])).indices(len(trace)))
+    step = np.searchsorted(steps.start, trace.start[rows], side="right") - 1
+    rows, step = rows[step >= 0], step[step >= 0]
+    code = trace.name[rows]
+    elsewhere = np.zeros(len(trace.names), bool)
+    elsewhere[code[np.isin(step, usual)]] = True
+    own = np.isin(step, slow) & ~elsewhere[code] & ~timeline.names.are(Is.PYTHON)[code]
+    if not own.any():
+        return ""
+    took = np.bincount(code[own], weights=trace.duration[rows[own]].astype(np.float64))
+    beyond = float(steps.duration[slow].sum()) - len(slow) * float(steps.duration[usual].mean())
+    name = int(np.flatnonzero(took >= took.max())[-1])
+    everywhere = len(np.unique(step[own & (code == name)])) == len(slow)
+    return trace.names[name] if everywhere and took[name] >= beyond / 2 else ""
 
 
 def _mean(table: Table, category: Category, rows: Indices) -> float:

@@ -63,9 +63,12 @@ def slow_stage(context: Context) -> Iterator[Finding]:
         location=place(context, stage),
         host=context.host,
         saving=None if context.severity is Severity.INFO else saving,
-        explains=("input_bound", "cpu_contention", "time_outside_steps")
-        if context.outside > context.share
-        else ("input_bound", "cpu_contention"),
+        explains=(
+            "input_bound",
+            "cpu_contention",
+            "input_stalls",
+            *("time_outside_steps",) * (context.outside > context.share),
+        ),
         certainty=_certainty(context, saving),
     )
 
