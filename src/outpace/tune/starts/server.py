@@ -24,11 +24,8 @@ from outpace.capture.ending import end_here
 from outpace.tune.starts.forks import NONE
 from outpace.tune.starts.imports import FRAMEWORKS, changed_by_script, runs_script
 
-BEFORE = (
-    "numpy",
-    "outpace.tune.same.child",
-    "outpace.tune.trial.child",
-)  # what our own processes import before the script runs
+# What our own processes import before the script runs.
+BEFORE = ("numpy", "outpace.tune.same.child", "outpace.tune.trial.child")
 _DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri", "/dev/accel")
 _HIGH = 200  # descriptors from here on
 
