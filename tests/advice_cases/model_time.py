@@ -159,6 +159,7 @@ def _odd(
     program: Program = TENSORFLOW,
     record: Mapping[str, Any] | None = None,
     apart: bool = False,
+    whole: float = 0.0,
 ) -> Find:
     row = {
         "kind": kind,
@@ -169,7 +170,8 @@ def _odd(
         "share": share,
         "self_ps": round(share * STEP),
     }
-    return _find(odd=[row], program=program, record=record)
+    line = [{**_part(whole, "Mul", "noise"), "source": "/home/me/model.py:9"}] * bool(whole)
+    return _find(line, odd=[row], program=program, record=record)
 
 
 def _made_in_a_loop(share: float) -> Find:
@@ -679,6 +681,7 @@ CASES: list[Case] = [
         never=("out of the jitted step", "inside"),
         **_NOISE,
     ),
+    fires("odd_ops", "on a line that takes 22%", _odd(0.15, whole=0.22), Severity.MODERATE, saves=about(0.22), **_NOISE),
     fires("odd_ops", "15% of the step", _odd(0.15), Severity.MODERATE, saves=about(0.15), **_NOISE),
     fires(
         "odd_ops", "8% of the step", _odd(0.08), Severity.MODERATE, saves=about(0.08), says=("draws random numbers",), **_NOISE

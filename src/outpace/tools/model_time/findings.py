@@ -90,7 +90,7 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         work = kinds(run, timeline.host)
         outside = _outside_ops(run, timeline.host, budget)
         here = _here(run, timeline, budget, program, work, outside)
-        odd = list(_odd(run, timeline.host, program))
+        odd = list(_odd(run, timeline.host, program, mine))
         yield from odd
         yield from _double(run, timeline.host, program)
         starts = list(_short_ops(run, timeline.host, budget, here)) or list(_compiled_short_ops(run, timeline.host, program))
@@ -148,8 +148,9 @@ def _saving(share: float, assumes: str) -> Saving | None:
     return at_most(share, *_COMPUTE, assumes=assumes)
 
 
-def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
-    """Work inside the model that belongs into the input pipeline. By part: a layer that augments draws random numbers too."""
+def _odd(run: Run, host: str, program: Program, mine: list[Part]) -> Iterator[Finding]:
+    """Work inside the model that belongs into the input pipeline. By part: a layer that augments draws random numbers too. What its line or
+    layer takes goes with it: a draw is fused with what is made of it."""
     by_part: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in odd_ops(run).of("host", host).records():
         if not row["dropout"]:
@@ -164,9 +165,11 @@ def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
         kind = f" ({top['type']})" if top["type"] != names[0] else ""
         python = top["kind"] == PYTHON
         much = share >= _MUCH_ODD.value
-        room = share if python else moved(run, host, share, share)
+        same = (part.share for part in mine if part.name in names or (source and source == part.source))
+        whole = share if top["apart"] else min(1.0, max(share, sum(same)))
+        room = whole if python else moved(run, host, whole, whole)
         inside = "beside the model's step, in programs of its own" if top["apart"] else "inside the model's step"
-        fits = room >= _ROOM * share
+        fits = room >= _ROOM * whole
         yield Finding(
             id="python_in_model" if python else "odd_ops",
             severity=Severity.HIGH if much else Severity.MODERATE,
@@ -177,7 +180,7 @@ def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
             threshold=_MUCH_ODD if much else _ODD,
             saving=_saving(room, "if it did not run in the step, as far as other cores are idle")
             if fits
-            else _saving(share, "if it cost nothing"),
+            else _saving(whole, "if it, and what its line or layer makes of it, cost nothing"),
             location=source,
             host=host,
             certainty=Certainty.CERTAIN,
@@ -228,7 +231,7 @@ def _move(what: str, python: bool, program: Program, apart: bool) -> str:
     if python:
         gil = "it runs on one thread, under the interpreter lock (GIL)."
         ops = f"Replace the Python function in {what} with TensorFlow ops: {gil}"
-        own = f"Write what {what} calls back to Python for in jax.numpy, or call it outside of the jitted step: {gil}"
+        own = f"Call what {what} calls back to Python for outside of the jitted step, or write it in jax.numpy: {gil}"
         return program.say(keras=ops, tensorflow=ops, jax=own)
     return program.say(
         keras=f"Move {what} out of the model into dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE), before .prefetch(). It then overlaps "
