@@ -97,6 +97,20 @@ def _slow(share: float, work: float = 9.0, **more: Any) -> Find:
     return _context(share, [pipeline_of([staged(_ROOT, 0, -1), staged(_MAP, work, 0, label="in_py_L7_map")], work)], **more)
 
 
+def _of_library(busy: float) -> Find:
+    """A Python generator that Keras made of the user's batches, on four cores."""
+    generator = staged("Generator", 9, 0, label="in_py_L7_from_generator", python=True)
+    noted = {
+        "label": "in_py_L7_from_generator",
+        "file": "/home/me/in.py",
+        "line": 7,
+        "op": "from_generator",
+        "library": "keras",
+    }
+    record = {"cpu_count": 4, "pipeline": [noted]}
+    return _context(0.5, [pipeline_of([staged(_ROOT, 0, -1), generator], 9)], record=record, busy=busy)
+
+
 def _batching(share: float, **more: Any) -> Find:
     return _context(share, [pipeline_of([staged(_ROOT, 0, -1), staged("BatchV2", 9, 0, function=0)], 9)], **more)
 
@@ -412,6 +426,26 @@ CASES: list[Case] = [
         saves=about(0.45),
         says=("AUTOTUNE",),
         **_WAIT,
+        **_MAP_AT,
+    ),
+    fires(
+        _SLOW,
+        "batches of the user's in Python, and idle cores",
+        _of_library(0.5),
+        Severity.HIGH,
+        says=("Prepare batches in several workers",),
+        saves=about(0.5),
+        **_WAIT,
+        **_MAP_AT,
+    ),
+    fires(
+        _SLOW,
+        "batches of the user's in Python, and busy cores",
+        _of_library(0.95),
+        Severity.HIGH,
+        says=("Make the line that takes the time cheaper", "more workers would take turns"),
+        never=("several workers",),
+        saves=(0.45, 0.75),
         **_MAP_AT,
     ),
     fires(

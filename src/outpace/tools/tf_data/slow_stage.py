@@ -20,10 +20,9 @@ _WORKS = 0.05  # cores: below, a thread was only met by chance
 _SEQUENTIAL = ("Map", "Interleave", "Filter")
 _MOST, _STARTING = 0.5, 0.5  # of a function's time, in one op, and in none
 _OF_IMAGES = re.compile(r"Decode(?:Jpeg|Png|Image|Bmp|Gif|AndCropJpeg)|Resize|CropAndResize")
-_WORKERS = (
-    "Prepare batches in several workers (keras.utils.PyDataset(workers=4, use_multiprocessing=True)). Or make the line that takes "
-    "the time cheaper, or cache its results where they do not change."
-)
+_CHEAPER = "make the line that takes the time cheaper, or cache its results where they do not change."
+_WORKERS = f"Prepare batches in several workers (keras.utils.PyDataset(workers=4, use_multiprocessing=True)). Or {_CHEAPER}"
+_ROOM = 0.5  # of what a stage costs, that idle cores must take for more workers to be worth it
 _ADAPTER = "Keras built the pipeline itself, from the arrays that it was given."
 
 
@@ -153,7 +152,10 @@ def _advice(stage: StageWork, context: Context) -> tuple[str, Saving | None]:
         return _for_arrays(context), context.without(stage)
     library = stage_record(stage.label, context.record).get("library")
     if library and (stage.python or stage.type == "Generator"):
-        return _WORKERS, context.without(stage)
+        workers, less = context.parallel(stage), context.without(stage)
+        if less is None or (workers is not None and workers.high >= _ROOM * less.high):
+            return _WORKERS, workers
+        return f"{_CHEAPER[:1].upper()}{_CHEAPER[1:]} The cores are busy: more workers would take turns.", less
     action, saving = _change(stage, context)
     share = repeats(stage, context.record)
     if has_cache(context.pipeline) or not fed_alike(context, stage) or share < SHARE.value:
