@@ -443,7 +443,7 @@ CASES: list[Case] = [
         "batches of the user's in Python, and busy cores",
         _of_library(0.95),
         Severity.HIGH,
-        says=("Make the line that takes the time cheaper", "more workers would take turns"),
+        says=("Make the line that takes the time cheaper", "more workers wait for them"),
         never=("several workers",),
         saves=(0.45, 0.75),
         **_MAP_AT,

@@ -52,7 +52,7 @@ import resource
 resource.setrlimit(resource.RLIMIT_DATA, (400 * 2**20, 400 * 2**20))
 held = []
 def outpace_race():
-    return lambda: held.append(bytearray(20 * 2**20))
+    return lambda: held.append(bytearray(100 * 2**20))
 """
 KILLED = """
 import os, signal

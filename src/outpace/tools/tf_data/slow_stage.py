@@ -155,7 +155,7 @@ def _advice(stage: StageWork, context: Context) -> tuple[str, Saving | None]:
         workers, less = context.parallel(stage), context.without(stage)
         if less is None or (workers is not None and workers.high >= _ROOM * less.high):
             return _WORKERS, workers
-        return f"{_CHEAPER[:1].upper()}{_CHEAPER[1:]} The cores are busy: more workers would take turns.", less
+        return f"{_CHEAPER[:1].upper()}{_CHEAPER[1:]} The cores are busy: more workers wait for them.", less
     action, saving = _change(stage, context)
     share = repeats(stage, context.record)
     if has_cache(context.pipeline) or not fed_alike(context, stage) or share < SHARE.value:
