@@ -103,7 +103,6 @@ DEVICE_TYPE = "device_type_string"  # of a TPU
 BYTES_ALLOCATED = "bytes_allocated"  # in use on the heap after a memory event
 BYTES_RESERVED = "bytes_reserved"  # in use on the stack
 BYTES_AVAILABLE = "bytes_available"  # free after it
-PEAK_TERAFLOPS = "peak_teraflops_per_second"  # of a device
 PEAK_BYTES = "peak_bytes_in_use"  # most that was in use so far
 REQUESTED_BYTES = "requested_bytes"  # what the op asked for
 ALLOCATION_BYTES = "allocation_bytes"  # what it got

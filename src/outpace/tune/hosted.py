@@ -263,8 +263,7 @@ class Hosted:
         """Run the script; its own exception comes out. It comes to its end where nothing of it trains."""
         substitute(Edition.read(self.plan["edition"]).texts if self.plan["edition"] else {}, self._guard.place)
         hooks: Any = {"tensorflow": self.on_tensorflow, "jax": self.on_jax, "keras": self.on_keras, "tf_keras": self.on_keras}
-        report = lambda name, error: tell(f"{name} could not be hooked, so nothing is tuned: {error!r}")  # noqa: E731
-        ImportHooks(hooks, report, self._importing).install()
+        ImportHooks(hooks, _not_hooked, self._importing).install()
         script_begins()
         code, failed = 1, True
         try:
@@ -305,6 +304,10 @@ def place_of(loop: Loop) -> Place:
     file = loop.frame.f_code.co_filename
     found = loop_at(source_of(file), loop.innermost.lineno, os.path.realpath(file))
     return found if found is not None else Place()
+
+
+def _not_hooked(name: str, error: Exception) -> None:
+    tell(f"{name} could not be hooked, so nothing is tuned: {error!r}")
 
 
 def _line() -> str:

@@ -59,5 +59,4 @@ def _of_double(timeline: Timeline) -> set[str]:
     kind, op = trace.stat(dialect.DATA_TYPE), trace.stat(dialect.TF_OP)
     allocated = timeline.names.are(Is.ALLOCATION)[trace.name[kind.row]]
     at, _ = common(op.row, kind.row[allocated & (kind.ints == _DT_DOUBLE)])
-    texts = op.texts()
-    return {texts[i] for i in at.tolist()}
+    return set(op.codes(at)[1])

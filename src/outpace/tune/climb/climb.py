@@ -151,7 +151,8 @@ class Climb:
         if not again:
             self.code, self.outcome = code, outcome
         if found is not None:
-            self.originals.forks.imports = found.imports if not again else self.originals.forks.imports
+            if not again:
+                self.originals.forks.imports = found.imports
             self._note(found.others)
             for path in {path for each in found.candidates for path in each.texts} - self.sources.keys():
                 self.sources[path] = source_of(path)
