@@ -9,7 +9,8 @@ from outpace.metrics.machine.device import DeviceFacts
 from outpace.metrics.program.program import Program
 from outpace.model import Severity
 from outpace.tools.kernel_stats import findings as rules
-from outpace.tools.kernel_stats.schema import CAUSES, COPIES, DEVICES, KERNELS
+from outpace.tools.kernel_stats.idle import NOTHING
+from outpace.tools.kernel_stats.schema import COPIES, DEVICES, KERNELS
 from tests.advice_cases.build import MS, table
 from tests.advice_cases.case import TENSORFLOW, Case, Find, about, fires, silent, worded
 
@@ -42,19 +43,20 @@ def _find(
         "waits": "$api.py:3154 block_until_ready",
     }
     devices = table("devices", DEVICES, {**row, **(device or {})})
-    causes = table(
-        "idle_causes", CAUSES, {"device": _GPU, "host_activity": "callback", "idle_fraction": 0.5, "idle_ps": 30 * MS}
-    )
     copies = table("copies", COPIES, *([{"device": _GPU, "kind": "HToD", **copy}] if copy else []))
-    return lambda: rules.find(kernels, devices, causes, copies, program, facts, (0.6, 0.2))
+    return lambda: rules.find(kernels, devices, copies, program, facts, (0.6, 0.2))
 
 
 def _eligible(share: float, **more: Any) -> Find:
     return _find({"eligible": True, "kernel_fraction": share, "total_ps": MS, "occupancy": 0.9}, **more)
 
 
-def _late(share: float) -> Find:
-    return _find(device={"by_launching_ps": round(share * 100 * MS)})
+def _late(share: float, part: float = 0.6, did: str = "callback", own: bool = False) -> Find:
+    """The host is late for a share of the steps, for `part` of it in what it did."""
+    late = round(share * 100 * MS)
+    return _find(
+        device={"by_launching_ps": late, "late_ps": late, "late_in": did, "late_in_ps": round(part * late), "late_own": own}
+    )
 
 
 def _waits(share: float, program: Program = TENSORFLOW) -> Find:
@@ -108,6 +110,33 @@ CASES: list[Case] = [
         saves=about(0.3),
         takes_from=_LAUNCH,
         says=("callback",),
+    ),
+    fires(
+        "late_launches",
+        "a part of it in something",
+        _late(0.3, 0.4, own=True),
+        Severity.MODERATE,
+        saves=about(0.3),
+        takes_from=_LAUNCH,
+        never=("callback",),
+    ),
+    fires(
+        "late_launches",
+        "in Python",
+        _late(0.3, did=NOTHING),
+        Severity.MODERATE,
+        saves=about(0.3),
+        takes_from=_LAUNCH,
+        says=("in Python", "60%"),
+    ),
+    fires(
+        "late_launches",
+        "in what the program names",
+        _late(0.3, did="augment", own=True),
+        Severity.MODERATE,
+        saves=about(0.3),
+        takes_from=_LAUNCH,
+        says=("Do augment for the next step in another thread",),
     ),
     fires("late_launches", "half of the time", _late(0.5), Severity.HIGH, saves=about(0.5), takes_from=_LAUNCH),
     silent("late_launches", "15% of the time", _late(0.15)),

@@ -14,8 +14,9 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace._once import derived
 from outpace.model.arrays import Indices, Numbers, Picoseconds
+from outpace.timeline.causality import launches
 from outpace.timeline.gradients import training_functions
-from outpace.timeline.names import jitted_function
+from outpace.timeline.names import OpKind, jitted_function, names
 from outpace.timeline.workers import executed, on_host
 from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import common
@@ -27,7 +28,7 @@ _WHOLE = 0.9  # of the ops that the other runs hold: the capture cut nothing off
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Runs of a program on the host's XLA threads, sorted by end. start, end: ps; ops: how many events each holds."""
+    """Runs of a program on devices or on the host's XLA threads, sorted by end. start, end: ps; ops: how many events each holds."""
 
     start: Picoseconds
     end: Picoseconds
@@ -56,6 +57,22 @@ def runs_of(trace: Trace, call: str) -> Runs:
     """Every run of the program that a call (`PjitFunction(step)`) runs."""
     none = np.zeros(0, np.int64)
     return _programs(trace).get(_plain(call), Runs(none, none, none))
+
+
+def runs_on_devices(trace: Trace, start: Picoseconds) -> Runs | None:
+    """What devices computed for each of the steps that begin at `start` (sorted, ps), by their launches; None where some had nothing done,
+    or a later one was done first. Copies are left out: the next batch moves while a step computes."""
+    host, device = launches(trace)
+    step = np.searchsorted(start, trace.start[host], side="right") - 1
+    mine = (step >= 0) & (trace.duration[device] > 0) & ~names(trace).of_kind(OpKind.COPY)[trace.name[device]]
+    step, device = step[mine], device[mine]
+    ops = np.bincount(step, minlength=len(start))
+    if len(start) == 0 or not ops.all():
+        return None
+    first, last = np.full(len(start), np.iinfo(np.int64).max), np.zeros(len(start), np.int64)
+    np.minimum.at(first, step, trace.start[device])
+    np.maximum.at(last, step, trace.end[device])
+    return Runs(first, last, ops) if bool(np.all(np.diff(last) > 0)) else None
 
 
 def runs_without_calls(trace: Trace, calls: Indices) -> tuple[str, Runs] | None:

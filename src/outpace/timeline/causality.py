@@ -114,10 +114,11 @@ def _saved_groups(trace: Trace, steps: Steps) -> Codes:
 
 
 def _devices_by_time(trace: Trace, steps: Steps, group: Codes) -> Codes:
-    """Events of device lines that no link reaches belong to the step in whose time they start (step lines, profiles without links)."""
+    """Events of device lines that no link reaches (step lines, profiles without links) belong to the step in whose time they start; where
+    steps are those of the work, all."""
     for line in (line for plane in trace.planes_like(dialect.DEVICES) for line in plane.lines):
         rows = trace.lines.rows(line)
-        if rows.start == rows.stop or np.any(group[rows] >= 0):
+        if rows.start == rows.stop or (not steps.ahead and np.any(group[rows] >= 0)):
             continue
         at = np.searchsorted(steps.start, trace.start[rows], side="right") - 1
         inside = (at >= 0) & (trace.start[rows] < steps.end[np.maximum(at, 0)])

@@ -6,7 +6,7 @@ TensorFlow and JAX put each program as an `HloProto` on the plane `/host:metadat
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,8 +14,9 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace._once import once
 from outpace.model.arrays import Codes, Indices
-from outpace.timeline.hlo_meaning import aligned, flops, precision, size, traffic, transfer
-from outpace.timeline.hlo_reader import Instruction, as_bytes, fields, messages, number, text
+from outpace.timeline.command_buffers import hlo_ops
+from outpace.timeline.hlo_meaning import aligned, batched, exact, exponential, flops, precision, size, traffic, transfer
+from outpace.timeline.hlo_reader import Instruction, as_bytes, fields, messages, number, packed, text
 from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import common, distinct
 
@@ -23,11 +24,16 @@ if TYPE_CHECKING:
     from outpace.timeline.timeline import Timeline
 
 _MODULE = 1  # HloProto
-_COMPUTATIONS, _FRAMES = 3, 17  # HloModuleProto
+_COMPUTATIONS, _SCHEDULE, _FRAMES = 3, 7, 17  # HloModuleProto
+_SEQUENCES, _SEQUENCE, _NUMBERS = 1, 2, 1  # HloScheduleProto: a map of computations to sequences of instructions
 _INSTRUCTIONS, _COMPUTATION_ID = 2, 5  # HloComputationProto
 _FILES, _FUNCTIONS, _LOCATIONS, _STACK = 1, 2, 3, 4  # StackFrameIndex
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<")  # code that is not the program's own
+_SILENT = frozenset(  # opcodes that run nothing
+    ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id", "replica-id", "opt-barrier")
+)
 _FAR = 4  # steps from an instruction to one that takes its result
+_WIDE = 100  # instructions beside one, each time further away: an array that all take is no softmax
 _DEEPEST = 200  # frames that one op is followed up
 
 
@@ -36,10 +42,11 @@ class HloOp:
     """One instruction: `opcode` (`fusion`, `dot`), `framework_op` (`jit(step)/dot_general`), `source` (`train.py:12`); empty where unknown.
 
     `source` is the innermost line that is not a library's, where the program keeps stack frames; of what the compiler added, that of the op
-    that takes its result. `bits`: 16, 32 or 64, what it computes in, 0
-    unknown. `flops`, `bytes`: of one execution, by its shapes, -1 unknown. `transfer`: what the end of an asynchronous op waits for
-    (`host_to_device`, `device_to_host`, `device_to_device`, `collective`), "" for other ops; `moved`: the bytes of what it copies. `config`:
-    what the compiler noted of a library's call. `aligned`: all sizes of its matrix products are multiples of 8.
+    that takes its result. `bits`: 16, 32 or 64, what it computes in, 0 unknown. `flops`, `bytes`: of one execution, by its shapes, -1 unknown.
+    `transfer`: what the end of an asynchronous op waits for (`host_to_device`, `device_to_host`, `device_to_device`, `collective`), "" for
+    other ops; `moved`: the bytes of what it copies. `config`: what the compiler noted of a library's call. `aligned`: all sizes of its matrix
+    products are multiples of 8. `attention`: it is a part of one, by what it is made of (a softmax between two batches of matrix products).
+    `exact`: its products are to have all digits (`Precision.HIGHEST`).
     """
 
     opcode: str
@@ -52,6 +59,8 @@ class HloOp:
     moved: float = 0.0
     config: str = ""
     aligned: bool = False
+    attention: bool = False
+    exact: bool = False
 
 
 NO_OP = HloOp("")
@@ -86,6 +95,16 @@ class Program:
         return {i.number: i for instructions in self._computations.values() for i in instructions}
 
     @once
+    def schedules(self) -> list[list[str]]:
+        """Of every computation that is scheduled, the names of its instructions that run something, in the order in which they do."""
+        found = []
+        for entry in (e for message in messages(self._module, _SCHEDULE) for e in messages(message, _SEQUENCES)):
+            numbers = packed(as_bytes(dict(fields(as_bytes(dict(fields(entry)).get(_SEQUENCE)))).get(_NUMBERS)))
+            known = (self._by_number[n] for n in numbers if n in self._by_number)
+            found.append([i.name for i in known if i.opcode not in _SILENT])
+        return [names for names in found if names]
+
+    @once
     def _frames(self) -> _Frames:
         return _Frames(next(messages(self._module, _FRAMES), b""))
 
@@ -95,6 +114,9 @@ class Program:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
 
     def __getitem__(self, name: str) -> HloOp:
         """The op called `name`; one that says nothing when the program has none."""
@@ -112,7 +134,8 @@ class Program:
         moved = size(instruction.shapes[:1]) if waits else 0.0
         config = instruction.config if instruction.opcode == "custom-call" else ""
         numbers = precision(*how), flops(*how), traffic(*how), waits, moved, config, aligned(*how)
-        return HloOp(instruction.opcode, told.framework_op, place, *numbers)
+        attends = instruction.number in self._attention
+        return HloOp(instruction.opcode, told.framework_op, place, *numbers, attends, exact(instruction, self._inside))
 
     def _teller(self, instruction: Instruction) -> Instruction:
         """The instruction that says where this one comes from: a fusion that says nothing of itself is told by what it fused."""
@@ -131,6 +154,32 @@ class Program:
             yield from takers
             layer = [t.number for t in takers]
             seen.update(layer)
+
+    @once
+    def _attention(self) -> frozenset[int]:
+        """Numbers of the instructions that make attentions: batched products, and what takes exponentials of the results of some and is taken
+        by others."""
+        found: set[int] = set()
+        for instruction in self._by_number.values():
+            if exponential(instruction, self._inside):
+                above, below = self._near(instruction, self._operands), self._near(instruction, self._taken)
+                if above and below:
+                    found |= {instruction.number, *above, *below}
+        return frozenset(found)
+
+    def _near(self, instruction: Instruction, beside: Callable[[Instruction], list[Instruction]]) -> set[int]:
+        """Numbers of the batched products that are near an instruction, along its operands or those that take its result."""
+        layer, seen, found = [instruction], {instruction.number}, set()
+        for _ in range(_FAR):
+            layer = list({i.number: i for one in layer for i in beside(one) if i.number not in seen}.values())[:_WIDE]
+            seen |= {i.number for i in layer}
+            products = {i.number for i in layer if batched(i, self._inside)}
+            found |= products
+            layer = [i for i in layer if i.number not in products]
+        return found
+
+    def _taken(self, instruction: Instruction) -> list[Instruction]:
+        return self._users.get(instruction.number, [])
 
     @once
     def _users(self) -> dict[int, list[Instruction]]:
@@ -243,7 +292,7 @@ def instructions(timeline: Timeline, rows: Indices) -> tuple[Codes, list[HloOp]]
     """
     trace = timeline.trace
     index = np.zeros(len(rows), np.int64)
-    names, program = trace.stat(dialect.HLO_OP), trace.stat(dialect.PROGRAM_ID)
+    names, program = hlo_ops(timeline), trace.stat(dialect.PROGRAM_ID)
     at, place = common(rows, names.row)
     if len(at) == 0:
         return index, [NO_OP]

@@ -30,6 +30,9 @@ TO_DEVICE, TO_HOST, BETWEEN, COLLECTIVE = "host_to_device", "device_to_host", "d
 _KERNEL_IN, _KERNEL_OUT = 3, 4  # ConvolutionDimensionNumbers
 _LHS_CONTRACTING = 1  # DotDimensionNumbers
 _CONTRACTED = re.compile(r'"lhs_contracting_dimensions":\[([\d",]*)\]')
+_LHS_BATCH = 3  # DotDimensionNumbers
+_BATCHED = re.compile(r'"lhs_batch_dimensions":\[[\d",]*\d[\d",]*\]')
+_HIGHEST = 2  # PrecisionConfig
 
 Inside = Callable[[Instruction], Sequence[Instruction]]
 Operands = Callable[[Instruction], Sequence[Instruction]]
@@ -118,17 +121,25 @@ def _dot(result: Shape, left: Shape, contracted: Sequence[int]) -> int:
 
 
 def _convolution(instruction: Instruction, shapes: Sequence[Shape]) -> int:
-    """Every output position multiplies the kernel once: of the gradients, "output" is what comes in from behind."""
-    output, kernel = instruction.shapes[0], shapes[1]
-    if "BackwardInput" in instruction.target:
-        output = shapes[0]
-    elif "BackwardFilter" in instruction.target:
-        output, kernel = shapes[1], instruction.shapes[0]
-    found = instruction.convolution
-    at = max(number(found.get(_KERNEL_OUT)), 0)  # dimension 0 is not written
-    if not (found.keys() & {_KERNEL_IN, _KERNEL_OUT}) or at >= len(kernel.dimensions) or not kernel.dimensions[at]:
+    """Every output position multiplies the kernel once."""
+    output, kernel = _of_convolution(instruction, shapes)
+    at = max(number(instruction.convolution.get(_KERNEL_OUT)), 0)  # dimension 0 is not written
+    if (
+        not (instruction.convolution.keys() & {_KERNEL_IN, _KERNEL_OUT})
+        or at >= len(kernel.dimensions)
+        or not kernel.dimensions[at]
+    ):
         return 0
     return 2 * output.elements * kernel.elements // kernel.dimensions[at]
+
+
+def _of_convolution(instruction: Instruction, shapes: Sequence[Shape]) -> tuple[Shape, Shape]:
+    """(output, kernel) of a convolution: of the gradients, "output" is what comes in from behind."""
+    if "BackwardInput" in instruction.target:
+        return shapes[0], shapes[1]
+    if "BackwardFilter" in instruction.target:
+        return shapes[1], instruction.shapes[0]
+    return instruction.shapes[0], shapes[1]
 
 
 def traffic(instruction: Instruction, inside: Inside, operands: Operands) -> float:
@@ -143,12 +154,41 @@ def size(shapes: Sequence[Shape]) -> int:
     return sum(s.elements * _SIZES.get(s.type, 0) for s in shapes)
 
 
+def batched(instruction: Instruction, inside: Inside) -> bool:
+    """Whether it multiplies a batch of matrices by another: in a model, each example's (and head's) own with its own."""
+    return any(
+        bool(packed(as_bytes(i.dot.get(_LHS_BATCH)))) or (i.opcode == "custom-call" and bool(_BATCHED.search(i.config)))
+        for i in _once(instruction, inside)
+    )
+
+
+def exponential(instruction: Instruction, inside: Inside) -> bool:
+    """Whether it takes exponentials, as a softmax does."""
+    return any(i.opcode == "exponential" for i in _once(instruction, inside))
+
+
+def exact(instruction: Instruction, inside: Inside) -> bool:
+    """Whether the program asks for all digits of its products (`Precision.HIGHEST`), which no tensor core gives."""
+    return any(_HIGHEST in i.precisions for i in _once(instruction, inside))
+
+
 def aligned(instruction: Instruction, inside: Inside, operands: Operands) -> bool:
-    """Whether it multiplies matrices, and their sizes are multiples of 8, as tensor cores want: nothing is to be padded."""
+    """Whether it multiplies matrices, and their sizes (of a convolution its channels) are multiples of 8, as tensor cores want: nothing is to
+    be padded."""
     products = [i for i in _once(instruction, inside) if _products(i, operands(i))]
-    rows = [n for i in products for n in i.shapes[0].dimensions[-2:]]
-    inner = [n for i in products for shape in _shapes(operands(i))[:2] for n in shape.dimensions[-1:]]
-    return bool(products) and not any(n % _TILE for n in (*rows, *inner))
+    return bool(products) and not any(n % _TILE for i in products for n in _sizes(i, operands(i)))
+
+
+def _sizes(product: Instruction, operands: Sequence[Instruction]) -> list[int]:
+    found = product.convolution
+    if found.keys() & {_KERNEL_IN, _KERNEL_OUT}:
+        _, kernel = _of_convolution(product, [o.shapes[0] for o in operands if o.shapes])
+        return [
+            kernel.dimensions[at]
+            for d in (_KERNEL_IN, _KERNEL_OUT)
+            if (at := max(number(found.get(d)), 0)) < len(kernel.dimensions)
+        ]
+    return [*product.shapes[0].dimensions[-2:], *(n for shape in _shapes(operands)[:2] for n in shape.dimensions[-1:])]
 
 
 def _results(instruction: Instruction) -> Sequence[Shape]:

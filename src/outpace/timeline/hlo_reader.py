@@ -15,7 +15,7 @@ from outpace.model import wire
 Value = bytes | int
 
 _NAME, _OPCODE, _SHAPE, _METADATA, _KIND, _CONVOLUTION, _TARGET, _DOT = 1, 2, 3, 7, 11, 16, 28, 30  # HloInstructionProto
-_ID, _OPERANDS, _CALLED, _CONFIG, _HOST_TRANSFER = 35, 36, 38, 43, 47
+_ID, _OPERANDS, _CALLED, _CONFIG, _HOST_TRANSFER, _PRECISION = 35, 36, 38, 43, 47, 51
 _FRAMEWORK_OP, _FILE, _LINE, _FRAME = 2, 3, 4, 15  # OpMetadata
 _TYPE, _DIMENSIONS, _TUPLE, _LAYOUT = 2, 3, 4, 5  # ShapeProto
 _MEMORY_SPACE = 8  # LayoutProto
@@ -90,6 +90,11 @@ class Instruction:
     def dot(self) -> dict[int, Value]:
         """Fields of `DotDimensionNumbers`."""
         return dict(fields(as_bytes(self._found.get(_DOT))))
+
+    @property
+    def precisions(self) -> list[int]:
+        """What the program asks of each operand of a product: 0 the default, 1 more digits, 2 all."""
+        return packed(as_bytes(dict(fields(as_bytes(self._found.get(_PRECISION)))).get(1)))
 
     @property
     def convolution(self) -> dict[int, Value]:

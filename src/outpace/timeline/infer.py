@@ -17,7 +17,7 @@ import numpy as np
 from outpace.model import median
 from outpace.model.arrays import Indices, Mask, Picoseconds
 from outpace.model.units import counted
-from outpace.timeline.ahead import FEW_RUNS, Runs, runs_of, runs_without_calls
+from outpace.timeline.ahead import FEW_RUNS, Runs, runs_of, runs_on_devices, runs_without_calls
 from outpace.timeline.causality import launches
 from outpace.timeline.cycles import outermost_repetition, recurrence
 from outpace.timeline.device_ops import steps_of_device_ops
@@ -32,6 +32,7 @@ _SMALL_SHARE = 0.05  # a function that takes less of the thread's op time than t
 _PERIODIC = 0.9  # share of ops that must recur one period later
 _LONGEST_PERIOD = 20_000
 _AGREE = 0.8  # step time of the calls to that of the runs, or the other way round: both say the same
+_MOSTLY = 0.5  # of the steps
 _NEVER = int(np.iinfo(np.int64).max)
 _WHOLE = 0.9  # of what the other steps hold: the capture cut nothing off a step that holds as much
 _INFERENCE = frozenset(("predict", "prediction", "predictions", "serving", "serve", "infer", "inference"))
@@ -192,6 +193,44 @@ def steps_of_marked(trace: Trace, marks: Steps, hidden: Indices) -> Steps:
     at = np.arange(len(ran)) - max(len(ran) - len(marks), 0)
     number = np.where(at < 0, marks.number[0] + at, marks.number[np.maximum(at, 0)])
     return replace(steps, source=marks.source, number=number, decisions=(decision,))
+
+
+def steps_of_devices(trace: Trace, steps: Steps, hidden: Indices) -> Steps:
+    """The steps, or, where the program has gone on to others before a device has done its work, those of that work, with the steps' numbers.
+
+    A host that launches faster than devices compute is one step ahead, then two, then dozens: its own steps tell how long launching takes.
+    `hidden`: rows of the marks.
+    """
+    if steps.ahead or steps.groups or steps.source is StepSource.DEVICE_LINE or len(steps) <= FEW_RUNS:
+        return steps
+    ran = runs_on_devices(trace, steps.start)
+    if ran is None:
+        return steps
+    over = float(np.mean(ran.end[:-1] > steps.end[1:]))
+    what, means = (
+        "work of devices that is done after the next step is over, {} of the steps,",
+        ("left to its steps", "taken for the steps"),
+    )
+    decision = Decision(what, over, _MOSTLY, over > _MOSTLY, means)
+    if not decision.over:
+        return replace(steps, decisions=(*steps.decisions, decision))
+    line = int(steps.line[0])
+    thread = np.arange(*trace.lines.rows(line).indices(len(trace))) if line >= 0 else np.zeros(0, np.int64)
+    top = _program_events(trace, thread[_visible(trace, hidden)[thread]])
+    how = f"{steps.how}; the program runs ahead, so each is taken from end to end of what devices did for it"
+    found = _up_to(trace, ran.end, int(ran.start[0]), True, top, line, "", how)
+    whole = steps.complete.copy()
+    whole[-1] &= ran.last_is_whole
+    return replace(
+        found,
+        source=steps.source,
+        confidence=steps.confidence,
+        number=steps.number,
+        kind=steps.kind,
+        complete=whole,
+        ahead=True,
+        decisions=(*steps.decisions, decision),
+    )
 
 
 def _work_of(trace: Trace, calls: Indices, steps: Steps, visible: Mask, decisions: list[Decision]) -> Steps:

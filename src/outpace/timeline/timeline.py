@@ -12,7 +12,7 @@ from outpace.model import median
 from outpace.model.arrays import Codes, Indices, Mask
 from outpace.timeline.causality import launches, step_of_events
 from outpace.timeline.hlo import Programs
-from outpace.timeline.infer import infer_steps, launching_steps, steps_of_marked
+from outpace.timeline.infer import infer_steps, launching_steps, steps_of_devices, steps_of_marked
 from outpace.timeline.marks import device_step_lines, from_device_lines, from_marks, keras_rows, marked_rows
 from outpace.timeline.names import Is, Names, Op, OpKind, names
 from outpace.timeline.steps import Steps, StepSource, no_steps
@@ -61,15 +61,19 @@ class Timeline:
         if self.trace.partial:
             return no_steps("a part of the profile is lost")
         self.trace.load((*_WANTED, *STATS))
+        return steps_of_devices(self.trace, *self._of_host())
+
+    def _of_host(self) -> tuple[Steps, Indices]:
+        """The steps as the host, or a device's step line, tells them, and the rows of marks that are no work of theirs."""
         if self.use_marks:
             if len(marks := marked_rows(self.trace)):
-                return steps_of_marked(self.trace, from_marks(self.trace, marks, StepSource.MARKED), marks)
+                return steps_of_marked(self.trace, from_marks(self.trace, marks, StepSource.MARKED), marks), marks
             if lines := device_step_lines(self.trace):
                 hidden = np.concatenate([np.arange(*self.trace.lines.rows(line).indices(len(self.trace))) for _, line in lines])
-                return launching_steps(self.trace, hidden) or from_device_lines(self.trace, lines)
+                return launching_steps(self.trace, hidden) or from_device_lines(self.trace, lines), hidden
             if len(marks := keras_rows(self.trace)):
-                return steps_of_marked(self.trace, from_marks(self.trace, marks, StepSource.KERAS_BATCH), marks)
-        return infer_steps(self.trace, self._hidden)
+                return steps_of_marked(self.trace, from_marks(self.trace, marks, StepSource.KERAS_BATCH), marks), marks
+        return infer_steps(self.trace, self._hidden), self._hidden
 
     @once
     def step_of(self) -> Codes:

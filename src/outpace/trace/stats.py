@@ -85,6 +85,13 @@ class StatColumn:
             self.name, self.row[part], self.kind[part], self.bits[part], self.length[part], self._data, self._names
         )
 
+    def with_texts(self, row: Indices, texts: Sequence[str]) -> StatColumn:
+        """The same column with other texts for some of its event rows."""
+        known = {text: len(self._names) + i for i, text in enumerate(dict.fromkeys(texts))}
+        kind, bits, at = self.kind.copy(), self.bits.copy(), np.searchsorted(self.row, row)
+        kind[at], bits[at] = _REF, [known[text] for text in texts]
+        return StatColumn(self.name, self.row, kind, bits, self.length, self._data, (*self._names, *known))
+
     @property
     def ints(self) -> Numbers:
         """Values as int64; unsigned ones of 2^63 and more wrap, which keeps ids distinct and comparable."""

@@ -150,7 +150,7 @@ def test_launches(pages: dict[Dialect, Page], dialect: Dialect) -> None:
 
 def test_devices(pages: dict[Dialect, Page], dialect: Dialect) -> None:
     """Not launched yet: 200-250, 440-480 and 610-690; the launch of the memory set is not known. The step, 0-1000, begins 50 before the
-    first launch, and goes on for 95 after the last event."""
+    first launch, and goes on for 95 after the last event: in these and in 610-690 nothing but the step's mark says what the host did."""
     assert rows(pages[dialect], "devices") == [
         {
             "kernels": 5,
@@ -171,6 +171,9 @@ def test_devices(pages: dict[Dialect, Page], dialect: Dialect) -> None:
             "by_waiting_ps": 0,
             "by_launching_ps": 315 * US,
             "waits": "",
+            "late_in": "(nothing recorded)",
+            "late_in_ps": 225 * US,
+            "late_own": False,
             "device": "GPU:0",
         }
     ]

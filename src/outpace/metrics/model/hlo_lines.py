@@ -122,6 +122,18 @@ def _ran(timeline: Timeline) -> Iterator[Ran]:
         yield Ran(side, op, time / (max(steps, 1) * of), share, count, max(steps, 1) * of)
 
 
+@derived
+def attention_ops(run: Run) -> frozenset[tuple[str, str, str]]:
+    """(host, op, source) of the rows of devices in `hlo_lines` that mostly are a part of an attention, by what they are made of."""
+    sums: dict[tuple[str, str, str], float] = {}
+    for host, ran in ran_ops(run).items():
+        for each in (r for r in ran if r.side == DEVICE):
+            name = plain_op(each.op.framework_op)[0] or f"({each.op.opcode})"
+            key = (host, name, each.op.source)
+            sums[key] = sums.get(key, 0.0) + (each.time if each.op.attention else -each.time)
+    return frozenset(key for key, more in sums.items() if more > 0)
+
+
 def _rows(host: str, ran: tuple[Ran, ...]) -> Iterator[tuple[object, ...]]:
     sums: dict[tuple[str, str, str], _Sums] = {}
     for each in ran:

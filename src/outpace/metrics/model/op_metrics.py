@@ -17,6 +17,7 @@ from outpace.metrics.model.executions import Launches, executions, launchers
 from outpace.model import Table, schema
 from outpace.model.arrays import Codes, Indices, Mask, Numbers
 from outpace.timeline import OpKind, Run, Timeline, parse_op
+from outpace.timeline.command_buffers import hlo_ops
 from outpace.timeline.hlo import instructions
 from outpace.trace import Plane, dialect
 from outpace.trace.algorithms import common, cover, distinct, group, nest, nest_rows
@@ -173,7 +174,7 @@ def op_texts(timeline: Timeline, rows: Indices) -> tuple[Codes, list[str]]:
 
 def _name_after(timeline: Timeline, rows: Indices, stat_name: str, code: Codes, known: dict[str, int]) -> None:
     """Write the code of each text that a stat holds; an empty one says nothing."""
-    stat = timeline.trace.stat(stat_name)
+    stat = hlo_ops(timeline) if stat_name == dialect.HLO_OP else timeline.trace.stat(stat_name)
     at, place = common(rows, stat.row)
     found, texts = stat.codes(place)
     index = np.fromiter((known.setdefault(t, len(known)) for t in texts), np.int64, len(texts))[found]

@@ -15,6 +15,7 @@ from outpace.metrics.model.executions import executions, launchers
 from outpace.model import Table
 from outpace.model.arrays import Indices, Numbers, Picoseconds
 from outpace.timeline import Run, Timeline
+from outpace.timeline.command_buffers import hlo_ops
 from outpace.timeline.hlo import HloOp, op_lines, program_id
 from outpace.timeline.hlo_meaning import COLLECTIVE
 from outpace.timeline.workers import executed
@@ -83,7 +84,7 @@ def _from_stats(timeline: Timeline, found: Found) -> None:
     trace = timeline.trace
     trace.load((dialect.HLO_OP, dialect.HLO_MODULE, dialect.PROGRAM_ID, dialect.TF_OP, dialect.CORRELATION_ID))
     rows = executed(trace)
-    op, module = trace.stat(dialect.HLO_OP), trace.stat(dialect.HLO_MODULE)
+    op, module = hlo_ops(timeline), trace.stat(dialect.HLO_MODULE)
     rows, _, at_module = np.intersect1d(rows, module.row, assume_unique=True, return_indices=True)
     if len(rows) == 0:
         return

@@ -14,13 +14,15 @@ from outpace.metrics.model.op_scopes import kind_of_scope, scope_of
 from outpace.metrics.slices import slices
 from outpace.model import Table
 from outpace.model.arrays import Codes, Mask, Values
+from outpace.timeline.command_buffers import hlo_ops
+from outpace.timeline.hlo import instructions
 from outpace.tools.kernel_stats.collect import Device
 from outpace.tools.kernel_stats.details import KernelDetails
 from outpace.tools.kernel_stats.launches import latencies, launch_rows
 from outpace.tools.kernel_stats.names import function_name
 from outpace.tools.kernel_stats.occupancy import occupancy
 from outpace.tools.kernel_stats.schema import KERNELS, SLICES, TREE
-from outpace.tools.kernel_stats.tensor_cores import equation_of, is_eligible, uses_tensor_cores
+from outpace.tools.kernel_stats.tensor_cores import by_program, equation_of, is_eligible, uses_tensor_cores
 from outpace.trace import dialect
 from outpace.trace.algorithms import common, distinct, group
 
@@ -31,11 +33,12 @@ _PROGRAM = "XlaModule"  # what a compiled program calls itself: no op of the fra
 
 @dataclass(frozen=True, eq=False)
 class _Ops:
-    """The op of every kernel: index into `names`, and whether it could use tensor cores by its name or equation."""
+    """The op of every kernel: index into `names`, and whether it could use tensor cores by its name or equation; whether the kernel does."""
 
     names: tuple[str, ...]
     index: Codes
     eligible: Mask
+    used: Mask
 
 
 def kernels(found: list[Device]) -> Table:
@@ -87,7 +90,7 @@ def _device_rows(device: Device) -> Iterator[dict[str, Any]]:
     identities: dict[tuple[object, ...], int] = {}
     launch = np.array([identities.setdefault(d.identity, len(identities)) for d in device.details], np.int64)[device.detail]
     name, ops = trace.name[rows].astype(np.int64), _ops(device)
-    key = ((name * len(identities) + launch) * len(ops.names) + ops.index) * 2 + ops.eligible
+    key = ((name * len(identities) + launch) * len(ops.names) + ops.index) * 4 + 2 * ops.eligible + ops.used
     keys = distinct(key)
     member = np.searchsorted(keys, key)
     duration = trace.duration[rows]
@@ -104,7 +107,7 @@ def _device_rows(device: Device) -> Iterator[dict[str, Any]]:
             "function": function_name(kernel_name),
             **_launch(details, device.capability),
             "eligible": bool(ops.eligible[kernel]),
-            "tensor_cores": uses_tensor_cores(kernel_name, device.amd),
+            "tensor_cores": bool(ops.used[kernel]),
             "op": op,
             "hlo_op": hlo[i],
             "occurrences": int(count[i]),
@@ -154,8 +157,18 @@ def _ops(device: Device) -> _Ops:
     able[at] |= np.fromiter((is_eligible("", e) for e in equations), bool, len(equations))[equation]
     kernels = distinct(trace.name[rows])
     used = np.fromiter((uses_tensor_cores(trace.names[n], device.amd) for n in kernels.tolist()), bool, len(kernels))
-    used = used[np.searchsorted(kernels, trace.name[rows])]
-    return _Ops(tuple(names), index[code], (able | used) & (code > 0))
+    used = used[np.searchsorted(kernels, trace.name[rows])] | _by_programs(device)
+    return _Ops(tuple(names), index[code], (able | used) & (code > 0), used)
+
+
+def _by_programs(device: Device) -> Mask:
+    """Whether each kernel uses tensor cores, as far as the programs in the profile tell."""
+    number, ops = instructions(device.timeline, device.kernels)
+    key = number * len(device.trace.names) + device.trace.name[device.kernels]
+    keys = distinct(key)
+    told = [(device.trace.names[k % len(device.trace.names)], ops[k // len(device.trace.names)]) for k in keys.tolist()]
+    uses = np.fromiter((by_program(kernel, op, device.capability) for kernel, op in told), bool, len(told))
+    return np.asarray(uses[np.searchsorted(keys, key)])
 
 
 def _means(values: Values, member: Codes, groups: int) -> Values:
@@ -170,8 +183,9 @@ def _means(values: Values, member: Codes, groups: int) -> Values:
 def _longest_hlo(device: Device, member: Codes, groups: int) -> list[str]:
     """For each group, the instruction of the compiled program with the most time."""
     trace, rows, found = device.trace, device.kernels, [""] * groups
-    at, place = common(rows, trace.stat(dialect.HLO_OP).row)
-    code, texts = trace.stat(dialect.HLO_OP).codes(place)
+    stat = hlo_ops(device.timeline)
+    at, place = common(rows, stat.row)
+    code, texts = stat.codes(place)
     if len(at) == 0:
         return found
     key = member[at] * len(texts) + code

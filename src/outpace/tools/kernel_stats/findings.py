@@ -19,6 +19,8 @@ _UNLAUNCHED = Threshold("device waits for launches", 0.20, Unit.FRACTION, _OURS)
 _WAITING = Threshold("device waits for a host that waits for it", 0.10, Unit.FRACTION, _OURS)
 _LAUNCHING = (Category.HOST_COMPUTE, Category.KERNEL_LAUNCH, Category.ALL_OTHERS)
 _TINY = Threshold("tiny kernels", 10e6, Unit.PS, "our choice: two to three times what a launch costs")
+_TF32 = "tf32"  # what the names of kernels hold that compute in it
+_MOST_OF_LATE = 0.5  # of the time in which the host was late, from where one thing that it did is why
 _TINY_COUNT = 100  # fewer say nothing about a step
 _LOW_OCCUPANCY = Threshold("low occupancy", 0.25, Unit.FRACTION, _OURS)
 _TOP_KERNEL = 0.05  # of all kernel time: what a kernel must take to be worth a look
@@ -28,7 +30,6 @@ _PAGEABLE = Threshold("pageable copies", 0.05, Unit.FRACTION, _OURS)
 def find(
     kernels: Table,
     devices: Table,
-    causes: Table,
     copies: Table,
     program: Program,
     facts: DeviceFacts,
@@ -39,7 +40,7 @@ def find(
     for host in dict.fromkeys(devices["host"]):
         here = [r for r in devices.of("host", host).records() if r["span_ps"]]
         yield from _waiting(here, program)
-        yield from _late_launches(here, list(causes.of("host", host).records()))
+        yield from _late_launches(here)
         yield from _tiny(here, program)
         yield from _pageable(here, list(copies.of("host", host).records()), program)
     yield from _occupancy(kernels, program)
@@ -69,6 +70,7 @@ def _tensor_cores(kernels: Table, program: Program, facts: DeviceFacts, bits: tu
     if not left or share < _NO_TENSOR_CORES.value:
         return
     top, kind = left[0], "bfloat16" if facts.has_bfloat16 else "float16"
+    tf32 = "" if any(_TF32 in r["kernel"] for r in rows) else ", or allow TF32 (jax.default_matmul_precision('tensorfloat32'))"
     yield Finding(
         id="tensor_cores_unused",
         severity=Severity.HIGH if share >= 3 * _NO_TENSOR_CORES.value else Severity.MODERATE,
@@ -77,8 +79,7 @@ def _tensor_cores(kernels: Table, program: Program, facts: DeviceFacts, bits: tu
             keras=f"Train in 16 bits (keras.mixed_precision.set_global_policy('mixed_{kind}')). Make batch size and layer widths "
             "multiples of 8.",
             tensorflow=f"Compute in {kind} (tf.cast, with variables in float32). Make batch size and layer widths multiples of 8.",
-            jax=f"Compute in jnp.{kind} with parameters in float32, or allow TF32 (jax.default_matmul_precision('tensorfloat32')). Make "
-            "batch size and layer widths multiples of 8.",
+            jax=f"Compute in jnp.{kind} with parameters in float32{tf32}. Make batch size and layer widths multiples of 8.",
         ),
         evidence=(
             Evidence("share of kernel time in eligible ops without tensor cores", share, Unit.FRACTION, "kernels"),
@@ -127,25 +128,28 @@ def _waiting(devices: list[dict[str, Any]], program: Program) -> Iterator[Findin
     )
 
 
-def _late_launches(devices: list[dict[str, Any]], causes: list[dict[str, Any]]) -> Iterator[Finding]:
+def _late_launches(devices: list[dict[str, Any]]) -> Iterator[Finding]:
     found = _worst(devices, lambda r: _share(r, "by_launching_ps"))
     if found is None or (share := _share(found[0], "by_launching_ps")) < _UNLAUNCHED.value:
         return
     device, who = found
-    top = next(r for r in causes if r["device"] == device["device"])
-    did = f"In {top['idle_fraction']:.0%} of the idle time the host was in: {top['host_activity'][:100]}."
-    if top["host_activity"] == NOTHING:
-        did = f"In {top['idle_fraction']:.0%} of the idle time no host thread recorded an event: Python, or untraced work."
+    did, part = device["late_in"][:100], device["late_in_ps"] / device["late_ps"] if device["late_ps"] else 0.0
+    meanwhile = "in Python, or in untraced work" if did == NOTHING else f"in {did}"
+    why = "the host launched work too late" + f": it was {meanwhile} for {part:.0%} of that time" * (part >= _MOST_OF_LATE)
+    what = (
+        "Shorten the host work between launches, or move it off the launching thread (the table of idle gaps says when it ran)."
+    )
+    if part >= _MOST_OF_LATE and device["late_own"]:
+        what = f"Do {did} for the next step in another thread while the device works, or make it cheaper."
     yield Finding(
         id="late_launches",
         severity=Severity.HIGH if share >= 2 * _UNLAUNCHED.value else Severity.MODERATE,
-        sentence=f"{who} was idle for {share:.0%} of the steps because the host launched work too late. {did}",
-        action="Shorten the host work between launches, or move it off the launching thread (the table of idle gaps says when it ran). For "
-        "input waits see the input pipeline page; for many short launches use fewer and larger kernels.",
+        sentence=f"{who} was idle for {share:.0%} of the steps because {why}.",
+        action=f"{what} For input waits see the input pipeline page; for many short launches use fewer and larger kernels.",
         evidence=(
             Evidence("idle before the next launch began", device["by_launching_ps"], Unit.PS, "devices"),
             Evidence("idle as a share of the device's time", device["idle_fraction"], Unit.FRACTION, "devices"),
-            Evidence("idle during that host activity", top["idle_ps"], Unit.PS, "idle_causes"),
+            Evidence("of it, while the host was in that", device["late_in_ps"], Unit.PS, "devices"),
         ),
         threshold=_UNLAUNCHED,
         saving=at_most(share, *_LAUNCHING, assumes="if the device never waited for a launch"),

@@ -18,10 +18,13 @@ from outpace.tools.kernel_stats.launches import launch_rows
 from outpace.tools.kernel_stats.names import function_name
 from outpace.tools.kernel_stats.schema import CAUSES, GAPS
 from outpace.tools.kernel_stats.within import Activity, innermost
+from outpace.trace import dialect
 from outpace.trace.algorithms import distinct, group
 
 NOTHING, LAUNCHING = "(nothing recorded)", "(launching a kernel)"
 _SHOWN = 50
+_NESTED = 20  # annotations in annotations
+_FRAMEWORKS = ~(Is.PYTHON | Is.ON_PYTHON | Is.WAITS)  # whatever else a name can be, a framework chose it
 _API_LINES = "Host Threads/"  # where CUPTI and rocprofiler put the launch calls when they know the thread only by its number
 
 
@@ -107,18 +110,38 @@ def _standing(timeline: Timeline) -> Numbers:
     return np.where(waits, 0, np.where(is_op, 2, 1))
 
 
-def _said(device: Device) -> Callable[[int], str]:
+def activity_name(device: Device) -> Callable[[int], str]:
     """What to call a host event of a name (-1: none): TensorFlow 2.3/2.4 name a launch call after the kernel that it launches."""
     names = device.trace.names
     kernels = {names[at] for at in distinct(device.trace.name[device.kernels]).tolist()}
     return lambda name: NOTHING if name < 0 else LAUNCHING if names[name] in kernels else names[name]
 
 
+def marks(timeline: Timeline) -> Indices:
+    """Rows of the marks of steps, sorted: they say nothing of what the host did."""
+    return timeline.trace.stat(dialect.STEP_NUM).row.astype(np.int64)
+
+
+def annotates(timeline: Timeline, row: int) -> bool:
+    """Whether a host event is an annotation of the program's own: no framework's, and inside of no other event than such and steps' marks."""
+    trace, known, parent = timeline.trace, timeline.names, timeline.trace.nesting[0]
+    of_steps = set(marks(timeline).tolist())
+    others = known.are(_FRAMEWORKS) | timeline.is_kind(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX, OpKind.COPY)
+    for _ in range(_NESTED):
+        if row < 0:
+            return True
+        name = trace.name[row]
+        if row not in of_steps and not known.are(Is.PYTHON)[name] and (others[name] or "::" in trace.names[name]):
+            return False
+        row = int(parent[row])
+    return False
+
+
 def gaps_table(found: list[Idle]) -> Table:
     """The longest gaps of all devices."""
     rows = []
     for gaps in found:
-        trace, timeline, said = gaps.device.trace, gaps.device.timeline, _said(gaps.device)
+        trace, timeline, said = gaps.device.trace, gaps.device.timeline, activity_name(gaps.device)
         for i in np.argsort(-gaps.length, kind="stable")[:_SHOWN].tolist():
             after, row = int(gaps.next[i]), int(gaps.activity[i])
             step = int(timeline.step_of[after])
@@ -134,7 +157,7 @@ def causes_table(found: list[Idle]) -> Table:
     """Idle time by what the host did, longest first."""
     rows = []
     for gaps in found:
-        trace, said, whole = gaps.device.trace, _said(gaps.device), int(gaps.length.sum())
+        trace, said, whole = gaps.device.trace, activity_name(gaps.device), int(gaps.length.sum())
         name = np.where(gaps.activity >= 0, trace.name[np.maximum(gaps.activity, 0)], -1)
         names = distinct(name)
         count, total, *_ = group(np.searchsorted(names, name), len(names), gaps.length, gaps.length)

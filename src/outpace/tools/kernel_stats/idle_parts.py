@@ -18,7 +18,7 @@ from outpace.model.arrays import Indices, Mask, Picoseconds
 from outpace.timeline import Timeline
 from outpace.timeline.names import Is
 from outpace.tools.kernel_stats.copies import copy_time
-from outpace.tools.kernel_stats.idle import Idle, activities
+from outpace.tools.kernel_stats.idle import NOTHING, Idle, activities, activity_name, annotates, marks
 from outpace.tools.kernel_stats.launches import launch_rows, queued
 from outpace.tools.kernel_stats.schema import DEVICES
 from outpace.trace.algorithms import distinct
@@ -32,7 +32,8 @@ class IdleParts:
     completion; `after`: it worked, having waited in the same gap; `late`: it worked, and had not waited; `unrecorded`: no event says what it
     did in such a gap; `fed`: it waited for input, which is in none of these. `usual`: `waited` and `after`, if every step had as much of them
     as the median one. `ahead`: the device works for most of the time, and half of the kernels or more were launched with more than a kernel's
-    work queued before them. `waits`: the event in which the host waited longest.
+    work queued before them. `waits`: the event in which the host waited longest. `late_in`: what it did in most of
+    `late` (`late_in_ps`), and whether that is an annotation of the program's own (`late_own`).
     """
 
     judged: int
@@ -45,6 +46,9 @@ class IdleParts:
     usual: int
     ahead: bool
     waits: str
+    late_in: str = NOTHING
+    late_in_ps: int = 0
+    late_own: bool = False
 
     @property
     def by_waiting(self) -> int:
@@ -66,8 +70,9 @@ def devices_table(found: list[Idle]) -> Table:
         missing = int(gaps.length.sum())
         span = last - first
         numbers = (int(times.sum()), float(times.mean()), copy_time(device), span, span - missing, missing, missing / span)
+        late_in = (parts.late_in, parts.late_in_ps, parts.late_own)
         idle = (gaps.unlaunched, parts.judged, parts.waited, parts.after, parts.late, parts.unrecorded, parts.fed)
-        rows.append((len(times), *numbers, *idle, parts.by_waiting, parts.by_launching, parts.waits, *device.place))
+        rows.append((len(times), *numbers, *idle, parts.by_waiting, parts.by_launching, parts.waits, *late_in, *device.place))
     return Table.from_rows("devices", "Devices", DEVICES, rows)
 
 
@@ -89,6 +94,7 @@ def idle_parts(gaps: Idle) -> IdleParts:
     fed = np.where(waited > 0, 0, _waited(edged, gap, start, called, Is.INPUT)[0])
     unlaunched = called - start - fed
     late = waited == 0
+    late_in = _late_in(edged, gap[late], unlaunched[late])
     return IdleParts(
         judged=time,
         busy=working,
@@ -100,7 +106,27 @@ def idle_parts(gaps: Idle) -> IdleParts:
         usual=_usual(steps.start[steps.whole], start[~late], unlaunched[~late]),
         ahead=2 * working > time and _ahead(gaps),
         waits=waits,
+        late_in=late_in[0],
+        late_in_ps=late_in[1],
+        late_own=late_in[2],
     )
+
+
+def _late_in(gaps: Idle, gap: Indices, late: Picoseconds) -> tuple[str, int, bool]:
+    """(what the host did for most of the time in which it was late, that time in ps, whether the program itself calls it so)."""
+    trace, said = gaps.device.trace, activity_name(gaps.device)
+    row = gaps.activity[gap]
+    row = np.where(np.isin(row, marks(gaps.device.timeline)), -1, row)
+    name = np.where(row >= 0, trace.name[np.maximum(row, 0)], -1)
+    sums: dict[str, list[int]] = {}
+    for code in distinct(name).tolist():
+        known = sums.setdefault(said(code), [0, -1])
+        known[0] += int(late[name == code].sum())
+        known[1] = code
+    top = max(sums, key=lambda text: sums[text][0], default=NOTHING)
+    time, code = sums.get(top, (0, -1))
+    rows = row[name == code] if code >= 0 else row[:0]
+    return top, time, bool(len(rows)) and annotates(gaps.device.timeline, int(rows[0]))
 
 
 def _usual(steps: Picoseconds, start: Picoseconds, length: Picoseconds) -> int:

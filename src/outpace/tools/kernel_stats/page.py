@@ -56,7 +56,7 @@ def analyse(run: Run) -> Page:
         *filled(Rows(moved, ("kind", "source", "destination", "occurrences", "bytes", "total_ps", "bandwidth", "device"))),
     )
     bits = step_share(run, Category.DEVICE_COMPUTE_32), step_share(run, Category.DEVICE_COMPUTE_16)
-    advice = tuple(rules.find(table, by_device, causes, moved, program(run), device_facts(run), bits))
+    advice = tuple(rules.find(table, by_device, moved, program(run), device_facts(run), bits))
     return TOOL.page(headline=_headline(part, by_device), sections=sections, findings=advice)
 
 

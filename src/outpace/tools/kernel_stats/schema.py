@@ -95,6 +95,9 @@ DEVICES = schema(
     by_waiting_ps  | ps       | what the waits cost at most: they, and the work after them that the device's own could cover
     by_launching_ps | ps      | what late launches cost at most; 0 where the host runs ahead of the device
     waits          | text     | the event in which the host waited longest
+    late_in        | text     | what the host did for most of the time in which it was late; (nothing recorded) in Python
+    late_in_ps     | ps       | the gaps in which it did, as far as it was late in them
+    late_own       | bool     | whether that is an annotation of the program's own
     device
     host
     """,

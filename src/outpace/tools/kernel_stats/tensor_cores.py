@@ -1,9 +1,16 @@
-"""Tensor cores (AMD: matrix cores): which kernels use them, and which ops could. Names are all that a profile has to tell it by."""
+"""Tensor cores (AMD: matrix cores): which kernels use them, and which ops could.
+
+Names tell it, as in the reference; and the program where the profile holds it, for kernels that XLA makes itself are named alike whatever they
+are made of.
+"""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
+
+from outpace.timeline.hlo import HloOp
+from outpace.timeline.hlo_meaning import HALF, SINGLE
 
 # kernel_stats_utils.cc of openxla/xprof: cuBLAS, cuDNN and CUTLASS kernels from Volta to Ampere.
 _REFERENCE = (
@@ -50,6 +57,8 @@ _AMD = ("mfma", "smfmac", "wmma", "gemm_fusion", "xdl", "custom_cijk_")
 _CK_TILE = re.compile(r"ck_tile::(?:Fmha(?:Fwd(?:SplitKV|PagedKV)?|BwdDQDKDV)|\w*Gemm)Kernel\b")
 _TENSILE = re.compile(r"Cijk_.*_MI\d")
 
+_TRITON = "gemm_fusion"
+
 _OP_ENDS = (
     "Conv2D",
     "Conv2DBackpropFilter",
@@ -76,6 +85,14 @@ def uses_tensor_cores(kernel: str, amd: bool = False) -> bool:
     if amd:
         return any(part in lower for part in _AMD) or any(made.search(kernel) for made in (_CK_TILE, _TENSILE))
     return any(part in kernel for part in _REFERENCE) or any(all(part in lower for part in group) for group in _NEWER)
+
+
+def by_program(kernel: str, op: HloOp, capability: tuple[int, int]) -> bool:
+    """Whether an instruction's products run on the tensor cores of an NVIDIA GPU, as far as its program tells: those of 16-bit numbers, and
+    those of 32-bit ones that XLA hands to Triton, unless all digits are wanted (TF32 is XLA's default)."""
+    if op.flops <= 0 or op.bits not in (HALF, SINGLE):
+        return False
+    return capability >= (7, 0) if op.bits == HALF else capability >= (8, 0) and kernel.startswith(_TRITON) and not op.exact
 
 
 def is_eligible(op: str, equation: str = "") -> bool:

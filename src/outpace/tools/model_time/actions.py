@@ -22,9 +22,9 @@ CPU, GPU, TPU = "CPU", "GPU", "TPU"
 
 @dataclass(frozen=True)
 class Compiled:
-    """What the compiled program says of the ops in question: whether all sizes are multiples of 8; of an attention whether it is `causal`
-    already, may have padding to skip (`padded`), and how much it drops out (0: nothing, or not known); `memory`: whether reading and writing
-    its arrays takes its time; `limit`: that, or that the device computes as fast as it can, in words."""
+    """What the compiled program says of the ops in question: whether sizes are multiples of 8, of nearly all of the work; of an attention
+    whether it is `causal` already, may have padding to skip (`padded`), and how much it drops out (0: nothing, or not known); `memory`: whether
+    reading and writing its arrays takes its time; `limit`: that, or that the device computes as fast as it can, in words."""
 
     aligned: bool = False
     causal: bool = False
@@ -102,6 +102,12 @@ def _batch(here: Here) -> str:
 
 def _cores(here: Here) -> str:
     return "lighten the input pipeline, which takes cores from it" if here.shared else ""
+
+
+def _on_chip(here: Here) -> str:
+    if not here.compiled.memory:
+        return ""
+    return "keep what it makes on the chip: a kernel of your own (jax.experimental.pallas) that does not write it to memory, or smaller arrays"
 
 
 def _once(here: Here) -> str:
@@ -222,12 +228,12 @@ ACTIONS: Mapping[Work, tuple[Action, ...]] = {
         _causal,
         _other_attention,
     ),
-    Work.NORMALISATION: (_fuse, _half, _batch),
+    Work.NORMALISATION: (_fuse, _half, _batch, _on_chip),
     Work.POOLING: (_unfuse, _window, _half, _batch),
     Work.RECURRENT: (_cudnn, _fuse, _unroll, _says("project all inputs in one matrix product before the loop"), _batch),
     Work.EMBEDDING: (_sparse, _batch),
-    Work.REDUCTION: (_fuse, _once, _half),
-    Work.ELEMENTWISE: (_fuse, _rows, _fewer, _half, _batch),
+    Work.REDUCTION: (_fuse, _once, _half, _on_chip),
+    Work.ELEMENTWISE: (_fuse, _rows, _fewer, _half, _batch, _on_chip),
     Work.RANDOM: (_generator, _fuse, _says("draw smaller tensors, or the same ones for several steps")),
     Work.CAST: (_fuse, _says("keep what lies between layers in one dtype, and cast constants once")),
     Work.OPTIMIZER: (
@@ -235,8 +241,8 @@ ACTIONS: Mapping[Work, tuple[Action, ...]] = {
         _donate,
         _says("use a larger batch, so that it runs less often per example (it changes the training)"),
     ),
-    Work.MOVEMENT: (_layout, _rows, _fuse, _batch),
-    Work.OTHER: (_fuse, _donate, _fewer, _batch),
+    Work.MOVEMENT: (_layout, _rows, _fuse, _batch, _on_chip),
+    Work.OTHER: (_fuse, _donate, _fewer, _batch, _on_chip),
 }
 """By kind, first what is worth most and changes least."""
 

@@ -11,7 +11,7 @@ from outpace._dataclass import dataclass
 from outpace.metrics.machine.device import memory_speed, peak_flops
 from outpace.metrics.machine.own_best import own_best
 from outpace.metrics.model.hlo_lines import DEVICE as ON_DEVICE
-from outpace.metrics.model.hlo_lines import Ran, hlo_lines, plain_op, ran_ops
+from outpace.metrics.model.hlo_lines import Ran, attention_ops, hlo_lines, plain_op, ran_ops
 from outpace.metrics.model.model_ops import COMPILED
 from outpace.metrics.model.model_parts import model_parts, op_places
 from outpace.metrics.model.model_work import TRANSFERS, model_work
@@ -130,12 +130,12 @@ def _compiled(run: Run, host: str) -> list[Part]:
     """By layer where the capture knows them (Keras), else by source line, or by framework op where the program holds no lines; shares of ops
     that ran side by side are scaled to the step."""
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    places = op_places(run)[host]
+    places, attends = op_places(run)[host], attention_ops(run)
     for row in hlo_lines(run).of("host", host).records():
         if not row["opcode"].endswith(TRANSFERS):
             place = places.of(row["op"], row["opcode"], row["source"])
             known = {"layer": place.part, "source": place.source} if place.kind == LAYER else {"layer": ""}
-            row = {**row, **known}
+            row = {**row, **known, "attends": (host, row["op"], row["source"]) in attends}
             groups[row["layer"] or row["source"] or row["op"]].append(row)
     steps = max(len(run.by_host[host].steps.whole), 1)
     scale = 1 / max(1.0, sum(row["share"] for rows in groups.values() for row in rows))
@@ -149,7 +149,8 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> Part:
     source, op = short(top["source"]), top["op"].rpartition("/")[2]
     by_work: dict[Work, float] = defaultdict(float)
     for row in rows:
-        by_work[work_of(row["opcode"], row["op"], row["layer"])] += row["time_ps"]
+        work = Work.ATTENTION if row["attends"] else work_of(row["opcode"], row["op"], row["layer"])
+        by_work[work] += row["time_ps"]
     count = sum(row["count"] for row in rows) / steps
     mean = time / max(count, 1 / steps)
     inside = sum(row["share"] for row in rows if _IN_LOOP.search(f"{row['op']}/{row['opcode']}/"))
@@ -247,6 +248,7 @@ _MASK = re.compile(
 )  # names (cuDNN), or numbers (Transformer Engine's NVTE_Mask_Type)
 _PADDING = re.compile(r"mask_type\W+(?:\w*PADDING|[135]\b)")
 _DROPOUT = re.compile(r"dropout_(?:probability|rate)\W+([\d.]+(?:e[+-]?\d+)?)")
+_MOSTLY = 0.9  # of the FLOPs: an image's three channels are no fault
 _LIMITED = 0.5  # of the memory's speed, from where an op of large arrays has little else to wait for
 
 
@@ -254,11 +256,12 @@ def compiled(run: Run, host: str, source: str) -> Compiled:
     """What the programs of one host say of the ops that a line makes."""
     ran = [r for r in ran_ops(run).get(host, ()) if source and short(r.op.source) == source]
     products = [r for r in ran if r.op.flops > 0]
+    flops = [r.op.flops * r.count for r in products]
     masks = [r.op.config for r in ran if _MASK.search(r.op.config)]
     drops = [float(found[1]) for r in ran if (found := _DROPOUT.search(r.op.config))]
     memory = _of_memory(run, host, ran)
     return Compiled(
-        aligned=bool(products) and all(r.op.aligned for r in products),
+        aligned=sum(work for r, work in zip(products, flops, strict=True) if r.op.aligned) >= _MOSTLY * sum(flops) > 0,
         causal=bool(masks) and all(found[1] or found[2] for text in masks if (found := _MASK.search(text))),
         padded=not masks or any(_PADDING.search(text) for text in masks),
         dropout=max(drops, default=0.0),

@@ -18,7 +18,7 @@ from outpace.metrics.program.host_time import EXECUTOR, OPS, of_hosts
 from outpace.metrics.program.program import Program
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run, Timeline
-from outpace.timeline.names import ONEDNN, Work
+from outpace.timeline.names import ONEDNN, Work, work_of
 from outpace.tools.model_time.actions import CPU, GPU, TPU, Here, cheaper
 from outpace.tools.model_time.facts import (
     Kind,
@@ -280,7 +280,9 @@ def _pace(run: Run, host: str, op: str, name: str = "", rate: float = 0.0) -> st
 
 
 def _work(top: Part) -> str:
-    return "starting many short ops, as in a loop over a sequence" if top.loops else top.op
+    if top.loops:
+        return "starting many short ops, as in a loop over a sequence"
+    return top.work.value if top.work is Work.ATTENTION and work_of(top.op) is not Work.ATTENTION else top.op
 
 
 def _cheaper(top: Part, here: Here) -> str:
