@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from outpace.metrics.machine import host_copies
+from outpace.metrics.machine import host_copies, host_fetches
 from outpace.metrics.model import jit_calls, tf_functions
 from outpace.metrics.program.budget import budgets
 from outpace.metrics.program.program import Program
@@ -76,6 +76,18 @@ def _copies(share: float) -> Find:
     line: dict[str, Any] = {"file": "/home/me/train.py", "line": 20, "who": "yours", "self_ps": MS, "calls_step": True}
     given = {
         host_copies.host_copies: table("host_copies", host_copies.FIELDS, row),
+        python_time.python_lines: table("python_lines", python_time.FIELDS, line),
+    }
+    run = budgeted({Category.HOST_COMPUTE: 0.9}, given)
+    return lambda: rules.find(run, table("f", tf_functions.FIELDS), table("t", TRACES), _NO_BUILDS, JAX)
+
+
+def _fetches(share: float, megabytes: float) -> Find:
+    """Steps that fetch arrays of so many MB for `share` of their time, while no device computes."""
+    row = {"bytes": megabytes * 1e6, "fetched_ps": round(share * STEP), "share": share}
+    line: dict[str, Any] = {"file": "/home/me/train.py", "line": 20, "who": "yours", "self_ps": MS, "calls_step": True}
+    given = {
+        host_fetches.host_fetches: table("host_fetches", host_fetches.FIELDS, row),
         python_time.python_lines: table("python_lines", python_time.FIELDS, line),
     }
     run = budgeted({Category.HOST_COMPUTE: 0.9}, given)
@@ -283,6 +295,22 @@ CASES: list[Case] = [
     ),
     fires("arguments_copied", "12% of the step", _copies(0.12), Severity.MODERATE, location="train.py:20", saves=about(0.12)),
     silent("arguments_copied", "7% of the step", _copies(0.07)),
+    fires(
+        "results_fetched",
+        "half of the step",
+        _fetches(0.5, 64),
+        Severity.HIGH,
+        location="train.py:20",
+        saves=about(0.5),
+        takes_from=("host_compute", "all_others", "output"),
+        says=("behind the call at train.py:20", "in the jitted step"),
+    ),
+    fires(
+        "results_fetched", "12% of the step", _fetches(0.12, 64), Severity.MODERATE, location="train.py:20", saves=about(0.5)
+    ),
+    fires("results_fetched", "of 1.5 MB", _fetches(0.5, 1.5), Severity.HIGH, location="train.py:20", saves=about(0.5)),
+    silent("results_fetched", "7% of the step", _fetches(0.07, 64)),
+    silent("results_fetched", "of a loss and some metrics", _fetches(0.5, 0.7)),
     fires(
         "evaluates_in_steps",
         "eight calls that take half of the step",

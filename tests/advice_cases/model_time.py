@@ -152,6 +152,42 @@ def _said(op: str, **told: Any) -> Find:
     return _find(lines=lines, shares=shares, program=JAX, traces=(read_trace(space.to_bytes(), HOST),), ran=(ran,))
 
 
+def _attends(share: float, softmax: float = 0.5) -> Find:
+    """A device's attention in several kernels, for `share` of the step, of which the softmax takes a part."""
+    op = HloOp("fusion", source="/home/me/model.py:5", attention=True)
+    parts = [
+        hlo_lines.Ran("device", replace(op, flops=flops), part * share * STEP, part * share, STEPS, STEPS)
+        for flops, part in ((-1.0, softmax), (1e9, 1 - softmax))
+    ]
+    return _find(shares={Category.DEVICE_COMPUTE_16: 0.9}, program=JAX, traces=(_gpu(),), ran=tuple(parts))
+
+
+@cache
+def _gpu() -> Trace:
+    space = SpaceBuilder(HOST)
+    line = space.plane("/host:CPU").line("python")
+    for number in range(STEPS):
+        line.event("train", number * STEP, STEP, step_num=number, _r=1)
+    GpuBuilder(space, line).kernel("gemm", 5 * MS, MS, called=4 * MS)
+    return read_trace(space.to_bytes(), HOST)
+
+
+def _scan(first: float) -> Find:
+    """2,000 ops of 2 us in a loop, of which one line makes a part and others the rest."""
+    rows: Rows = [
+        {
+            "op": f"jit(step)/while/body/mul_{n}",
+            "opcode": "fusion",
+            "source": f"/home/me/model.py:{5 + n}",
+            "share": 0.4 * part,
+            "time_ps": round(0.4 * part * STEP),
+            "count": round(part * 2000) * STEPS,
+        }
+        for n, part in enumerate((first, *([(1 - first) / 4] * 4)))
+    ]
+    return _find(lines=rows, program=JAX)
+
+
 def _odd(
     share: float,
     kind: str = odd_ops.RANDOM,
@@ -372,6 +408,28 @@ CASES: list[Case] = [
         says=("larger batch",),
         never=("limits it",),
     ),
+    fires(
+        "unfused_attention",
+        "half of the step",
+        _attends(0.5),
+        Severity.HIGH,
+        saves=about(0.5),
+        says=("50% of the step", "25% to the softmax", "at model.py:5", "implementation='cudnn'"),
+        **_AT,
+        **_COMPUTE,
+    ),
+    fires("unfused_attention", "20% of the step", _attends(0.2), Severity.HIGH, saves=about(0.2), **_AT),
+    silent("unfused_attention", "12% of the step", _attends(0.12)),
+    fires(
+        "small_ops",
+        "of a loop whose ops several lines make",
+        _scan(0.4),
+        Severity.HIGH,
+        saves=about(0.4),
+        says=("2,000 compiled ops", "model.py:5 16%", "model.py:6 6%"),
+        **_AT,
+    ),
+    silent("small_ops", "of a loop, most of it made by one line", _scan(0.7)),
     fires(
         "slow_kind",
         "three layers together",

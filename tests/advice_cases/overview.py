@@ -45,15 +45,17 @@ def _steps(
     devices: DeviceFacts = ONLY_HOST,
     python: float | None = None,
     xla: int = 0,
+    narrowed: float = 1.0,
 ) -> Find:
     steps = breakdown(shares)
     functions = table("function_calls", tf_functions.FIELDS, {"function": "step", "traced": 2, "xla": xla})
-    return lambda: rules.find(steps, average(steps), functions, program, devices, python)
+    return lambda: rules.find(steps, average(steps), functions, program, devices, python, narrowed)
 
 
-def _half(share: float, program: Program = TENSORFLOW, devices: DeviceFacts = H100) -> Find:
-    """Of a step, 60% computes on the device, `share` of that in 16 bits."""
-    return _steps({Category.DEVICE_COMPUTE_16: 0.6 * share, Category.DEVICE_COMPUTE_32: 0.6 * (1 - share)}, program, devices)
+def _half(share: float, program: Program = TENSORFLOW, devices: DeviceFacts = H100, narrowed: float = 1.0) -> Find:
+    """Of a step, 60% computes on the device, `share` of that in 16 bits; of the rest a part can be `narrowed`."""
+    shares = {Category.DEVICE_COMPUTE_16: 0.6 * share, Category.DEVICE_COMPUTE_32: 0.6 * (1 - share)}
+    return _steps(shares, program, devices, narrowed=narrowed)
 
 
 def _between(share: float, steps: int = 10, program: Program = TENSORFLOW, often: bool = True, waits: float = 1.0) -> Find:
@@ -497,6 +499,8 @@ CASES: list[Case] = [
     ),
     fires("low_16_bit_share", "no tensor cores", _half(0.0, devices=P100), Severity.POTENTIAL, saves=about(0.3), struck=True),
     silent("low_16_bit_share", "15% in 16 bits", _half(0.15)),
+    fires("low_16_bit_share", "that saves 3%", _half(0.0, narrowed=0.1), Severity.POTENTIAL, saves=about(0.03)),
+    silent("low_16_bit_share", "that saves 1.5%", _half(0.0, narrowed=0.05)),
     *worded(
         "time_outside_steps",
         lambda program: _between(0.6, program=program)(),

@@ -11,7 +11,7 @@ from outpace.model import Category, Finding, Page, Severity, Unit, humanize
 from outpace.model.text import first_sentence
 from outpace.timeline import Run
 
-_HOST, _UNTRACED, _DEVICE = (c.value for c in (Category.HOST_COMPUTE, Category.ALL_OTHERS, Category.DEVICE_COMPUTE_32))
+_HOST, _UNTRACED = (c.value for c in (Category.HOST_COMPUTE, Category.ALL_OTHERS))
 
 
 def headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> str:
@@ -30,7 +30,7 @@ def headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> st
         return f"{_of_host(first.host, budgets(run)[first.host])} {said}"
     shares = {c.value: known.shares[c.value] for c in Category}
     takes = first.saving.takes_from
-    around = _UNTRACED in takes and _DEVICE not in takes and first.saving.high >= shares[Category.INPUT.value]
+    around = _UNTRACED in takes and first.saving.high >= shares[Category.INPUT.value]
     if not around or max(shares, key=shares.__getitem__) != _HOST:
         return said
     recorded = humanize(known.step / (1 - known.profiling), Unit.PS)

@@ -7,8 +7,6 @@ when its run ends.
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from outpace._dataclass import dataclass
@@ -16,7 +14,7 @@ from outpace._once import derived
 from outpace.model.arrays import Indices, Numbers, Picoseconds
 from outpace.timeline.causality import launches
 from outpace.timeline.gradients import training_functions
-from outpace.timeline.names import OpKind, jitted_function, names
+from outpace.timeline.names import OpKind, jitted_function, names, plain_function
 from outpace.timeline.workers import executed, on_host
 from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import common
@@ -86,8 +84,8 @@ def runs_without_calls(trace: Trace, calls: Indices) -> tuple[str, Runs] | None:
 
 
 def _plain(name: str) -> str:
-    """Function of a call or of a program, as XLA spells it in the names of programs: `<lambda>` is `_lambda_`."""
-    return re.sub(r"[^\w.-]", "_", jitted_function(name))
+    """Function of a call or of a program, as XLA spells it."""
+    return plain_function(jitted_function(name))
 
 
 @derived

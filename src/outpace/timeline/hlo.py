@@ -17,6 +17,7 @@ from outpace.model.arrays import Codes, Indices
 from outpace.timeline.command_buffers import hlo_ops
 from outpace.timeline.hlo_meaning import aligned, batched, exact, exponential, flops, precision, size, traffic, transfer
 from outpace.timeline.hlo_reader import Instruction, as_bytes, fields, messages, number, packed, text
+from outpace.timeline.names import jitted_function, plain_function
 from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import common, distinct
 
@@ -32,6 +33,7 @@ _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<")  # code that
 _SILENT = frozenset(  # opcodes that run nothing
     ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id", "replica-id", "opt-barrier")
 )
+_PRODUCTS = ("dot", "convolution", "custom-call")
 _FAR = 4  # steps from an instruction to one that takes its result
 _WIDE = 100  # instructions beside one, each time further away: an array that all take is no softmax
 _DEEPEST = 200  # frames that one op is followed up
@@ -93,6 +95,11 @@ class Program:
     @once
     def _by_number(self) -> dict[int, Instruction]:
         return {i.number: i for instructions in self._computations.values() for i in instructions}
+
+    @once
+    def multiplies(self) -> bool:
+        """Whether it multiplies matrices or convolves."""
+        return any(self[i.name].flops > 0 for i in self._by_number.values() if i.opcode in _PRODUCTS)
 
     @once
     def schedules(self) -> list[list[str]]:
@@ -248,7 +255,7 @@ class Programs:
         for row, stats in trace.name_stats.items():
             if isinstance(proto := stats.get(dialect.HLO_PROTO), bytes):
                 program = self._found[program_id(trace.names[row])] = Program(as_bytes(proto))
-                self._named.setdefault(trace.names[row].rpartition("(")[0], []).append(program)
+                self._named.setdefault(plain_function(jitted_function(trace.names[row])), []).append(program)
 
     def __len__(self) -> int:
         return len(self._found)
@@ -259,8 +266,11 @@ class Programs:
 
     def first_line(self, function: str) -> str:
         """`file:line` of the first line inside a function that JAX compiled; "" where no program says so."""
-        mine = (program for kind in ("jit", "pmap") for program in self._named.get(f"{kind}_{function}", ()))
-        return next(filter(None, (program.first_line(function) for program in mine)), "")
+        return next(filter(None, (program.first_line(function) for program in self.of(function))), "")
+
+    def of(self, function: str) -> list[Program]:
+        """The programs of a function that JAX compiled."""
+        return self._named.get(plain_function(function), [])
 
     def op(self, program: int, name: str) -> HloOp:
         """An op of a program; `NO_OP` where the profile does not hold it."""

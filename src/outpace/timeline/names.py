@@ -451,11 +451,17 @@ def jitted_function(call: str) -> str:
     return re.sub(r"\(\d+\)$", "", function) if kind in ("jit", "pmap") else ""
 
 
+def plain_function(function: str) -> str:
+    """A function as XLA spells it in the names of programs, which have letters, digits and `_` (`<lambda>` is `_lambda_`, or `_lambda`)."""
+    return _UNSPELT.sub("_", function).rstrip("_")
+
+
 def iterator_type(long_name: str) -> str:
     """Last part of a tf.data iterator's long name: `Iterator::Root::Map` is a `Map`."""
     return long_name.rsplit("::", 1)[-1]
 
 
+_UNSPELT = re.compile(r"[^\w.-]")
 _KINDS = {kind: code for code, kind in enumerate(OpKind)}
 _ANY_BEGIN, _ANY_END = tuple(_BEGINS), tuple(_ENDS)
 _BEGIN_FLAGS = tuple((begin, int(flag)) for begin, flag in _BEGINS.items())

@@ -55,8 +55,8 @@ def set_aside(durations: Picoseconds | Values, complete: Mask, decisions: list[D
     """What each step is, from durations in ps; steps that the capture cut off are judged by nobody and stay `NO`.
     What is decided is added to `decisions`.
 
-    Leading steps are a warm-up while each is an outlier among the steps that follow it. After them one single outlier is a one-off; two or
-    more stay if they come round, or hardly change the mean; else they are slow steps.
+    Leading steps are a warm-up while each is an outlier among the steps that follow it. After them one single outlier is a one-off, unless it
+    is what the first step was; two or more stay if they come round, or hardly change the mean; else they are slow steps.
     """
     found = [Aside.NO] * len(durations)
     rows = np.flatnonzero(complete)
@@ -65,12 +65,13 @@ def set_aside(durations: Picoseconds | Values, complete: Mask, decisions: list[D
     if first == 0:
         some = times[: int(_LEADING * len(times))]
         first, reason = _leading(some, times, Aside.BUFFERED, decisions), Aside.BUFFERED
-    for row in rows[:first].tolist():
-        found[row] = reason
+    leads = dict.fromkeys(rows[:first].tolist(), reason)
     rest = times[first:]
     slow, reason = np.zeros(0, np.int64), Aside.SLOW
     if len(rest) > _FEWEST:
         slow = _single(rest, _slow(rest, decisions))
+        if len(slow) == 1 and first == 1 and _comes_round(times, np.array((0, 1 + int(slow[0])))):
+            return found  # the first of the steps was one of these
         if len(slow) == 1:
             reason = Aside.ONE_OFF
         elif (
@@ -84,7 +85,7 @@ def set_aside(durations: Picoseconds | Values, complete: Mask, decisions: list[D
         slow = np.flatnonzero(rest >= _OF_THREE * np.sort(rest)[-2])
     for row in rows[first + slow].tolist():
         found[row] = reason
-    return found
+    return [leads.get(row, why) for row, why in enumerate(found)]
 
 
 def _single(times: Values, slow: Indices) -> Indices:

@@ -11,8 +11,10 @@ from outpace._once import derived
 from outpace.metrics.model.jax_time import worked
 from outpace.metrics.spans import union, within
 from outpace.model import Table, schema
-from outpace.timeline import Run, Timeline
+from outpace.model.arrays import Indices
+from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.names import Is
+from outpace.trace.algorithms import distinct
 
 FIELDS = schema("""
     host      | text     | host of the steps
@@ -40,7 +42,17 @@ def _row(timeline: Timeline) -> tuple[object, ...] | None:
     _, start, end = within(steps.start[whole], steps.end[whole], union(trace.start[rows], trace.end[rows]))
     begun = np.sort(trace.start[rows])
     begins = np.searchsorted(begun, steps.end[whole]) - np.searchsorted(begun, steps.start[whole])
-    copied, busy = float((end - start).sum()), worked(timeline)
+    copied, busy = float((end - start).sum()), distinct(np.concatenate((worked(timeline), computing(timeline))))
     _, begin, stop = within(start, end, union(trace.start[busy], trace.end[busy]))
     alone = copied - float((stop - begin).sum())
     return timeline.host, float(begins.sum()) / count, round(copied / count), alone / total if total else 0.0
+
+
+def computing(timeline: Timeline) -> Indices:
+    """Rows of what devices do beside copies, sorted."""
+    trace, copies = timeline.trace, timeline.is_kind(OpKind.COPY)
+    lines = (
+        np.arange(*trace.lines.rows(i).indices(len(trace))) for p in timeline.device_planes for i in timeline.device_lines(p)
+    )
+    rows = np.concatenate([np.zeros(0, np.int64), *lines])
+    return np.asarray(rows[~copies[trace.name[rows]]])

@@ -23,6 +23,7 @@ from outpace.trace.algorithms import common, distinct, nest_rows
 _WRAPPER = re.compile(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp|linearize)\((.*)\)")
 DEVICE, CPU = "device", "CPU"
 _PS = 1e12  # in a second
+_MOSTLY, _NEARLY_ALL = 0.5, 0.9  # of the time of all programs
 
 FIELDS = schema("""
     host        | text     | host that ran the ops
@@ -132,6 +133,28 @@ def attention_ops(run: Run) -> frozenset[tuple[str, str, str]]:
             key = (host, name, each.op.source)
             sums[key] = sums.get(key, 0.0) + (each.time if each.op.attention else -each.time)
     return frozenset(key for key, more in sums.items() if more > 0)
+
+
+@derived
+def programs_at_work(run: Run) -> dict[str, int]:
+    """How many programs per step make most of the time of compiled ops on the devices of each host; 1 where one of them does."""
+    return {timeline.host: _programs_of(timeline) for timeline in run.hosts if timeline.device_planes}
+
+
+def _programs_of(timeline: Timeline) -> int:
+    trace, (steady, steps, _) = timeline.trace, _steady(timeline)
+    rows = executed(trace)
+    rows = rows[~on_host(trace, rows)]
+    rows = rows[steady[timeline.step_of[rows]]] if steps else rows[:0]
+    program, launch = trace.stat(dialect.PROGRAM_ID), trace.stat(dialect.CORRELATION_ID)
+    rows = rows[common(rows, program.row)[0]]
+    rows = rows[common(rows, launch.row)[0]]
+    if len(rows) == 0:
+        return 1
+    number = program.uints[common(rows, program.row)[1]]
+    index = np.unique(number, return_inverse=True)[1]
+    time = np.sort(np.bincount(index, trace.duration[rows]))[::-1]
+    return 1 if time[0] >= _MOSTLY * time.sum() else int(np.searchsorted(np.cumsum(time), _NEARLY_ALL * time.sum())) + 1
 
 
 def _rows(host: str, ran: tuple[Ran, ...]) -> Iterator[tuple[object, ...]]:

@@ -9,14 +9,17 @@ from __future__ import annotations
 import numpy as np
 
 from outpace.metrics.machine.cpu_saturation import cpu_saturation
+from outpace.metrics.model.hlo_lines import DEVICE, ran_ops
 from outpace.metrics.model.model_ops import model_ops
 from outpace.metrics.program.budget import budgets
 from outpace.model import Category
 from outpace.model.arrays import Values
 from outpace.timeline import Run
+from outpace.timeline.hlo_meaning import SINGLE
 
 EXPLAINS = 0.5  # of a wait, for work to be its cause: else most of it is not the pipeline's, but what asking for a batch costs
 _KEEPS_UP = 0.1
+_TINY = 10e6  # ps per kernel: two to three times what a launch costs
 _OF_DEVICES = (
     *(Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32, Category.DEVICE_COLLECTIVES, Category.DEVICE_TO_DEVICE),
     Category.OUTPUT,
@@ -68,6 +71,22 @@ def uncomputed(run: Run, host: str, *, waits: bool = False) -> float:
     else:
         runs = max((ops.busy_ps / ops.step_ps for ops in model_ops(run) if ops.host == host and ops.step_ps), default=0.0)
     return max(0.0, 1 - runs - shares[Category.COMPILATION.value] - (0.0 if waits else shares[Category.INPUT.value]))
+
+
+def narrowed(run: Run) -> float:
+    """Of what devices compute in 32 bits, the part that narrower numbers can make shorter at all, as far as programs tell (else all of it): not
+    copies, of which those of parameters stay as wide as they are, nor kernels that take no longer than starting them."""
+    ran = [r for those in ran_ops(run).values() for r in those if r.side == DEVICE and r.op.bits == SINGLE]
+    total = sum(r.time for r in ran)
+    able = (r for r in ran if not r.op.opcode.startswith("copy") and r.time * r.steps >= _TINY * r.count)
+    return sum(r.time for r in able) / total if total else 1.0
+
+
+def in_tiny_kernels(run: Run, host: str) -> float:
+    """Share of the step in kernels of compiled ops that take no longer than starting them."""
+    tiny = sum(r.share for r in ran_ops(run).get(host, ()) if r.side == DEVICE and r.time * r.steps < _TINY * r.count)
+    shares = budgets(run)[host].shares
+    return min(tiny, shares[Category.DEVICE_COMPUTE_16.value] + shares[Category.DEVICE_COMPUTE_32.value])
 
 
 def in_16_bits(full: float, half: float, eligible: float) -> float:

@@ -62,12 +62,20 @@ def _others(timeline: Timeline, program: Program) -> Iterator[_Other]:
     for name in distinct(trace.name[rows]).tolist():
         mine = trace.name[rows] == name
         predicts = program.is_keras or is_prediction(trace.names[name])
-        if not training[mine].any() and mine.sum() >= (1.0 if predicts else _MORE) * usual:
+        if training[mine].any() or not _has_products(timeline, jitted_function(trace.names[name])):
+            continue
+        if mine.sum() >= (1.0 if predicts else _MORE) * usual:
             order = np.argsort(trace.start[rows[mine]], kind="stable")
             start, end = trace.start[rows[mine]][order], trace.end[rows[mine]][order]
             time, _ = cover(start, end, int(start[0]), int(end.max()))
             called = trace.names[name]
             yield _Other(jitted_function(called) or called, float(mine.sum()) / len(steps.whole), time / total)
+
+
+def _has_products(timeline: Timeline, function: str) -> bool:
+    """Whether a jitted function multiplies matrices or convolves, as every model does, as far as the profile holds its programs."""
+    mine = timeline.programs.of(function)
+    return not mine or any(program.multiplies for program in mine)
 
 
 def _finding(run: Run, host: str, top: _Other, share: float, program: Program) -> Finding:

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from outpace.metrics.machine.host_copies import host_copies
+from outpace.metrics.machine.host_fetches import host_fetches
 from outpace.metrics.model.jit_calls import MANY_CALLS, jit_calls
 from outpace.metrics.program.budget import at_most, budgets
-from outpace.metrics.program.counterfactual import called_once, uncomputed
+from outpace.metrics.program.counterfactual import called_once, in_tiny_kernels, uncomputed
 from outpace.metrics.program.program import Program
 from outpace.metrics.python.time import framework_line, framework_share, step_line
 from outpace.model import (
@@ -48,6 +49,8 @@ _CALLS = Threshold(
 _COPIES = Threshold(
     "copies to the device", 0.10, Unit.FRACTION, "our choice: a batch of which each number is used in a step takes less"
 )
+_FETCHES = Threshold("fetches from the device", 0.10, Unit.FRACTION, "our choice: as of copies to it")
+_LARGE = Threshold("fetched per step", 1e6, Unit.BYTES, "our choice: a loss and some metrics are a few bytes")
 _FIXES = {
     kinds.VALUE: "Pass Python values as tensors (tf.constant, or a tf.Variable that is assigned): each new value builds a new graph.",
     kinds.SHAPE: "Give the function an input_signature with None where sizes change, or make the sizes equal (batch with drop_remainder=True, "
@@ -69,6 +72,15 @@ _FIX_JITTED = (
     "Keep shapes and dtypes constant (pad, or drop the rest of an epoch). Create the jitted function once, outside the loop. "
     "Pass changing numbers as arrays, not as static arguments or captured Python values."
 )
+_ONE_DEVICE = (
+    "Copy what stays the same to the device once, before the loop (jax.device_put), and pass only the batch. Update it on the device, in a "
+    "jitted function that donates it."
+)
+_TO_DEVICE = (
+    "Move the next batch while this step runs (jax.device_put in another thread), in the type that it is stored in (images as uint8, made "
+    "floats in the step), and copy what stays the same once, before the loop."
+)
+_LAUNCHING = (Category.HOST_COMPUTE, Category.KERNEL_LAUNCH, Category.ALL_OTHERS)
 _EAGER = "Remove tf.config.run_functions_eagerly(True): the function then runs as a graph."
 _EAGER_KERAS = (
     "Remove run_eagerly=True from compile(), or tf.config.run_functions_eagerly(True): the step then runs as a graph."
@@ -83,6 +95,7 @@ def find(run: Run, functions: Table, built: Table, compiled: Table, program: Pro
         if not program.is_keras:  # Keras' own step is one jitted function; what it calls besides is not the program's
             yield from _op_by_op(run)
             yield from _copied(run)
+            yield from _fetched(run)
     for row in functions.records():
         if row["expensive_ps"] < _MATERIAL * in_steps[row["host"]]:
             continue
@@ -192,8 +205,7 @@ def _copied(run: Run) -> Iterator[Finding]:
             severity=Severity.HIGH if row["share"] >= EXPENSIVE.value else Severity.MODERATE,
             sentence=f"Every step copies arrays from NumPy to the device{f', for the call at {line}' if line else ''}: "
             f"{humanize(row['copied_ps'], Unit.PS)}, {row['share']:.0%} of it.",
-            action="Copy what stays the same to the device once, before the loop (jax.device_put), and pass only the batch. Update it on the "
-            "device, in a jitted function that donates it.",
+            action=_ONE_DEVICE if not run.has_device else _TO_DEVICE,
             evidence=(Evidence("copies, of the step", row["share"], Unit.FRACTION, "host_copies"),),
             threshold=_COPIES,
             location=line,
@@ -201,6 +213,39 @@ def _copied(run: Run) -> Iterator[Finding]:
             saving=at_most(row["share"], Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if nothing was copied"),
             certainty=Certainty.LIKELY,
             effort=Effort.SMALL,
+            explains=("late_launches",),
+        )
+
+
+def _fetched(run: Run) -> Iterator[Finding]:
+    """Arrays that every step reads back from a device."""
+    for row in host_fetches(run).records():
+        if row["share"] < _FETCHES.value or row["bytes"] < _LARGE.value:
+            continue
+        line = step_line(run, row["host"])
+        yield Finding(
+            id="results_fetched",
+            severity=Severity.HIGH if row["share"] >= EXPENSIVE.value else Severity.MODERATE,
+            sentence=f"Every step fetches {humanize(row['bytes'], Unit.BYTES)} from the device{f', behind the call at {line}' * bool(line)}: "
+            f"{row['share']:.0%} of it, while no device computes.",
+            action="Compute on the device what is needed of it (in the jitted step), and fetch only that, or fetch every few hundred steps.",
+            evidence=(
+                Evidence("fetching, of the step", row["share"], Unit.FRACTION, "host_fetches"),
+                Evidence("fetched per step", row["bytes"], Unit.BYTES, "host_fetches"),
+            ),
+            threshold=_FETCHES,
+            location=line,
+            host=row["host"],
+            saving=at_most(
+                uncomputed(run, row["host"], waits=True) + budgets(run)[row["host"]].shares[Category.OUTPUT.value],
+                Category.HOST_COMPUTE,
+                Category.ALL_OTHERS,
+                Category.OUTPUT,
+                assumes="if nothing was fetched, and what the host does runs beside the device's work",
+            ),
+            certainty=Certainty.LIKELY,
+            effort=Effort.SMALL,
+            explains=("late_launches", "waits_for_device", "even_stops", "high_output"),
         )
 
 
@@ -230,9 +275,10 @@ def _read_one_by_one(row: dict[str, Any], share: float, line: str, launches: Sav
 
 
 def _launches(run: Run, host: str) -> Saving | None:
-    """One program launches once: what is left is the device's work."""
-    taken = (Category.HOST_COMPUTE, Category.KERNEL_LAUNCH, Category.ALL_OTHERS)
-    return at_most(uncomputed(run, host), *taken, assumes="if nothing but the device's work was left of the step")
+    """One program launches once: what is left is the device's work, of which tiny kernels are fused, or do more at once."""
+    taken = (*_LAUNCHING, Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
+    share = uncomputed(run, host) + in_tiny_kernels(run, host)
+    return at_most(share, *taken, assumes="if nothing but the longer kernels of the device was left of the step")
 
 
 def _dispatch(share: float, calls: float) -> Saving | None:

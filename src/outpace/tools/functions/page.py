@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from outpace.metrics.machine.host_copies import host_copies
+from outpace.metrics.machine.host_fetches import host_fetches
 from outpace.metrics.model.jit_calls import jit_calls
 from outpace.metrics.model.tf_functions import tf_functions
 from outpace.metrics.program.program import program
@@ -37,6 +38,7 @@ def analyse(run: Run) -> Page:
             Rows(compiled, ("event", *named, "count", "total_ps", "in_steps_ps", "longest_ps")),
             Rows(calls),
             Rows(host_copies(run)),
+            Rows(host_fetches(run)),
             Rows(control, ("type", "op", "count", "total_ps"), remark=_AUTOGRAPH),
         ),
     )

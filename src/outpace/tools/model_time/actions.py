@@ -38,10 +38,11 @@ class Compiled:
 class Here:
     """What an action must fit: the program, its hardware (`CPU`, `GPU`, `TPU`), and what is in force.
 
-    xla: compiled by XLA; half: most of the work computes in 16 bits; faster_half: the hardware gains from it, as far as is known, which of a
-    CPU only the capture's record says; convolves: whether the model convolves or pools; onednn: whether any op of a CPU is oneDNN's, without
-    which it has no fast 16 bits; shared: the input pipeline takes cores from the model; small: ops are short, or much of the step is spent
-    around them; op: the op that takes most of the time; compiled: what its program says of it.
+    xla: compiled by XLA; half: most of the work computes in 16 bits; faster_half: the hardware gains from it, as far as is known, which of
+    a CPU only the capture's record says; convolves: whether the model convolves or pools; onednn: whether any op of a CPU is oneDNN's,
+    without which it has no fast 16 bits; shared: the input pipeline takes cores from the model; apart: over how many programs per step a
+    device's work is spread; computing: its share of the step; small: ops are short, or much of the step is spent around them; op: the op
+    that takes most of the time; compiled: what its program says of it.
     """
 
     program: Program
@@ -54,6 +55,8 @@ class Here:
     onednn: bool = True
     compiled: Compiled = field(default_factory=lambda: Compiled())
     shared: bool = False
+    apart: int = 1
+    computing: float = 0.0
     small: bool = False
     op: str = ""
 
@@ -64,6 +67,8 @@ _GATHERS = re.compile(r"gather", re.IGNORECASE)
 
 
 def _fuse(here: Here) -> str:
+    if here.apart > 1:
+        return f"call them in one function under jax.jit, so that XLA fuses them: today {here.apart} programs read and write whole arrays"
     if here.xla or (here.hardware == CPU and (here.convolves or not here.small)):
         return ""
     how = here.program.say(

@@ -11,7 +11,9 @@ from outpace.metrics.machine.device import device_facts
 from outpace.metrics.machine.host_copies import host_copies
 from outpace.metrics.machine.own_best import held_up
 from outpace.metrics.model.double_ops import double_ops
-from outpace.metrics.model.small_ops import small_ops
+from outpace.metrics.model.hlo_lines import DEVICE as ON_DEVICE
+from outpace.metrics.model.hlo_lines import programs_at_work, ran_ops
+from outpace.metrics.model.small_ops import FUSED, small_ops
 from outpace.metrics.program.budget import Budget, at_most
 from outpace.metrics.program.counterfactual import moved
 from outpace.metrics.program.host_time import EXECUTOR, OPS, of_hosts
@@ -42,6 +44,9 @@ _MUCH_ODD = Threshold(
 _DOUBLE = Threshold(
     "products in float64", 0.10, Unit.FRACTION, "our choice: half of it, which float32 saves at least, can be measured"
 )
+_SCORES = Threshold(
+    "attention in several kernels", 0.15, Unit.FRACTION, "our choice: fused ones take about half of it, which can be measured"
+)
 _SLOW = Threshold(
     "one part of the model", 0.25, Unit.FRACTION, "our choice: a part that takes a quarter of the step decides its length"
 )
@@ -56,6 +61,7 @@ _TINY = Threshold("tiny compiled op", 10e6, Unit.PS, "our choice: starting an op
 _MANY_COMPILED = 1000  # executions per step
 _ROUND = 20e6  # ps that a round of the executor costs at most: what is longer waits for a core
 _MANY = 150  # rounds of the executor per step, from where their cost adds up
+_MOST = 0.5  # of the short ops: the line that makes so many is where to begin
 _MADE = 0.75  # of what the executor spends around ops
 _COMPUTES = Threshold("the model computes", 0.50, Unit.FRACTION, "half of the step: nothing else can save more")
 _NAMED = 3  # parts in a sentence
@@ -93,14 +99,17 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         odd = list(_odd(run, timeline.host, program, mine))
         yield from odd
         yield from _double(run, timeline.host, program)
-        starts = list(_short_ops(run, timeline.host, budget, here)) or list(_compiled_short_ops(run, timeline.host, program))
+        attends = list(_attention(run, timeline.host, here))
+        yield from attends
+        starts = list(_short_ops(run, timeline.host, budget, here))
         if _made_by_loops(run, timeline.host, mine):
             starts = []  # what makes the short ops has a place
+        starts = starts or list(_compiled_short_ops(run, timeline.host, program, mine))
         yield from starts
         large = [part for part in mine if not starts or not part.short]  # parts of many short ops are the executor's matter
         named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
-        slow = list(_slow(run, timeline.host, large, here, named))
-        yield from slow or ([] if starts else _kind(run, timeline.host, work, here))
+        slow = [] if attends else list(_slow(run, timeline.host, large, here, named))
+        yield from slow or ([] if starts or attends else _kind(run, timeline.host, work, here))
         yield from _bound(timeline.host, budget, mine, work, here, outside)
 
 
@@ -133,6 +142,8 @@ def _here(run: Run, timeline: Timeline, budget: Budget, program: Program, work: 
         onednn=not able or any(op.startswith(ONEDNN) for op in able),
         convolves=any(kind.work in _CONVOLVES and kind.share >= _SOME for kind in work),
         shared=bool(held_up(run, timeline.host)),
+        computing=half + full,
+        apart=programs_at_work(run).get(timeline.host, 1) if planes and program.is_jax else 1,
         small=sum(outside.values()) + budget.shares[Category.ALL_OTHERS.value] >= _AROUND,
     )
 
@@ -185,6 +196,43 @@ def _odd(run: Run, host: str, program: Program, mine: list[Part]) -> Iterator[Fi
             host=host,
             certainty=Certainty.CERTAIN,
         )
+
+
+def _attention(run: Run, host: str, here: Here) -> Iterator[Finding]:
+    """Attention that a device computes in several kernels, which hand its scores on through memory: a product, a softmax, and a product."""
+    ran = [r for r in ran_ops(run).get(host, ()) if r.side == ON_DEVICE and r.op.attention]
+    share = min(1.0, sum(r.share for r in ran))
+    if share < _SCORES.value or here.hardware != GPU:
+        return
+    lines: dict[str, float] = {}
+    for r in ran:
+        lines[short(r.op.source)] = lines.get(short(r.op.source), 0.0) + r.share
+    known = sorted((line for line in lines if line), key=lambda line: -lines[line])
+    moves = sum(r.share for r in ran if r.op.flops <= 0)
+    where = f", at {places(known)}" if known else ""
+    yield Finding(
+        id="unfused_attention",
+        severity=Severity.HIGH,
+        sentence=f"{share:.0%} of the step goes to attention whose scores are written to memory and read again{where}: {moves:.0%} to the "
+        "softmax between its products.",
+        action=here.program.say(
+            keras="Use a fused implementation: MultiHeadAttention(flash_attention=True), where the backend has one.",
+            tensorflow="Use a fused implementation instead of MatMul, Softmax and MatMul.",
+            jax="Use a fused implementation: jax.nn.dot_product_attention(..., implementation='cudnn') in bfloat16, or a Pallas kernel.",
+        ),
+        evidence=(
+            Evidence("its share of the step, forward and backward", share, Unit.FRACTION, "hlo_lines"),
+            Evidence("of the step, without its matrix products", moves, Unit.FRACTION, "hlo_lines"),
+        ),
+        threshold=_SCORES,
+        counter_evidence=("Fused kernels have conditions: the size of a head, the kind of a mask, 16 bits.",),
+        saving=_saving(share, "if attention cost nothing"),
+        location=known[0] if known else "",
+        host=host,
+        certainty=Certainty.LIKELY,
+        effort=Effort.SMALL,
+        explains=("slow_part", "slow_kind", "model_bound"),
+    )
 
 
 def _double(run: Run, host: str, program: Program) -> Iterator[Finding]:
@@ -322,6 +370,9 @@ def _kind(run: Run, host: str, work: list[Kind], here: Here) -> Iterator[Finding
         action=cheaper(top.work, replace(here, op=top.op, half=here.half or top.half, small=here.small or top.short)),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, "model_work"),),
         threshold=_MOVES if moved else _SLOW,
+        saving=_saving((1 - 1 / here.apart) * here.computing, "if one program did it all in the time of one of them")
+        if here.apart > 1 and top.work in FUSED
+        else None,
         counter_evidence=("A profile cannot say what another implementation would take: measure it.",),
         location=line if moved or share >= top.share / 2 else "",
         host=host,
@@ -367,22 +418,27 @@ def _short_ops(run: Run, host: str, budget: Budget, here: Here) -> Iterator[Find
     )
 
 
-def _compiled_short_ops(run: Run, host: str, program: Program) -> Iterator[Finding]:
-    """Loops of tiny compiled ops, as a scan over few numbers makes them."""
-    found = short_ops(run, host, _TINY.value) if program.is_jax and not run.has_device else None
+def _compiled_short_ops(run: Run, host: str, program: Program, mine: list[Part]) -> Iterator[Finding]:
+    """Loops of tiny compiled ops, as a scan over few numbers makes them, unless one line makes most of them: then it is a slow part."""
+    found = short_ops(run, host, _TINY.value) if program.is_jax else None
     if found is None or found.count < _MANY_COMPILED or found.share < _SHORT_OPS.value:
         return
+    lines = [part for part in mine if part.short and part.source][:_NAMED]
+    if lines and lines[0].loops and lines[0].share >= _MOST * found.share:
+        return
+    at = ", ".join(f"{part} {part.share:.0%}" for part in lines)
     yield Finding(
         id="small_ops",
         severity=Severity.HIGH,
         sentence=f"{found.share:.0%} of the step goes to {found.count:,.0f} compiled ops of {humanize(found.mean, Unit.PS)} each; starting "
-        "them, and the loop around them, costs as much as their computation.",
-        action="Give each op more to do: a larger batch, fewer and larger iterations of the scan (jax.lax.scan(..., unroll=8)), or one op over "
-        "the whole sequence instead of a loop.",
+        f"them, and the loop around them, costs as much as their computation{f': {at}' if at else ''}.",
+        action="Take out of the loop what does not need the iteration before, and do it for the whole sequence at once. Or give each op more "
+        "to do: a larger batch, fewer and larger iterations (jax.lax.scan(..., unroll=8)).",
         evidence=(Evidence("share of the step in such ops", found.share, Unit.FRACTION, "hlo_lines"),),
         threshold=_SHORT_OPS,
         counter_evidence=("A larger batch changes the training: compare the time per example.",),
         saving=_saving(found.share, "if starting them cost nothing, and what they compute as well"),
+        location=lines[0].source if lines else "",
         host=host,
         certainty=Certainty.POSSIBLE,
         effort=Effort.SMALL,

@@ -38,6 +38,7 @@ _MOSTLY_OUTSIDE = Threshold("mostly between steps", 0.50, Unit.FRACTION, "more t
 _LEAST_STEPS = 3
 _SLOWED = Threshold("slowed by profiling", 0.10, Unit.FRACTION, "above this the shares of short events are distorted")
 _LARGER = "use a larger batch, so that each kernel does more (it changes the training: compare the time per example)"
+_HARDLY = Threshold("saving by 16 bits", 0.02, Unit.FRACTION, "our choice: less cannot be measured")
 _HALVED = 0.5  # of the time of 32-bit computation that 16 bits save at most where memory bounds it; tensor cores can save more
 
 
@@ -99,8 +100,10 @@ def find(
     program: Program,
     devices: DeviceFacts,
     python: float | None = None,
+    narrowed: float = 1.0,
 ) -> Iterator[Finding]:
-    """All findings of the overview about the steady step. `python`: share of it in which samples met Python, where there are any."""
+    """All findings of the overview about the steady step. `python`: share of it in which samples met Python, where there are any; `narrowed`:
+    of what devices compute in 32 bits, the part that can be shorter in 16."""
     if average.rows:
         for rule in _RULES:
             yield from _category(rule, breakdown, average, program, bool(functions["xla"].sum()))
@@ -108,7 +111,7 @@ def find(
         yield from _compilation(breakdown, average, functions, program)
         yield from _threads(average, devices)
     if devices.names:
-        yield from _low_precision(breakdown, program, devices)
+        yield from _low_precision(breakdown, program, devices, narrowed)
 
 
 def _category(rule: _Rule, breakdown: StepBreakdown, average: Average, program: Program, xla: bool) -> Iterator[Finding]:
@@ -202,9 +205,11 @@ def _compilation(breakdown: StepBreakdown, average: Average, functions: Table, p
     )
 
 
-def _low_precision(breakdown: StepBreakdown, program: Program, devices: DeviceFacts) -> Iterator[Finding]:
+def _low_precision(breakdown: StepBreakdown, program: Program, devices: DeviceFacts, narrowed: float) -> Iterator[Finding]:
     shares = precision(breakdown)
-    if shares is None or shares[0] >= _LOW_PRECISION.value:
+    assumes = "if what 16 bits can make shorter of the 32-bit computation took half as long"
+    saving = of_category(breakdown, Category.DEVICE_COMPUTE_32, assumes, part=_HALVED * narrowed)
+    if shares is None or shares[0] >= _LOW_PRECISION.value or saving is None or saving.high < _HARDLY.value:
         return
     kind = "bfloat16" if devices.has_bfloat16 else "float16"
     yield Finding(
@@ -222,9 +227,7 @@ def _low_precision(breakdown: StepBreakdown, program: Program, devices: DeviceFa
         counter_evidence=(
             "Precision is inferred from the HLO, or from kernel names and shapes; kernels that do not show it count as 32-bit.",
         ),
-        saving=of_category(
-            breakdown, Category.DEVICE_COMPUTE_32, "if all 32-bit computation took half as long in 16 bits", part=_HALVED
-        ),
+        saving=saving,
         certainty=Certainty.POSSIBLE,
         effort=Effort.SMALL,
         struck="" if devices.has_tensor_cores else "this device computes no faster in 16 bits",

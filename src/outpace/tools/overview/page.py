@@ -14,6 +14,7 @@ from outpace.metrics.model.op_metrics import op_metrics
 from outpace.metrics.model.tf_functions import tf_functions
 from outpace.metrics.program.between import between
 from outpace.metrics.program.budget import ALL_HOSTS, budgets, overhead_samples, slowdown
+from outpace.metrics.program.counterfactual import narrowed
 from outpace.metrics.program.host_time import HostTime, host_time, of_hosts
 from outpace.metrics.program.no_steps import no_steps
 from outpace.metrics.program.program import Program, program
@@ -97,7 +98,8 @@ def analyse(run: Run) -> Page:
 
 
 def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) -> Iterator[Finding]:
-    yield from rules.find(breakdown, mean, tf_functions(run), kind, device_facts(run), python_share(run, main_program(run)))
+    python = python_share(run, main_program(run))
+    yield from rules.find(breakdown, mean, tf_functions(run), kind, device_facts(run), python, narrowed(run))
     if mean.rows:
         yield from calls.find(run, kind)
         yield from unsteady.find(run, breakdown, kind)

@@ -72,7 +72,7 @@ class Context(Waiting):
     def parallel(self, stage: StageWork) -> Saving | None:
         """What a step saves at most if a stage ran on all cores instead of on one: nothing where they have no room, which is no lack of a
         number."""
-        if self.outside > self.share or not self.step:
+        if self.outside > self.share:
             return self.without(stage)
         each = self.batches / self.step
         at = self.pipeline.stages.index(stage)

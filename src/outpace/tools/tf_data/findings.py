@@ -37,7 +37,7 @@ def find(run: Run, analysis: Analysis, breakdown: StepBreakdown) -> Iterator[Fin
     for (host, _), pipeline in analysis.named.items():
         mine = breakdown.whole.of("host", host)
         idles = _busy(pipeline) < _IDLES * busiest[host]  # what a step waits for is then another one
-        if not len(mine) or not pipeline.segments or idles:
+        if not mine["duration_ps"].sum() or not pipeline.segments or idles:
             continue
         steps, waits = (mine[name].astype(np.float64) for name in ("duration_ps", "input_ps"))
         context = Context(run, run.by_host[host], pipeline, steps, waits)

@@ -29,7 +29,7 @@ _ASSUMES = (
 
 @dataclass(frozen=True)
 class Waiting:
-    """A pipeline, and the steps of its host: how long they are, and how long they wait for input (ps, float64)."""
+    """A pipeline, and the steps of its host: how long they are (some of them take time), and how long they wait for input (ps, float64)."""
 
     run: Run
     timeline: Timeline
@@ -45,7 +45,7 @@ class Waiting:
     @property
     def share(self) -> float:
         """Share of the step time that waits for input."""
-        return float(self.waits.mean()) / self.step if self.step else 0.0
+        return float(self.waits.mean()) / self.step
 
     @property
     def batches(self) -> int:

@@ -1,0 +1,66 @@
+"""Arrays that a JAX program fetches from its devices: results that every step reads back.
+
+What the host waits for while a device still computes is no fetch: it would wait for that in any other way, too.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from outpace._once import derived
+from outpace.metrics.machine.host_copies import computing
+from outpace.metrics.spans import union, within
+from outpace.model import Table, schema
+from outpace.model.arrays import Indices, Picoseconds
+from outpace.timeline import OpKind, Run, Timeline
+from outpace.timeline.names import Is
+from outpace.trace import dialect
+from outpace.trace.algorithms import common
+
+FIELDS = schema("""
+    host       | text     | host of the steps
+    bytes      | bytes    | copied from devices to the host per step | Bytes per step
+    fetched_ps | ps       | time per step in which a thread fetched an array | Fetching
+    share      | fraction | of the step time, while no device computes | Of step
+""")
+_SIZE = re.compile(r"(?:^|\s)size:(\d+)")
+
+
+@derived
+def host_fetches(run: Run) -> Table:
+    """One row per host with devices whose steps fetch arrays."""
+    rows = [row for timeline in run.hosts if timeline.device_planes and (row := _row(timeline)) is not None]
+    return Table.from_rows("host_fetches", "Arrays fetched from the device", FIELDS, rows)
+
+
+def _row(timeline: Timeline) -> tuple[object, ...] | None:
+    trace, steps = timeline.trace, timeline.steps
+    rows = timeline.names.rows(Is.FETCH)
+    if len(rows) == 0 or len(steps) == 0:
+        return None
+    whole = steps.whole
+    begin, stop = steps.start[whole], steps.end[whole]
+    total = float((stop - begin).sum())
+    _, start, end = within(begin, stop, union(trace.start[rows], trace.end[rows]))
+    busy = computing(timeline)
+    _, low, high = within(start, end, union(trace.start[busy], trace.end[busy]))
+    fetched = float((end - start).sum())
+    alone = fetched - float((high - low).sum())
+    size = _bytes(timeline, begin, stop)
+    return timeline.host, size / len(whole), round(fetched / len(whole)), alone / total if total else 0.0
+
+
+def _bytes(timeline: Timeline, begin: Picoseconds, stop: Picoseconds) -> int:
+    """Bytes that copies to the host move, of those that begin in the spans."""
+    trace = timeline.trace
+    trace.load((dialect.MEMCPY_DETAILS,))
+    stat = trace.stat(dialect.MEMCPY_DETAILS)
+    to_host = np.fromiter((op.kind is OpKind.COPY and op.type == "MemcpyDToH" for op in timeline.ops), bool, len(timeline.ops))
+    rows: Indices = stat.row[to_host[trace.name[stat.row]]]
+    at = np.searchsorted(begin, trace.start[rows], side="right") - 1
+    rows = rows[(at >= 0) & (trace.start[rows] < stop[np.maximum(at, 0)])]
+    code, texts = stat.codes(common(rows, stat.row)[1])
+    sizes = np.array([int(found[1]) if (found := _SIZE.search(text)) else 0 for text in texts] or [0], np.int64)
+    return int(sizes[code].sum()) if len(rows) else 0
