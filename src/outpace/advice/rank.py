@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from outpace.advice.ledger import Ledger
 from outpace.metrics.program.budget import Budget
-from outpace.model import CAPTURE, Certainty, Effort, Finding, Page, Saving, Severity
+from outpace.model import CAPTURE, OUTSIDE, Certainty, Effort, Finding, Page, Saving, Severity
 
 _ORDER = {severity: i for i, severity in enumerate(Severity)}
 _EFFORT = {effort: i for i, effort in enumerate(Effort)}
@@ -36,10 +36,14 @@ def rank(pages: Iterable[Page], budgets: Mapping[str, Budget] | None = None) -> 
             key = (finding.id, finding.location, finding.host, "" if finding.location else finding.sentence)
             merged[key] = _merge(merged[key], finding) if key in merged else finding
     valid = [f for f in merged.values() if not f.struck]
-    ordered = sorted(_causes_first(valid), key=_key)
+
+    def order(finding: Finding) -> tuple[bool, bool, float, int, bool]:
+        return _key(finding, _inside(budgets, finding) if budgets else 1.0)
+
+    ordered = sorted(_causes_first(valid), key=order)
     if budgets:
         ledger = Ledger(budgets)
-        ordered = sorted((ledger.pay(f) for f in ordered), key=_key)
+        ordered = sorted((ledger.pay(f) for f in ordered), key=order)
     return tuple(ordered), tuple(f for f in merged.values() if f.struck)
 
 
@@ -113,16 +117,24 @@ def _with_symptom(cause: Finding, symptom: Finding) -> Finding:
     return replace(cause, symptom=f"{cause.symptom} {symptom.sentence}".strip(), severity=worse)
 
 
-def score(finding: Finding) -> float:
-    """What a finding is worth, as a share of the step: what it may save, by how sure that is."""
+def _inside(budgets: Mapping[str, Budget], finding: Finding) -> float:
+    """Share of the time from the first step to the last that is the steady steps', of the host of a finding; 1 for a finding about the rest."""
+    budget = budgets.get(finding.host)
+    rest = finding.saving is None or OUTSIDE in finding.saving.takes_from
+    return 1.0 if rest or budget is None else 1 - min(1.0, budget.shares.get(OUTSIDE, 0.0))
+
+
+def score(finding: Finding, inside: float = 1.0) -> float:
+    """What a finding is worth, as a share of the time: what it may save, by how sure that is. `inside`: the part of the time that its saving is
+    a share of."""
     if finding.severity is Severity.INFO:
         return 0.0
     if finding.saving is None:
         return _WITHOUT[finding.severity] * _SURE[finding.certainty]
-    return finding.saving.expected * _SURE[finding.certainty]
+    return inside * finding.saving.expected * _SURE[finding.certainty]
 
 
-def _key(finding: Finding) -> tuple[bool, bool, float, int, bool]:
-    worth = round(score(finding) / _GRAIN)
+def _key(finding: Finding, inside: float) -> tuple[bool, bool, float, int, bool]:
+    worth = round(score(finding, inside) / _GRAIN)
     informs = finding.severity is Severity.INFO
     return not finding.id.startswith(CAPTURE), informs, -worth, _EFFORT[finding.effort], not finding.location

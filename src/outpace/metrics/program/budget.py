@@ -30,9 +30,9 @@ _PLAIN = "step without the profiler"
 class Budget:
     """`step`: the base, ps; `base`: what it is in words; `steps`: how many it is made of.
 
-    `shares`: of the steady step, by category key, and `OUTSIDE`: time between the steps, and what slow steps take beyond the steady one, as a
-    share of the time from the first step to the last. `weights`: how much of the steps' time is each host's, by host; they sum to 1. `whole`:
-    these are whole training steps; of others nobody knows what there is to save.
+    `shares`: of the steady step, by category key, and `OUTSIDE`: time between the steps, what slow steps take beyond the steady one, and
+    what single ones compile, as a share of the time from the first step to the last. `weights`: how much of the steps' time is each host's,
+    by host; they sum to 1. `whole`: these are whole training steps; of others nobody knows what there is to save.
     """
 
     step: float
@@ -66,7 +66,7 @@ def _budget(breakdown: StepBreakdown, timelines: list[Timeline], run: Run) -> Bu
     whole = breakdown.whole
     total = float(whole["duration_ps"].sum())
     shares = {c.value: float(breakdown.category(c, whole).sum()) / total if total else 0.0 for c in Category}
-    shares[OUTSIDE] = float(np.mean([outside(t) + beyond(t) for t in timelines]))
+    shares[OUTSIDE] = float(np.mean([outside(t) + beyond(t) + _rebuilt(breakdown, t) for t in timelines]))
     recorded = total / max(len(whole), 1)
     times = {t.host: float(whole.of("host", t.host)["duration_ps"].sum()) for t in timelines}
     weights = {host: time / total if total else 1 / len(times) for host, time in times.items()}
@@ -94,6 +94,15 @@ def beyond(timeline: Timeline) -> float:
     span = int(steps.end.max() - steps.start.min())
     longer = float((steps.duration[slow] - steps.duration[steps.whole].mean()).sum()) if slow.any() else 0.0
     return longer / span if span > 0 else 0.0
+
+
+def _rebuilt(breakdown: StepBreakdown, timeline: Timeline) -> float:
+    """Share of the time from the first step's start to the last one's end that single steps, which are none of the steady state, spent on
+    compiling: what was built behind the first steps may be built again."""
+    rows = breakdown.steps.of("host", timeline.host)
+    single = rows["aside"] == Aside.ONE_OFF.value
+    span = int(timeline.steps.end.max() - timeline.steps.start.min())
+    return float(breakdown.category(Category.COMPILATION, rows)[single].sum()) / span if span > 0 else 0.0
 
 
 def overhead_samples(run: Run, timeline: Timeline) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -91,7 +91,7 @@ def find(run: Run, functions: Table, built: Table, compiled: Table, program: Pro
     """A finding for every function whose calls mostly build graphs or run op by op, and for names that are built again and again."""
     in_steps = {t.host: int(t.steps.duration.sum()) for t in run.hosts}
     if program.is_jax:
-        yield from _recompiled(compiled, built, in_steps)
+        yield from _recompiled(run, compiled, built, in_steps)
         if not program.is_keras:  # Keras' own step is one jitted function; what it calls besides is not the program's
             yield from _op_by_op(run)
             yield from _copied(run)
@@ -107,7 +107,7 @@ def find(run: Run, functions: Table, built: Table, compiled: Table, program: Pro
             yield _expensive(run, row, share, retraced, mine, in_steps[row["host"]], program)
 
 
-def _recompiled(compiled: Table, built: Table, in_steps: dict[str, int]) -> Iterator[Finding]:
+def _recompiled(run: Run, compiled: Table, built: Table, in_steps: dict[str, int]) -> Iterator[Finding]:
     """Functions that JAX builds again and again, by the line that calls them."""
     by_place: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in compiled.records():
@@ -118,11 +118,19 @@ def _recompiled(compiled: Table, built: Table, in_steps: dict[str, int]) -> Iter
         share = time / in_steps[host] if in_steps.get(host) else 0.0
         changed = any(_known(built, row) for row in rows)  # an argument: once in a capture is enough
         if (count >= RETRACES.value or changed) and share >= _REBUILT.value:
-            yield _built_again(host, rows, built, count, share)
+            yield _built_again(host, rows, built, count, share, _around_builds(run, host, count))
 
 
-def _built_again(host: str, rows: list[dict[str, Any]], built: Table, count: int, share: float) -> Finding:
-    """Functions of one line that were built `count` times, for a `share` of the steps; with the arguments that made JAX do it."""
+def _around_builds(run: Run, host: str, count: int) -> float:
+    """Share of the step that the host spends beside building, where each step builds: the first run of a program takes longer than others."""
+    shares = budgets(run)[host].shares
+    every = count >= len(run.by_host[host].steps)
+    return shares[Category.HOST_COMPUTE.value] + shares[Category.KERNEL_LAUNCH.value] if every else 0.0
+
+
+def _built_again(host: str, rows: list[dict[str, Any]], built: Table, count: int, share: float, around: float) -> Finding:
+    """Functions of one line that were built `count` times, for a `share` of the steps; with the arguments that made JAX do it. `around`: what
+    the host spends beside that, as a share of the step."""
     top = max(rows, key=lambda r: r["in_steps_ps"])
     source = top["source"].rpartition("/")[2]
     name = f"'{top['function']}'" if top["function"] != "<lambda>" else "A lambda"
@@ -147,7 +155,12 @@ def _built_again(host: str, rows: list[dict[str, Any]], built: Table, count: int
         threshold=_REBUILT,
         location=source,
         host=host,
-        saving=at_most(share, Category.COMPILATION, OUTSIDE, assumes="if nothing was built in the steps"),
+        saving=at_most(
+            share + around,
+            *(Category.COMPILATION, OUTSIDE),
+            *(_LAUNCHING if around else ()),
+            assumes="if nothing was built in the steps",
+        ),
         certainty=Certainty.CERTAIN,
         effort=Effort.SMALL,
         explains=("compiling_in_steps", "periodic_cost", "slow_steps"),
