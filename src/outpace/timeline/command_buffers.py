@@ -20,7 +20,7 @@ from outpace._once import derived
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline.workers import on_host
 from outpace.trace import StatColumn, dialect
-from outpace.trace.algorithms import common
+from outpace.trace.algorithms import common, distinct
 
 if TYPE_CHECKING:
     from outpace.timeline.timeline import Timeline
@@ -68,8 +68,12 @@ def _inside_buffers(timeline: Timeline, stat: StatColumn) -> tuple[Indices, Code
     places = [common(rows, column.row)[1] for column in (stat, launch, program)]
     code, texts = stat.codes(places[0])
     launched, of = launch.uints[places[1]], program.uints[places[2]]
-    pairs, index = np.unique(np.stack((of, code.astype(np.uint64))), axis=1, return_inverse=True)
-    inside = np.array([texts[int(c)] not in timeline.programs[int(p)] for p, c in pairs.T], bool)[index.reshape(-1)]
+    ids = distinct(of)
+    pair = np.searchsorted(ids, of) * max(len(texts), 1) + code
+    pairs = distinct(pair)
+    known = ((int(ids[p // len(texts)]), texts[p % len(texts)]) for p in pairs.tolist())
+    strange = np.fromiter((name not in timeline.programs[number] for number, name in known), bool, len(pairs))
+    inside = strange[np.searchsorted(pairs, pair)]
     rows, launched, of = rows[inside], launched[inside], of[inside]
     order = np.lexsort((trace.start[rows], launched))
     return rows[order], launched[order].astype(np.int64), of[order].astype(np.int64)
