@@ -12,7 +12,7 @@ from outpace.tools.kernel_stats import findings as rules
 from outpace.tools.kernel_stats.idle import NOTHING
 from outpace.tools.kernel_stats.schema import COPIES, DEVICES, KERNELS
 from tests.advice_cases.build import MS, table
-from tests.advice_cases.case import TENSORFLOW, Case, Find, about, fires, silent, worded
+from tests.advice_cases.case import JAX, TENSORFLOW, Case, Find, about, fires, silent, worded
 
 _GPU = "/device:GPU:0"
 _US = 1_000_000
@@ -27,6 +27,7 @@ def _find(
     copy: Mapping[str, Any] | None = None,
     program: Program = TENSORFLOW,
     facts: DeviceFacts = H100,
+    jitted: bool = False,
 ) -> Find:
     """A GPU that is in order, but for what is said of it."""
     kernels = table(
@@ -44,7 +45,7 @@ def _find(
     }
     devices = table("devices", DEVICES, {**row, **(device or {})})
     copies = table("copies", COPIES, *([{"device": _GPU, "kind": "HToD", **copy}] if copy else []))
-    return lambda: rules.find(kernels, devices, copies, program, facts, (0.6, 0.2))
+    return lambda: rules.find(kernels, devices, copies, program, facts, (0.6, 0.2), jitted)
 
 
 def _eligible(share: float, **more: Any) -> Find:
@@ -64,8 +65,8 @@ def _waits(share: float, program: Program = TENSORFLOW) -> Find:
     return _find(device={"by_waiting_ps": waited, "waited_ps": waited}, program=program)
 
 
-def _small(mean: float, count: int, program: Program = TENSORFLOW) -> Find:
-    return _find(device={"mean_kernel_ps": mean * _US, "kernels": count}, program=program)
+def _small(mean: float, count: int, program: Program = TENSORFLOW, jitted: bool = False) -> Find:
+    return _find(device={"mean_kernel_ps": mean * _US, "kernels": count}, program=program, jitted=jitted)
 
 
 def _resident(occupancy: float, share: float, program: Program = TENSORFLOW, tensor: bool = False) -> Find:
@@ -172,6 +173,14 @@ CASES: list[Case] = [
         jax="jax.jit",
     ),
     fires("tiny_kernels", "150 kernels", _small(3, 150), Severity.POTENTIAL),
+    fires(
+        "tiny_kernels",
+        "of one program",
+        _small(3, 150, JAX, True),
+        Severity.POTENTIAL,
+        says=("batch size",),
+        never=("jax.jit",),
+    ),
     silent("tiny_kernels", "of 15 us", _small(15, 1000)),
     silent("tiny_kernels", "70 kernels", _small(3, 70)),
     *worded(

@@ -137,8 +137,14 @@ def attention_ops(run: Run) -> frozenset[tuple[str, str, str]]:
 
 @derived
 def programs_at_work(run: Run) -> dict[str, int]:
-    """How many programs per step make most of the time of compiled ops on the devices of each host; 1 where one of them does."""
+    """How many programs per step make most of the time of compiled ops on the devices of each host: 1 where one of them does, 0 where no
+    kernel names its program."""
     return {timeline.host: _programs_of(timeline) for timeline in run.hosts if timeline.device_planes}
+
+
+def one_program(run: Run) -> bool:
+    """Whether one compiled program makes most of the work of each host's devices, as far as kernels name their programs."""
+    return set(programs_at_work(run).values()) == {1}
 
 
 def _programs_of(timeline: Timeline) -> int:
@@ -150,7 +156,7 @@ def _programs_of(timeline: Timeline) -> int:
     rows = rows[common(rows, program.row)[0]]
     rows = rows[common(rows, launch.row)[0]]
     if len(rows) == 0:
-        return 1
+        return 0
     number = program.uints[common(rows, program.row)[1]]
     index = np.unique(number, return_inverse=True)[1]
     time = np.sort(np.bincount(index, trace.duration[rows]))[::-1]

@@ -34,14 +34,16 @@ def find(
     program: Program,
     facts: DeviceFacts,
     bits: tuple[float, float] = (0.0, 0.0),
+    jitted: bool = False,
 ) -> Iterator[Finding]:
-    """All findings. Of a host's devices the worst stands for all. `bits`: shares of the step in which devices compute in 32 and in 16 bits."""
+    """All findings. Of a host's devices the worst stands for all. `bits`: shares of the step in which devices compute in 32 and in 16 bits;
+    `jitted`: one program of JAX does the devices' work of a step."""
     yield from _tensor_cores(kernels, program, facts, bits)
     for host in dict.fromkeys(devices["host"]):
         here = [r for r in devices.of("host", host).records() if r["span_ps"]]
         yield from _waiting(here, program)
         yield from _late_launches(here)
-        yield from _tiny(here, program)
+        yield from _tiny(here, program, jitted)
         yield from _pageable(here, list(copies.of("host", host).records()), program)
     yield from _occupancy(kernels, program)
 
@@ -158,7 +160,7 @@ def _late_launches(devices: list[dict[str, Any]]) -> Iterator[Finding]:
     )
 
 
-def _tiny(devices: list[dict[str, Any]], program: Program) -> Iterator[Finding]:
+def _tiny(devices: list[dict[str, Any]], program: Program, jitted: bool) -> Iterator[Finding]:
     many = [r for r in devices if r["kernels"] >= _TINY_COUNT]
     found = _worst(many, lambda r: 1 / r["mean_kernel_ps"])
     if found is None or found[0]["mean_kernel_ps"] >= _TINY.value:
@@ -172,8 +174,9 @@ def _tiny(devices: list[dict[str, Any]], program: Program) -> Iterator[Finding]:
         action=program.say(
             keras="Let XLA fuse the small kernels (compile(jit_compile=True)), or raise the batch size.",
             tensorflow="Let XLA fuse the small kernels (@tf.function(jit_compile=True)), or raise the batch size.",
-            jax="Put the whole step under one jax.jit so that kernels fuse, or raise the batch size. Or replay them as a CUDA graph (XLA's "
-            "command buffers: XLA_FLAGS=--xla_gpu_enable_command_buffer=FUSION,CUBLAS,CUDNN).",
+            jax="Raise the batch size, so that each kernel does more."
+            if jitted
+            else "Put the whole step under one jax.jit so that kernels fuse, or raise the batch size. XLA then also replays them as a CUDA graph.",
         ),
         evidence=(
             Evidence("mean time of a kernel", mean, Unit.PS, "devices"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from outpace.metrics.machine.device import device_facts
+from outpace.metrics.model.hlo_lines import one_program
 from outpace.metrics.program.budget import step_share
 from outpace.metrics.program.program import program
 from outpace.model import Category, Chart, ChartKind, Figure, Figures, Page, Rows, Table, Unavailable, Unit, filled
@@ -56,7 +57,7 @@ def analyse(run: Run) -> Page:
         *filled(Rows(moved, ("kind", "source", "destination", "occurrences", "bytes", "total_ps", "bandwidth", "device"))),
     )
     bits = step_share(run, Category.DEVICE_COMPUTE_32), step_share(run, Category.DEVICE_COMPUTE_16)
-    advice = tuple(rules.find(table, by_device, moved, program(run), device_facts(run), bits))
+    advice = tuple(rules.find(table, by_device, moved, program(run), device_facts(run), bits, one_program(run)))
     return TOOL.page(headline=_headline(part, by_device), sections=sections, findings=advice)
 
 

@@ -53,12 +53,13 @@ class _Rule:
     keras: str
     tensorflow: str
     jax: str
-    compiled: tuple[str, str] = ("", "")  # in the words of Keras and of TensorFlow, where XLA compiles the program already
+    compiled: str = ""  # in the words of all, where XLA compiles the whole step already
 
     def action(self, program: Program, xla: bool) -> str:
         """What to do, without what is in force."""
-        keras, tensorflow = self.compiled if xla and all(self.compiled) else (self.keras, self.tensorflow)
-        return program.say(keras=keras, tensorflow=tensorflow, jax=self.jax)
+        return (
+            self.compiled if xla and self.compiled else program.say(keras=self.keras, tensorflow=self.tensorflow, jax=self.jax)
+        )
 
 
 _RULES = (
@@ -79,7 +80,7 @@ _RULES = (
         f"Compile with jit_compile=True so that kernels fuse. Or {_LARGER}.",
         f"Compile the step with @tf.function(jit_compile=True) so that kernels fuse. Or {_LARGER}.",
         f"Put the whole step under one jax.jit. Or {_LARGER}. Donate what is updated (donate_argnums).",
-        (f"{_LARGER.capitalize()}.",) * 2,
+        f"{_LARGER.capitalize()}.",
     ),
     _Rule(
         Category.DEVICE_COLLECTIVES,
@@ -101,12 +102,13 @@ def find(
     devices: DeviceFacts,
     python: float | None = None,
     narrowed: float = 1.0,
+    jitted: bool = False,
 ) -> Iterator[Finding]:
     """All findings of the overview about the steady step. `python`: share of it in which samples met Python, where there are any; `narrowed`:
-    of what devices compute in 32 bits, the part that can be shorter in 16."""
+    of what devices compute in 32 bits, the part that can be shorter in 16; `jitted`: one program of JAX does the devices' work of a step."""
     if average.rows:
         for rule in _RULES:
-            yield from _category(rule, breakdown, average, program, bool(functions["xla"].sum()))
+            yield from _category(rule, breakdown, average, program, jitted or bool(functions["xla"].sum()))
         yield from _python(average, program, python)
         yield from _compilation(breakdown, average, functions, program)
         yield from _threads(average, devices)

@@ -10,6 +10,7 @@ from outpace.metrics.input.examples import examples_per_step
 from outpace.metrics.machine.cpu_saturation import others_cores
 from outpace.metrics.machine.device import device_facts
 from outpace.metrics.machine.host_copies import host_copies
+from outpace.metrics.model.hlo_lines import one_program
 from outpace.metrics.model.op_metrics import op_metrics
 from outpace.metrics.model.tf_functions import tf_functions
 from outpace.metrics.program.between import between
@@ -99,7 +100,8 @@ def analyse(run: Run) -> Page:
 
 def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) -> Iterator[Finding]:
     python = python_share(run, main_program(run))
-    yield from rules.find(breakdown, mean, tf_functions(run), kind, device_facts(run), python, narrowed(run))
+    facts = (python, narrowed(run), one_program(run))
+    yield from rules.find(breakdown, mean, tf_functions(run), kind, device_facts(run), *facts)
     if mean.rows:
         yield from calls.find(run, kind)
         yield from unsteady.find(run, breakdown, kind)
