@@ -15,7 +15,19 @@ from outpace._dataclass import dataclass
 from outpace._once import once
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline.command_buffers import hlo_ops
-from outpace.timeline.hlo_meaning import aligned, batched, exact, exponential, flops, precision, size, traffic, transfer
+from outpace.timeline.hlo_meaning import (
+    aligned,
+    batched,
+    exact,
+    exponential,
+    flops,
+    multiplies,
+    one_hot,
+    precision,
+    size,
+    traffic,
+    transfer,
+)
 from outpace.timeline.hlo_reader import Instruction, as_bytes, fields, messages, number, packed, text
 from outpace.timeline.names import jitted_function, plain_function
 from outpace.trace import Plane, Trace, dialect
@@ -44,11 +56,12 @@ class HloOp:
     """One instruction: `opcode` (`fusion`, `dot`), `framework_op` (`jit(step)/dot_general`), `source` (`train.py:12`); empty where unknown.
 
     `source` is the innermost line that is not a library's, where the program keeps stack frames; of what the compiler added, that of the op
-    that takes its result. `bits`: 16, 32 or 64, what it computes in, 0 unknown. `flops`, `bytes`: of one execution, by its shapes, -1 unknown.
-    `transfer`: what the end of an asynchronous op waits for (`host_to_device`, `device_to_host`, `device_to_device`, `collective`), "" for
-    other ops; `moved`: the bytes of what it copies. `config`: what the compiler noted of a library's call. `aligned`: all sizes of its matrix
-    products are multiples of 8. `attention`: it is a part of one, by what it is made of (a softmax between two batches of matrix products).
-    `exact`: its products are to have all digits (`Precision.HIGHEST`).
+    that takes its result. `bits`: 16, 32 or 64, what it computes in, 0 unknown. `flops`, `bytes`: of one execution, by its shapes, -1
+    unknown. `transfer`: what the end of an asynchronous op waits for (`host_to_device`, `device_to_host`, `device_to_device`,
+    `collective`), "" for other ops; `moved`: the bytes of what it copies. `config`: what the compiler noted of a library's call. `aligned`:
+    all sizes of its matrix products are multiples of 8. `attention`: it is a part of one, by what it is made of (a softmax between two
+    batches of matrix products). `exact`: its products are to have all digits (`Precision.HIGHEST`). `one_hot`: it multiplies by a one-hot
+    matrix, or makes one for a product.
     """
 
     opcode: str
@@ -63,6 +76,7 @@ class HloOp:
     aligned: bool = False
     attention: bool = False
     exact: bool = False
+    one_hot: bool = False
 
 
 NO_OP = HloOp("")
@@ -141,8 +155,8 @@ class Program:
         moved = size(instruction.shapes[:1]) if waits else 0.0
         config = instruction.config if instruction.opcode == "custom-call" else ""
         numbers = precision(*how), flops(*how), traffic(*how), waits, moved, config, aligned(*how)
-        attends = instruction.number in self._attention
-        return HloOp(instruction.opcode, told.framework_op, place, *numbers, attends, exact(instruction, self._inside))
+        roles = (instruction.number in of for of in (self._attention, self._exact, self._one_hot))
+        return HloOp(instruction.opcode, told.framework_op, place, *numbers, *roles)
 
     def _teller(self, instruction: Instruction) -> Instruction:
         """The instruction that says where this one comes from: a fusion that says nothing of itself is told by what it fused."""
@@ -172,6 +186,20 @@ class Program:
                 above, below = self._near(instruction, self._operands), self._near(instruction, self._taken)
                 if above and below:
                     found |= {instruction.number, *above, *below}
+        return frozenset(found)
+
+    @once
+    def _exact(self) -> frozenset[int]:
+        return frozenset(i.number for i in self._by_number.values() if exact(i, self._inside))
+
+    @once
+    def _one_hot(self) -> frozenset[int]:
+        """Numbers of the products one of whose operands is one-hot, and of what makes it."""
+        found: set[int] = set()
+        for product in self._by_number.values():
+            if multiplies(product, self._inside, self._operands):
+                makes = [i.number for i in (product, *self._operands(product)) if one_hot(i, self._inside)]
+                found |= {product.number, *makes} if makes else set()
         return frozenset(found)
 
     def _near(self, instruction: Instruction, beside: Callable[[Instruction], list[Instruction]]) -> set[int]:

@@ -33,6 +33,7 @@ _CONTRACTED = re.compile(r'"lhs_contracting_dimensions":\[([\d",]*)\]')
 _LHS_BATCH = 3  # DotDimensionNumbers
 _BATCHED = re.compile(r'"lhs_batch_dimensions":\[[\d",]*\d[\d",]*\]')
 _HIGHEST = 2  # PrecisionConfig
+_ALL_DIGITS = re.compile(r'"operand_precision":\[[^\]]*"HIGHEST"')
 
 Inside = Callable[[Instruction], Sequence[Instruction]]
 Operands = Callable[[Instruction], Sequence[Instruction]]
@@ -167,9 +168,20 @@ def exponential(instruction: Instruction, inside: Inside) -> bool:
     return any(i.opcode == "exponential" for i in _once(instruction, inside))
 
 
+def one_hot(instruction: Instruction, inside: Inside) -> bool:
+    """Whether it compares with a count: what it makes of ids are rows that are 0 but for one place."""
+    opcodes = {i.opcode for i in _once(instruction, inside)}
+    return {"iota", "compare"} <= opcodes
+
+
+def multiplies(instruction: Instruction, inside: Inside, operands: Operands) -> bool:
+    """Whether it multiplies matrices or convolves."""
+    return any(_products(i, operands(i)) for i in _once(instruction, inside))
+
+
 def exact(instruction: Instruction, inside: Inside) -> bool:
     """Whether the program asks for all digits of its products (`Precision.HIGHEST`), which no tensor core gives."""
-    return any(_HIGHEST in i.precisions for i in _once(instruction, inside))
+    return any(_HIGHEST in i.precisions or bool(_ALL_DIGITS.search(i.config)) for i in _once(instruction, inside))
 
 
 def aligned(instruction: Instruction, inside: Inside, operands: Operands) -> bool:

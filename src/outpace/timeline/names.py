@@ -29,6 +29,7 @@ _OLD_COPIES = {"memcpyh2d": "MemcpyHToD", "memcpyd2h": "MemcpyDToH", "memcpyd2d"
 
 
 JITTED_CALL = "PjitFunction("  # what the name of a call of a jitted function starts with, in JAX
+_REMAT = "/rematted_computation/"  # in the names of ops that JAX computes a second time
 _LIBRARY_PROGRAM = (
     "jit(_"  # JAX' own functions (`_normal`, `_uniform`), where a program calls one outside of any jitted function
 )
@@ -115,6 +116,7 @@ _EXACTLY = {
     "Iterator::Prefetch::Generator": Is.DEVICE_PIPELINE,
     "H2D Dispatch": Is.COPY_TO_DEVICE,
     "np.asarray(jax.Array)": Is.FETCH,
+    "ArrayImpl.copy_to_host_async": Is.FETCH,
     "ParallelFor": Is.POOL,
     "MemoryAllocation": Is.ALLOCATION,
     "MemoryDeallocation": Is.DEALLOCATION,
@@ -277,6 +279,11 @@ _OF_LAYER = tuple(  # layers of several ops, whose whole is what can be cheaper
 def runs_apart(name: str) -> bool:
     """Whether a compiled op is one of a program that holds nothing but a function of JAX' own: the step's is another."""
     return name.startswith(_LIBRARY_PROGRAM)
+
+
+def recomputes(name: str) -> bool:
+    """Whether a compiled op is one of a forward pass that the backward pass runs again (`jax.checkpoint`)."""
+    return _REMAT in name
 
 
 def draws_random(op_type: str, name: str) -> bool:

@@ -25,6 +25,7 @@ _SHORTER = 0.5  # times the median: a leading step that found its input in buffe
 UNEVEN = 1.15  # times the median, for a mean to be made by few steps
 _FEW, _ANYWAY = 0.1, 3  # of the steps, or so many, are few: more slow ones are the program's way
 _EQUAL = 1.25  # times as much beyond the usual: what comes round takes as long each time, also where only two are seen
+_ABOUT = 2.0  # times as much beyond the usual
 _UNLIKE = 10.0  # times as much beyond the usual as any other outlier: a single event
 _OF_THREE = 3.0  # times the next longest, for one of three steps to be none like the others
 _PARTS, _LEAST_PARTS, _OF_A_PART = 12, 8, 4  # of a capture, and steps in each: of fewer, none says how long they take
@@ -70,8 +71,8 @@ def set_aside(durations: Picoseconds | Values, complete: Mask, decisions: list[D
     slow, reason = np.zeros(0, np.int64), Aside.SLOW
     if len(rest) > _FEWEST:
         slow = _single(rest, _slow(rest, decisions))
-        if len(slow) == 1 and first == 1 and _comes_round(times, np.array((0, 1 + int(slow[0])))):
-            return found  # the first of the steps was one of these
+        if len(slow) == 1 and first == 1 and _like_the_first(times, 1 + int(slow[0])):
+            return found
         if len(slow) == 1:
             reason = Aside.ONE_OFF
         elif (
@@ -107,6 +108,13 @@ def _uneven(times: Values, decisions: list[Decision]) -> bool:
     means = ("kept, slow ones too", f"that of steps without the slow ones, set aside ({Aside.SLOW.value})")
     decisions.append(Decision("the mean step, {} times the median,", ratio, UNEVEN, ratio >= UNEVEN, means, unit=Unit.RATIO))
     return ratio >= UNEVEN
+
+
+def _like_the_first(times: Values, at: int) -> bool:
+    """Whether the first step was what the one at `at` is, which then comes again: both take many times as long as the others, and about as
+    long as each other, as far as a first step that also starts things up can."""
+    beyond = times[[0, at]] - median(times)
+    return bool(beyond.min() >= _UNLIKE * median(times) and beyond.max() <= _ABOUT * beyond.min())
 
 
 def _comes_round(times: Values, slow: Indices) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from outpace._once import derived
 from outpace.metrics.machine.host_copies import computing
 from outpace.metrics.spans import union, within
-from outpace.model import Table, schema
+from outpace.model import Table, median, schema
 from outpace.model.arrays import Indices, Picoseconds
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.names import Is
@@ -21,7 +21,7 @@ from outpace.trace.algorithms import common
 
 FIELDS = schema("""
     host       | text     | host of the steps
-    bytes      | bytes    | copied from devices to the host per step | Bytes per step
+    bytes      | bytes    | copied from devices to the host in the median step | Bytes per step
     fetched_ps | ps       | time per step in which a thread fetched an array | Fetching
     share      | fraction | of the step time, while no device computes | Of step
 """)
@@ -48,19 +48,19 @@ def _row(timeline: Timeline) -> tuple[object, ...] | None:
     _, low, high = within(start, end, union(trace.start[busy], trace.end[busy]))
     fetched = float((end - start).sum())
     alone = fetched - float((high - low).sum())
-    size = _bytes(timeline, begin, stop)
-    return timeline.host, size / len(whole), round(fetched / len(whole)), alone / total if total else 0.0
+    return timeline.host, _bytes(timeline, begin, stop), round(fetched / len(whole)), alone / total if total else 0.0
 
 
-def _bytes(timeline: Timeline, begin: Picoseconds, stop: Picoseconds) -> int:
-    """Bytes that copies to the host move, of those that begin in the spans."""
+def _bytes(timeline: Timeline, begin: Picoseconds, stop: Picoseconds) -> float:
+    """Bytes that copies to the host move, of those that begin in the median one of the spans."""
     trace = timeline.trace
     trace.load((dialect.MEMCPY_DETAILS,))
     stat = trace.stat(dialect.MEMCPY_DETAILS)
     to_host = np.fromiter((op.kind is OpKind.COPY and op.type == "MemcpyDToH" for op in timeline.ops), bool, len(timeline.ops))
     rows: Indices = stat.row[to_host[trace.name[stat.row]]]
     at = np.searchsorted(begin, trace.start[rows], side="right") - 1
-    rows = rows[(at >= 0) & (trace.start[rows] < stop[np.maximum(at, 0)])]
+    inside = (at >= 0) & (trace.start[rows] < stop[np.maximum(at, 0)])
+    rows, at = rows[inside], at[inside]
     code, texts = stat.codes(common(rows, stat.row)[1])
     sizes = np.array([int(found[1]) if (found := _SIZE.search(text)) else 0 for text in texts] or [0], np.int64)
-    return int(sizes[code].sum()) if len(rows) else 0
+    return median(np.bincount(at, sizes[code], len(begin))) if len(rows) else 0.0

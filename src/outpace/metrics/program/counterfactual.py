@@ -6,10 +6,12 @@ of the steady step; each is what can be lost at most.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from outpace.metrics.machine.cpu_saturation import cpu_saturation
-from outpace.metrics.model.hlo_lines import DEVICE, ran_ops
+from outpace.metrics.model.hlo_lines import DEVICE, Ran, ran_ops
 from outpace.metrics.model.model_ops import model_ops
 from outpace.metrics.program.budget import budgets
 from outpace.model import Category
@@ -74,12 +76,18 @@ def uncomputed(run: Run, host: str, *, waits: bool = False) -> float:
 
 
 def narrowed(run: Run) -> float:
-    """Of what devices compute in 32 bits, the part that narrower numbers can make shorter at all, as far as programs tell (else all of it): not
-    copies, of which those of parameters stay as wide as they are, nor kernels that take no longer than starting them."""
+    """Of what devices compute in 32 bits, twice the part that narrower numbers can save (`narrower`), as far as programs tell; else all."""
     ran = [r for those in ran_ops(run).values() for r in those if r.side == DEVICE and r.op.bits == SINGLE]
-    total = sum(r.time for r in ran)
-    able = (r for r in ran if not r.op.opcode.startswith("copy") and r.time * r.steps >= _TINY * r.count)
-    return sum(r.time for r in able) / total if total else 1.0
+    total = sum(r.share for r in ran)
+    return 2 * narrower(ran) / total if total else 1.0
+
+
+def narrower(ran: Iterable[Ran]) -> float:
+    """Share of the step that devices' ops in 32 bits would lose in 16: half of it, where arrays take half the bytes; of products that keep all
+    digits all, for tensor cores take hardly any time beside. Not copies, of which those of parameters stay as wide as they are, nor kernels
+    that take no longer than starting them."""
+    able = (r for r in ran if r.side == DEVICE and r.op.bits == SINGLE and not r.op.opcode.startswith("copy"))
+    return sum(r.share * (1.0 if r.op.exact else 0.5) for r in able if r.time * r.steps >= _TINY * r.count)
 
 
 def in_tiny_kernels(run: Run, host: str) -> float:

@@ -254,6 +254,11 @@ ACTIONS: Mapping[Work, tuple[Action, ...]] = {
 _MOST = 3
 
 
+def narrows(work: Work, here: Here) -> bool:
+    """Whether 16 bits are what is advised first."""
+    return next((action for action in ACTIONS[work] if action(here)), None) is _half
+
+
 def cheaper(work: Work, here: Here) -> str:
     """Two or three actions as prose: the first two are one sentence."""
     said = [text for action in (*ACTIONS[work], _accelerator) if (text := action(here))]

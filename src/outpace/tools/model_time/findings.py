@@ -15,13 +15,13 @@ from outpace.metrics.model.hlo_lines import DEVICE as ON_DEVICE
 from outpace.metrics.model.hlo_lines import programs_at_work, ran_ops
 from outpace.metrics.model.small_ops import FUSED, small_ops
 from outpace.metrics.program.budget import Budget, at_most
-from outpace.metrics.program.counterfactual import moved
+from outpace.metrics.program.counterfactual import moved, narrower
 from outpace.metrics.program.host_time import EXECUTOR, OPS, of_hosts
 from outpace.metrics.program.program import Program
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run, Timeline
-from outpace.timeline.names import ONEDNN, Work, work_of
-from outpace.tools.model_time.actions import CPU, GPU, TPU, Here, cheaper
+from outpace.timeline.names import ONEDNN, Work, recomputes, work_of
+from outpace.tools.model_time.actions import CPU, GPU, TPU, Here, cheaper, narrows
 from outpace.tools.model_time.facts import (
     Kind,
     Part,
@@ -47,6 +47,8 @@ _DOUBLE = Threshold(
 _SCORES = Threshold(
     "attention in several kernels", 0.15, Unit.FRACTION, "our choice: fused ones take about half of it, which can be measured"
 )
+_AGAIN = Threshold("computed again", 0.10, Unit.FRACTION, "our choice: a smaller saving is not worth the memory")
+_HOT = Threshold("products with one-hot matrices", 0.10, Unit.FRACTION, "our choice: labels of a loss take less")
 _SLOW = Threshold(
     "one part of the model", 0.25, Unit.FRACTION, "our choice: a part that takes a quarter of the step decides its length"
 )
@@ -99,12 +101,15 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         odd = list(_odd(run, timeline.host, program, mine))
         yield from odd
         yield from _double(run, timeline.host, program)
+        yield from _recomputed(run, timeline.host)
+        yield from _one_hot(run, timeline.host)
         attends = list(_attention(run, timeline.host, here))
         yield from attends
         starts = list(_short_ops(run, timeline.host, budget, here))
         if _made_by_loops(run, timeline.host, mine):
             starts = []  # what makes the short ops has a place
-        starts = starts or list(_compiled_short_ops(run, timeline.host, program, mine))
+        launching = budget.shares[Category.KERNEL_LAUNCH.value]
+        starts = starts or list(_compiled_short_ops(run, timeline.host, here, mine, launching))
         yield from starts
         large = [part for part in mine if not starts or not part.short]  # parts of many short ops are the executor's matter
         named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
@@ -235,6 +240,57 @@ def _attention(run: Run, host: str, here: Here) -> Iterator[Finding]:
     )
 
 
+def _recomputed(run: Run, host: str) -> Iterator[Finding]:
+    """What the backward pass computes once more, because the program asks for it, to save memory."""
+    ran = [r for r in ran_ops(run).get(host, ()) if recomputes(r.op.framework_op)]
+    share = min(1.0, sum(r.share for r in ran))
+    if share < _AGAIN.value:
+        return
+    yield Finding(
+        id="recomputed",
+        severity=Severity.MODERATE,
+        sentence=f"{share:.0%} of the step computes the forward pass once more for the backward pass (jax.checkpoint, jax.remat).",
+        action="Leave it out where memory allows, or keep more: jax.checkpoint(..., policy=jax.checkpoint_policies.dots_saveable), and around "
+        "fewer layers.",
+        evidence=(Evidence("share of the step in what is recomputed", share, Unit.FRACTION, "hlo_lines"),),
+        threshold=_AGAIN,
+        saving=_saving(share, "if nothing was computed twice"),
+        counter_evidence=("What is kept instead takes memory: look at the memory page before.",),
+        host=host,
+        certainty=Certainty.LIKELY,
+        effort=Effort.SMALL,
+    )
+
+
+def _one_hot(run: Run, host: str) -> Iterator[Finding]:
+    """Products with one-hot matrices: rows of a table that indexing takes as well, without the arithmetic."""
+    by_line: dict[str, float] = {}
+    for r in ran_ops(run).get(host, ()):
+        if r.op.one_hot:
+            by_line[short(r.op.source)] = by_line.get(short(r.op.source), 0.0) + r.share
+    share = min(1.0, sum(by_line.values()))
+    if share < _HOT.value:
+        return
+    known = sorted((line for line in by_line if line), key=lambda line: -by_line[line])
+    yield Finding(
+        id="one_hot_product",
+        severity=Severity.HIGH,
+        sentence=f"{share:.0%} of the step multiplies by one-hot matrices{f', at {places(known)}' if known else ''}: 0 but for one place in "
+        "each row.",
+        action="Take the rows by their index instead (table[ids], jnp.take), and sums by group with jax.ops.segment_sum.",
+        evidence=(
+            Evidence("share of the step in such products, and in what makes their matrices", share, Unit.FRACTION, "hlo_lines"),
+        ),
+        threshold=_HOT,
+        saving=_saving(share, "if taking rows cost nothing"),
+        location=known[0] if known else "",
+        host=host,
+        certainty=Certainty.LIKELY,
+        effort=Effort.SMALL,
+        explains=("slow_part", "slow_kind", "model_bound", "low_16_bit_share"),
+    )
+
+
 def _double(run: Run, host: str, program: Program) -> Iterator[Finding]:
     """Products in float64, which hardly any training needs and NumPy makes by default."""
     rows = list(double_ops(run).of("host", host).records())
@@ -300,6 +356,8 @@ def _slow(run: Run, host: str, mine: list[Part], here: Here, known: set[str]) ->
     limit = f", {here.compiled.limit}" if here.compiled.limit else ""
     others = "; next " + ", ".join(f"{part} {part.share:.0%}" for part in mine[1:_NAMED]) if len(mine) > 1 else ""
     runs = "" if top.loops else _pace(run, host, top.op, top.op_name, top.rate)
+    saving = _saving(top.share, "if it cost nothing") if top.slow else _narrower(run, host, top, here)
+    narrower_first = not top.slow and saving is not None
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
@@ -307,14 +365,23 @@ def _slow(run: Run, host: str, mine: list[Part], here: Here, known: set[str]) ->
         action=_cheaper(top, here),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
-        saving=_saving(top.share, "if it cost nothing") if top.slow else None,
+        saving=saving,
         counter_evidence=() if top.slow else ("A profile cannot say whether a smaller layer, or another op, would do.",),
         location=top.source,
         host=host,
         certainty=Certainty.LIKELY if top.sure else Certainty.POSSIBLE,
         effort=Effort.LARGE,
-        explains=("model_bound",),
+        explains=("model_bound", "low_16_bit_share", "tensor_cores_unused") if narrower_first else ("model_bound",),
     )
+
+
+def _narrower(run: Run, host: str, top: Part, here: Here) -> Saving | None:
+    """What 16 bits save at most of a line that a device computes in 32, where they are what is advised first."""
+    fits = replace(here, op=top.op, small=here.small or top.short)
+    if here.hardware == CPU or top.loops or not top.source or not narrows(top.work, fits):
+        return None
+    share = narrower(r for r in ran_ops(run).get(host, ()) if short(r.op.source) == top.source)
+    return at_most(share, Category.DEVICE_COMPUTE_32, assumes="if what 16 bits can make shorter of it took half as long")
 
 
 def _pace(run: Run, host: str, op: str, name: str = "", rate: float = 0.0) -> str:
@@ -418,9 +485,9 @@ def _short_ops(run: Run, host: str, budget: Budget, here: Here) -> Iterator[Find
     )
 
 
-def _compiled_short_ops(run: Run, host: str, program: Program, mine: list[Part]) -> Iterator[Finding]:
+def _compiled_short_ops(run: Run, host: str, here: Here, mine: list[Part], launching: float) -> Iterator[Finding]:
     """Loops of tiny compiled ops, as a scan over few numbers makes them, unless one line makes most of them: then it is a slow part."""
-    found = short_ops(run, host, _TINY.value) if program.is_jax else None
+    found = short_ops(run, host, _TINY.value) if here.program.is_jax else None
     if found is None or found.count < _MANY_COMPILED or found.share < _SHORT_OPS.value:
         return
     lines = [part for part in mine if part.short and part.source][:_NAMED]
@@ -437,11 +504,17 @@ def _compiled_short_ops(run: Run, host: str, program: Program, mine: list[Part])
         evidence=(Evidence("share of the step in such ops", found.share, Unit.FRACTION, "hlo_lines"),),
         threshold=_SHORT_OPS,
         counter_evidence=("A larger batch changes the training: compare the time per example.",),
-        saving=_saving(found.share, "if starting them cost nothing, and what they compute as well"),
+        saving=at_most(
+            found.share + (launching if here.hardware == GPU else 0.0),
+            *_COMPUTE,
+            *((Category.KERNEL_LAUNCH,) if here.hardware == GPU else ()),
+            assumes="if starting them cost nothing, and what they compute as well",
+        ),
         location=lines[0].source if lines else "",
         host=host,
         certainty=Certainty.POSSIBLE,
         effort=Effort.SMALL,
+        explains=("high_kernel_launch", "tiny_kernels"),
     )
 
 

@@ -166,12 +166,12 @@ def _stops(run: Run, host: str, program: Program) -> Iterator[Finding]:
         id="even_stops",
         severity=Severity.HIGH if much else Severity.MODERATE,
         sentence=f"The training thread stops for {humanize(found.length, Unit.PS)}{between}, almost equally long in {found.count} of "
-        f"{found.steps} steps: a sleep, a lock, or a wait for something outside.",
+        f"{found.steps} steps: a sleep, a lock, a wait for something outside, or Python that does the same each time.",
         action=program.say(
-            keras="Look for sleep(), locks and network calls in callbacks and metrics that run after each batch. 'outpace profile' names the "
-            "line.",
-            tensorflow="Look for sleep(), locks and network calls in the loop. 'outpace profile' names the line.",
-            jax="Look for sleep(), locks and network calls in the loop. 'outpace profile' names the line.",
+            keras="Look for sleep(), locks, network calls and long Python in callbacks and metrics that run after each batch; 'outpace "
+            "profile' names the line.",
+            tensorflow="Look for sleep(), locks, network calls and long Python in the loop; 'outpace profile' names the line.",
+            jax="Look for sleep(), locks, network calls and long Python in the loop; 'outpace profile' names the line.",
         ),
         evidence=(
             Evidence("its length at least", found.length, Unit.PS, "average_step"),
@@ -179,7 +179,6 @@ def _stops(run: Run, host: str, program: Program) -> Iterator[Finding]:
         ),
         threshold=_MUCH_STOP if much else _STOP,
         saving=at_most(share, Category.ALL_OTHERS, assumes="if the thread went on at once"),
-        counter_evidence=("Python that always computes the same looks like that, too.",),
         host=host,
         effort=Effort.SMALL,
         explains=("python_overhead", "late_launches"),

@@ -227,6 +227,7 @@ def _periodic(run: Run, timeline: Timeline, mine: Table, program: Program) -> It
     extra = {c: _mean(mine, c, slow) - _mean(mine, c, usual) for c in Category}
     cause = max(extra, key=lambda c: extra[c])
     share = extra[cause] * len(slow) / float(times.sum())
+    more = {c: time for c, time in extra.items() if time > 0 and c not in _OTHERWISE_KNOWN}
     if cause in _OTHERWISE_KNOWN or share < _PERIODIC.value:
         return
     chosen = timeline.steps.whole[slow], timeline.steps.whole[usual]
@@ -255,12 +256,14 @@ def _periodic(run: Run, timeline: Timeline, mine: Table, program: Program) -> It
             Evidence(f"more {cause.label.lower()} in them", extra[cause], Unit.PS, "steps"),
         ),
         threshold=_MUCH if share >= _MUCH.value else _PERIODIC,
-        saving=at_most(share, cause, assumes="if these steps took as long as the others"),
+        saving=at_most(
+            sum(more.values()) * len(slow) / float(times.sum()), *more, assumes="if these steps took as long as the others"
+        ),
         counter_evidence=(f"It occurred {len(slow)} times in {len(times)} steps.",),
         location=place,
         certainty=Certainty.CERTAIN if len(slow) > _TWICE or lines else Certainty.LIKELY,
         host=timeline.host,
-        explains=("python_overhead", "small_steps", "compiling_in_steps"),
+        explains=("python_overhead", "small_steps", "compiling_in_steps", "late_launches", "waits_for_device"),
     )
 
 
