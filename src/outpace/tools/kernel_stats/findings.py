@@ -176,7 +176,7 @@ def _tiny(devices: list[dict[str, Any]], program: Program, jitted: bool) -> Iter
             tensorflow="Let XLA fuse the small kernels (@tf.function(jit_compile=True)), or raise the batch size.",
             jax="Raise the batch size, so that each kernel does more."
             if jitted
-            else "Put the whole step under one jax.jit so that kernels fuse, or raise the batch size. XLA then replays them as a CUDA graph, too.",
+            else "Put the whole step under one jax.jit so that kernels fuse, or raise the batch size.",
         ),
         evidence=(
             Evidence("mean time of a kernel", mean, Unit.PS, "devices"),
