@@ -152,6 +152,37 @@ def _said(op: str, **told: Any) -> Find:
     return _find(lines=lines, shares=shares, program=JAX, traces=(read_trace(space.to_bytes(), HOST),), ran=(ran,))
 
 
+def undonated(
+    share: float, line: float = 0.0, moved: float = 0.0, largest: float = 0.0, names: int = 1, program: Program = JAX
+) -> Find:
+    """Copies of undonated arguments on a device, for a `share` of the step; the line that they are of takes `line` of it, copies of two lines
+    `moved`, and products `largest`."""
+    named = [f"state[{n}]" for n in range(names)]
+    copies = (HloOp("copy", source="/home/me/model.py:5", undonated=name) for name in named)
+    ran = tuple(hlo_lines.Ran("device", op, share * STEP / names, share / names, STEPS, STEPS) for op in copies)
+    row = {"side": "device", "op": "(copy)", "opcode": "copy", "source": "/home/me/model.py:5", "time_ps": MS, "count": STEPS}
+    kinds = [
+        {
+            "work": Work.MOVEMENT.value,
+            "top_op": "(copy)",
+            "side": "Device",
+            "part": f"model.py:{n}",
+            "source": f"/home/me/model.py:{n}",
+        }
+        | {"share": moved / 2}
+        for n in (5, 6)
+    ]
+    products = [{"work": Work.MATMUL.value, "top_op": "dot_general", "side": "Device", "part": "model.py:7", "share": largest}]
+    return _find(
+        lines=[{**row, "share": line}] if line else [],
+        work=(kinds if moved else []) + (products if largest else []),
+        shares={Category.DEVICE_COMPUTE_32: 0.7, Category.DEVICE_TO_DEVICE: 0.3},
+        program=program,
+        traces=(device_trace(),),
+        ran=ran,
+    )
+
+
 def _odd(
     share: float,
     kind: str = odd_ops.RANDOM,
@@ -318,6 +349,30 @@ CASES: list[Case] = [
         **_AT,
     ),
     silent("float64", "in 7% of the step", _double(0.07)),
+    fires(
+        "undonated",
+        "one of 60% of the step",
+        undonated(0.6, 0.65),
+        Severity.HIGH,
+        location="model.py:5",
+        saves=about(0.6),
+        takes_from=(*_COMPUTE["takes_from"], "device_to_device"),
+        says=("60% of the step copies arguments", "must not overwrite: state[0], at model.py:5.", "donate_argnums"),
+    ),
+    fires(
+        "undonated",
+        "five of 8% of the step",
+        undonated(0.08, names=5),
+        Severity.MODERATE,
+        location="model.py:5",
+        saves=about(0.08),
+        says=("state[0], state[1], state[2] and 2 more",),
+    ),
+    fires("undonated", "15% of the step", undonated(0.15, 0.4), Severity.MODERATE, location="model.py:5", saves=about(0.15)),
+    fires("undonated", "30% of the step", undonated(0.3, 0.4), Severity.HIGH, location="model.py:5", saves=about(0.3)),
+    silent("undonated", "4% of the step", undonated(0.04)),
+    silent("undonated", "in Keras, which donates itself", undonated(0.6, program=KERAS_JAX)),
+    silent("undonated", "in TensorFlow, which updates variables", undonated(0.6, program=TENSORFLOW)),
     fires(
         "slow_part",
         "an attention that is causal, without padding, and drops out",

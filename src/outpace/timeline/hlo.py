@@ -15,8 +15,19 @@ from outpace._dataclass import dataclass
 from outpace._once import once
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline.command_buffers import hlo_ops
-from outpace.timeline.hlo_meaning import aligned, batched, exact, exponential, flops, precision, size, traffic, transfer
-from outpace.timeline.hlo_reader import Instruction, as_bytes, fields, messages, number, packed, text
+from outpace.timeline.hlo_meaning import (
+    aligned,
+    batched,
+    exact,
+    exponential,
+    flops,
+    precision,
+    size,
+    traffic,
+    transfer,
+    updates,
+)
+from outpace.timeline.hlo_reader import Instruction, arrays, as_bytes, fields, messages, number, packed, text
 from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import common, distinct
 
@@ -24,7 +35,7 @@ if TYPE_CHECKING:
     from outpace.timeline.timeline import Timeline
 
 _MODULE = 1  # HloProto
-_COMPUTATIONS, _SCHEDULE, _FRAMES = 3, 7, 17  # HloModuleProto
+_COMPUTATIONS, _SHAPE, _ENTRY, _SCHEDULE, _ALIASES, _FRAMES = 3, 4, 6, 7, 8, 17  # HloModuleProto
 _SEQUENCES, _SEQUENCE, _NUMBERS = 1, 2, 1  # HloScheduleProto: a map of computations to sequences of instructions
 _INSTRUCTIONS, _COMPUTATION_ID = 2, 5  # HloComputationProto
 _FILES, _FUNCTIONS, _LOCATIONS, _STACK = 1, 2, 3, 4  # StackFrameIndex
@@ -32,6 +43,9 @@ _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<")  # code that
 _SILENT = frozenset(  # opcodes that run nothing
     ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id", "replica-id", "opt-barrier")
 )
+_RESULT = 2  # ProgramShapeProto
+_ALIAS, _ALIASED = 1, 2  # HloInputOutputAliasProto, and the number of a parameter in one of its entries
+_COPIES = frozenset(("copy", "copy-start", "copy-done"))
 _FAR = 4  # steps from an instruction to one that takes its result
 _WIDE = 100  # instructions beside one, each time further away: an array that all take is no softmax
 _DEEPEST = 200  # frames that one op is followed up
@@ -46,7 +60,8 @@ class HloOp:
     `transfer`: what the end of an asynchronous op waits for (`host_to_device`, `device_to_host`, `device_to_device`, `collective`), "" for
     other ops; `moved`: the bytes of what it copies. `config`: what the compiler noted of a library's call. `aligned`: all sizes of its matrix
     products are multiples of 8. `attention`: it is a part of one, by what it is made of (a softmax between two batches of matrix products).
-    `exact`: its products are to have all digits (`Precision.HIGHEST`).
+    `exact`: its products are to have all digits (`Precision.HIGHEST`). `undonated`: of a copy, the argument of the program that it copies
+    (`state[0]`), because that is to be updated and returned, and the caller did not donate it; `source` is then the line of the update.
     """
 
     opcode: str
@@ -61,6 +76,7 @@ class HloOp:
     aligned: bool = False
     attention: bool = False
     exact: bool = False
+    undonated: str = ""
 
 
 NO_OP = HloOp("")
@@ -129,13 +145,16 @@ class Program:
     def _op(self, instruction: Instruction) -> HloOp:
         told = self._teller(instruction)
         how = (instruction, self._inside, self._operands)
-        place = self._place(told) or next(filter(None, map(self._place, self._takers(instruction))), "")
+        argument, updater = self._undonated.get(instruction.number, ("", told))
+        place = self._place(updater) or next(filter(None, map(self._place, self._takers(instruction))), "")
         waits = transfer(*how)
         moved = size(instruction.shapes[:1]) if waits else 0.0
         config = instruction.config if instruction.opcode == "custom-call" else ""
         numbers = precision(*how), flops(*how), traffic(*how), waits, moved, config, aligned(*how)
         attends = instruction.number in self._attention
-        return HloOp(instruction.opcode, told.framework_op, place, *numbers, attends, exact(instruction, self._inside))
+        return HloOp(
+            instruction.opcode, told.framework_op, place, *numbers, attends, exact(instruction, self._inside), argument
+        )
 
     def _teller(self, instruction: Instruction) -> Instruction:
         """The instruction that says where this one comes from: a fusion that says nothing of itself is told by what it fused."""
@@ -177,6 +196,59 @@ class Program:
             found |= products
             layer = [i for i in layer if i.number not in products]
         return found
+
+    @once
+    def _entry(self) -> list[Instruction]:
+        return self._computations.get(number(dict(fields(self._module)).get(_ENTRY)), [])
+
+    @once
+    def _undonated(self) -> dict[int, tuple[str, Instruction]]:
+        """By number of each copy of an argument that could have been donated: the argument's name, and what updates the copy in place.
+
+        Of a donated one, whose memory an output takes over (`input_output_alias`), a copy has another reason; so has one that lies otherwise in
+        memory. Donated can be what comes back as an output of the same size.
+        """
+        aliases = (entry for message in messages(self._module, _ALIASES) for entry in messages(message, _ALIAS))
+        donated = {max(number(dict(fields(entry)).get(_ALIASED)), 0) for entry in aliases}
+        result = dict(fields(as_bytes(dict(fields(self._module)).get(_SHAPE)))).get(_RESULT)
+        returned = [(s.type, s.elements) for s in arrays(as_bytes(result))]
+        found = {}
+        for instruction in self._entry:
+            source = self._argument(instruction)
+            if source is None or source.parameter in donated or not self._only_copies(instruction):
+                continue
+            same = [vars(s) for s in instruction.shapes[:1]] == [vars(s) for s in source.shapes]
+            updater = self._updater(instruction) if same else None
+            if updater is not None and (source.shapes[0].type, source.shapes[0].elements) in returned:
+                found[instruction.number] = (source.framework_op or source.name, self._teller(updater))
+        return found
+
+    def _only_copies(self, instruction: Instruction) -> bool:
+        inside = {i.opcode for i in self._inside(instruction)} if instruction.opcode == "fusion" else set()
+        return instruction.opcode in _COPIES or ("copy" in inside and inside <= {*_SILENT, "copy"})
+
+    def _argument(self, instruction: Instruction) -> Instruction | None:
+        """The parameter that an instruction takes, first of all, as it is."""
+        for _ in range(_FAR):
+            operands = self._operands(instruction)
+            if not operands or operands[0].opcode == "parameter":
+                return operands[0] if operands else None
+            if operands[0].opcode not in (*_SILENT, "copy-start"):
+                return None
+            instruction = operands[0]
+        return None
+
+    def _updater(self, instruction: Instruction) -> Instruction | None:
+        """What updates the result of an instruction in place."""
+        layer, (copied, *_) = [instruction], instruction.shapes
+        for _ in range(_FAR):
+            takers = list({t.number: t for i in layer for t in self._taken(i)}.values())
+            alike = (t for t in takers if any((s.type, s.elements) == (copied.type, copied.elements) for s in t.shapes))
+            found = next((t for t in alike if updates(t, self._inside)), None)
+            if found is not None:
+                return found
+            layer = [t for t in takers if t.opcode in (*_SILENT, "copy-done")]
+        return None
 
     def _taken(self, instruction: Instruction) -> list[Instruction]:
         return self._users.get(instruction.number, [])
