@@ -27,7 +27,7 @@ from outpace.timeline.hlo_meaning import (
     transfer,
     updates,
 )
-from outpace.timeline.hlo_reader import Instruction, arrays, as_bytes, fields, messages, number, packed, text
+from outpace.timeline.hlo_reader import Instruction, Shape, arrays, as_bytes, fields, messages, number, packed, text
 from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import common, distinct
 
@@ -46,6 +46,8 @@ _SILENT = frozenset(  # opcodes that run nothing
 _RESULT = 2  # ProgramShapeProto
 _ALIAS, _ALIASED = 1, 2  # HloInputOutputAliasProto, and the number of a parameter in one of its entries
 _COPIES = frozenset(("copy", "copy-start", "copy-done"))
+_NO_NAME = re.compile(r"[^\w.-]")  # what JAX takes out of a function's name for the program's
+_HASHES = 2**32  # from where ids of programs are no count
 _FAR = 4  # steps from an instruction to one that takes its result
 _WIDE = 100  # instructions beside one, each time further away: an array that all take is no softmax
 _DEEPEST = 200  # frames that one op is followed up
@@ -80,6 +82,8 @@ class HloOp:
 
 
 NO_OP = HloOp("")
+RESULTS = ("its result", "result ")
+"""What the names of a signature's results begin with."""
 OP_LINE = "XLA Ops"
 
 
@@ -123,6 +127,19 @@ class Program:
     @once
     def _frames(self) -> _Frames:
         return _Frames(next(messages(self._module, _FRAMES), b""))
+
+    @once
+    def signature(self) -> dict[str, str]:
+        """The arrays that the program takes, by name of the argument (`params['w']`), and those that it returns: `f32[64,264]`."""
+        takes = sorted((i for i in self._entry if i.opcode == "parameter"), key=lambda i: i.parameter)
+        named = {i.framework_op or i.name: ", ".join(map(str, i.shapes)) for i in takes}
+        several = len(self._results) > 1
+        return named | {f"result {n}" if several else "its result": str(shape) for n, shape in enumerate(self._results)}
+
+    @property
+    def code(self) -> tuple[bytes, ...]:
+        """All that the program does: equal for what was compiled twice."""
+        return tuple(messages(self._module, _COMPUTATIONS))
 
     def first_line(self, function: str) -> str:
         """`file:line` of the first line inside a Python function that one of the ops comes from; "" when there is none."""
@@ -202,6 +219,10 @@ class Program:
         return self._computations.get(number(dict(fields(self._module)).get(_ENTRY)), [])
 
     @once
+    def _results(self) -> list[Shape]:
+        return list(arrays(as_bytes(dict(fields(as_bytes(dict(fields(self._module)).get(_SHAPE)))).get(_RESULT))))
+
+    @once
     def _undonated(self) -> dict[int, tuple[str, Instruction]]:
         """By number of each copy of an argument that could have been donated: the argument's name, and what updates the copy in place.
 
@@ -210,8 +231,7 @@ class Program:
         """
         aliases = (entry for message in messages(self._module, _ALIASES) for entry in messages(message, _ALIAS))
         donated = {max(number(dict(fields(entry)).get(_ALIASED)), 0) for entry in aliases}
-        result = dict(fields(as_bytes(dict(fields(self._module)).get(_SHAPE)))).get(_RESULT)
-        returned = [(s.type, s.elements) for s in arrays(as_bytes(result))]
+        returned = [(s.type, s.elements) for s in self._results]
         found = {}
         for instruction in self._entry:
             source = self._argument(instruction)
@@ -293,8 +313,8 @@ class _Frames:
     def first_line(self, function: str) -> str:
         """`file:line` of the first line inside a function (its last name: `f` is also `main.<locals>.f`) that an op comes from."""
         named = {i for i, name in enumerate(self._functions, 1) if name.rpartition(".")[2] == function}
-        inside = [(number(m.get(3)), i) for i, m in enumerate(self._locations, 1) if number(m.get(2)) in named]
-        return self._place(min(inside)[1]) if inside else ""
+        inside = sorted((number(m.get(3)), i) for i, m in enumerate(self._locations, 1) if number(m.get(2)) in named)
+        return next((place for _, i in inside if not _LIBRARY.search(place := self._place(i))), "")
 
     def _place(self, location: int) -> str:
         if not 0 < location <= len(self._locations):
@@ -316,11 +336,12 @@ class Programs:
 
     def __init__(self, trace: Trace) -> None:
         self._found: dict[int, Program] = {}
-        self._named: dict[str, list[Program]] = {}
+        self._named: dict[str, list[int]] = {}
         for row, stats in trace.name_stats.items():
             if isinstance(proto := stats.get(dialect.HLO_PROTO), bytes):
-                program = self._found[program_id(trace.names[row])] = Program(as_bytes(proto))
-                self._named.setdefault(trace.names[row].rpartition("(")[0], []).append(program)
+                of = program_id(trace.names[row])
+                self._found[of] = Program(as_bytes(proto))
+                self._named.setdefault(trace.names[row].rpartition("(")[0].rstrip("_"), []).append(of)
 
     def __len__(self) -> int:
         return len(self._found)
@@ -331,8 +352,18 @@ class Programs:
 
     def first_line(self, function: str) -> str:
         """`file:line` of the first line inside a function that JAX compiled; "" where no program says so."""
-        mine = (program for kind in ("jit", "pmap") for program in self._named.get(f"{kind}_{function}", ()))
-        return next(filter(None, (program.first_line(function) for program in mine)), "")
+        return next(filter(None, (self._found[of].first_line(function) for of in self._of(function))), "")
+
+    def newest(self, function: str, count: int) -> list[Program]:
+        """The programs of a function that JAX compiled last, in their order; all of them, where ids are hashes (TPUs) and tell no order."""
+        mine = sorted(self._of(function))
+        counted = not mine or mine[-1] < _HASHES
+        return [self._found[of] for of in (mine[-count:] if counted else mine)]
+
+    def _of(self, function: str) -> list[int]:
+        """Ids of a function's programs, which are called by it: `jit__lambda` is a lambda's."""
+        plain = _NO_NAME.sub("_", function).rstrip("_")
+        return [of for kind in ("jit", "pmap") for of in self._named.get(f"{kind}_{plain}", ())]
 
     def op(self, program: int, name: str) -> HloOp:
         """An op of a program; `NO_OP` where the profile does not hold it."""

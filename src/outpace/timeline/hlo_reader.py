@@ -32,6 +32,25 @@ _ORDER, _MEMORY_SPACE = 1, 8  # LayoutProto
 _DEEPEST = 20  # tuples of tuples; deeper ones are damage
 
 
+_TYPES = {  # names in a program's text by `PrimitiveType`
+    **{
+        1: "pred",
+        2: "s8",
+        3: "s16",
+        4: "s32",
+        5: "s64",
+        6: "u8",
+        7: "u16",
+        8: "u32",
+        9: "u64",
+        10: "f16",
+        11: "f32",
+        12: "f64",
+    },
+    **{15: "c64", 16: "bf16", 18: "c128", 19: "f8e5m2", 20: "f8e4m3fn", 21: "s4", 22: "u4"},
+}
+
+
 class Shape:
     """An array: element type (`PrimitiveType` of xla_data.proto), dimensions, the order in which these lie in memory, fastest first, and the
     memory space that it lies in (0 is the device's own)."""
@@ -43,6 +62,10 @@ class Shape:
         layout = dict(fields(as_bytes(found.get(_LAYOUT))))
         self.order = packed(as_bytes(layout.get(_ORDER)))
         self.space = max(number(layout.get(_MEMORY_SPACE)), 0)
+
+    def __str__(self) -> str:
+        """`f32[64,264]`."""
+        return f"{_TYPES.get(self.type, f'type {self.type}')}[{','.join(map(str, self.dimensions))}]"
 
     @property
     def elements(self) -> int:

@@ -7,34 +7,8 @@ import pytest
 
 from outpace.metrics.machine.device_kinds import written_transfer
 from outpace.timeline.hlo import HloOp, Program, programs
+from tests.hlo_proto import F32, number, op, shape, text, varint
 from tests.support import PROFILES, opened
-
-
-def varint(value: int) -> bytes:
-    out = b""
-    while value >= 0x80:
-        out, value = out + bytes([value & 0x7F | 0x80]), value >> 7
-    return out + bytes([value])
-
-
-def text(number: int, value: str | bytes) -> bytes:
-    data = value.encode() if isinstance(value, str) else value
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
-
-def number(field: int, value: int) -> bytes:
-    return varint(field << 3) + varint(value)
-
-
-def shape(kind: int, *dimensions: int, space: int = 0, order: tuple[int, ...] = ()) -> bytes:
-    layout = text(5, text(1, bytes(order)) + number(8, space)) if space or order else b""
-    return number(2, kind) + text(3, b"".join(varint(d) for d in dimensions)) + layout
-
-
-def op(name: str, opcode: str, identity: int, result: bytes, *operands: int, more: bytes = b"") -> bytes:
-    given = text(36, b"".join(varint(o) for o in operands)) if operands else b""
-    return text(2, text(1, name) + text(2, opcode) + text(3, result) + number(35, identity) + given + more)
-
 
 DOT = text(1, "dot.1") + text(2, "dot") + text(7, text(2, "jit(f)/dot_general") + text(3, "train.py") + number(4, 12))
 FUSION = text(1, "fusion.7") + text(2, "fusion") + text(38, varint(300))
@@ -50,7 +24,7 @@ EXPECTED = {
     "fusion.7": HloOp("fusion", "jit(f)/add", ""),
     "inner": HloOp("add", "jit(f)/add", ""),
 }
-F16, F32, BF16, TUPLE, HOST = 10, 11, 16, 13, 5
+F16, BF16, TUPLE, HOST = 10, 16, 13, 5
 
 
 def every(proto: bytes) -> dict[str, HloOp]:

@@ -30,6 +30,7 @@ from outpace.model import (
 from outpace.model.units import counted
 from outpace.timeline import Run
 from outpace.tools.functions import traces as kinds
+from outpace.tools.functions.rebuilt import rebuilt
 
 EXPENSIVE = Threshold("expensive tf.function calls", 0.20, Unit.FRACTION, "XProf's overview page")
 RETRACES = Threshold(
@@ -63,6 +64,8 @@ _FIXES_JITTED = {
     kinds.VALUE: "Pass {} as an array, in an argument that is not static: each new static value compiles a new program.",
     kinds.DTYPE: "Give {} one dtype in every call (jnp.asarray(x, dtype)): Python numbers are weakly typed, which is another one.",
     kinds.STRUCTURE: "Pass arguments of the same structure in every call: the same keys, the same number of arrays.",
+    kinds.CODE: "Pass changing numbers as arrays, not as static arguments (static_argnums) or captured Python values, and create the jitted "
+    "function once, outside the loop.",
     kinds.SAME: "Create the jitted function once, outside the loop: each jax.jit of a new function object, as of a lambda, compiles anew.",
 }
 _FIX_JITTED = (
@@ -79,7 +82,7 @@ def find(run: Run, functions: Table, built: Table, compiled: Table, program: Pro
     """A finding for every function whose calls mostly build graphs or run op by op, and for names that are built again and again."""
     in_steps = {t.host: int(t.steps.duration.sum()) for t in run.hosts}
     if program.is_jax:
-        yield from _recompiled(compiled, built, in_steps)
+        yield from _recompiled(run, compiled, built, in_steps)
         if not program.is_keras:  # Keras' own step is one jitted function; what it calls besides is not the program's
             yield from _op_by_op(run)
             yield from _copied(run)
@@ -94,7 +97,7 @@ def find(run: Run, functions: Table, built: Table, compiled: Table, program: Pro
             yield _expensive(run, row, share, retraced, mine, in_steps[row["host"]], program)
 
 
-def _recompiled(compiled: Table, built: Table, in_steps: dict[str, int]) -> Iterator[Finding]:
+def _recompiled(run: Run, compiled: Table, built: Table, in_steps: dict[str, int]) -> Iterator[Finding]:
     """Functions that JAX builds again and again, by the line that calls them."""
     by_place: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in compiled.records():
@@ -105,10 +108,10 @@ def _recompiled(compiled: Table, built: Table, in_steps: dict[str, int]) -> Iter
         share = time / in_steps[host] if in_steps.get(host) else 0.0
         changed = any(_known(built, row) for row in rows)  # an argument: once in a capture is enough
         if (count >= RETRACES.value or changed) and share >= _REBUILT.value:
-            yield _built_again(host, rows, built, count, share)
+            yield _built_again(run, host, rows, built, count, share)
 
 
-def _built_again(host: str, rows: list[dict[str, Any]], built: Table, count: int, share: float) -> Finding:
+def _built_again(run: Run, host: str, rows: list[dict[str, Any]], built: Table, count: int, share: float) -> Finding:
     """Functions of one line that were built `count` times, for a `share` of the steps; with the arguments that made JAX do it."""
     top = max(rows, key=lambda r: r["in_steps_ps"])
     source = top["source"].rpartition("/")[2]
@@ -119,6 +122,9 @@ def _built_again(host: str, rows: list[dict[str, Any]], built: Table, count: int
     example = next((t["cause"] for t in known if causes[0][0] in t["kinds"].split(", ")), "")
     first, *more = example.split("; ") if example else [""]
     why = f", because of {first}{f' and {len(more)} more' * bool(more)}" if first else ""
+    told = None if known else rebuilt(run.by_host[host].programs.newest(top["function"], top["count"]))
+    if told:
+        why, first, causes = told.why, told.argument, list(told.causes)
     argument = re.split(r"[\[:]", first, maxsplit=1)[0]
     return Finding(
         id="recompiled",
@@ -129,7 +135,10 @@ def _built_again(host: str, rows: list[dict[str, Any]], built: Table, count: int
         evidence=(
             Evidence("share of the steps' time", share, Unit.FRACTION, "compilations"),
             Evidence("times it was built", float(count), Unit.COUNT, "compilations"),
-            *(Evidence(f"calls because of: {kind}", float(number), Unit.COUNT, "traces") for kind, number in causes),
+            *(
+                Evidence(f"builds because of: {kind}", float(n), Unit.COUNT, "traces" if known else "compilations")
+                for kind, n in causes
+            ),
         ),
         threshold=_REBUILT,
         location=source,

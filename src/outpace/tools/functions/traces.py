@@ -18,13 +18,14 @@ from outpace.tools.functions.jitted import noted_within, steps_of
 from outpace.tools.functions.schema import TRACES
 from outpace.trace import dialect
 
-FIRST, VALUE, SHAPE, DTYPE, STRUCTURE, SAME, UNKNOWN = (
+FIRST, VALUE, SHAPE, DTYPE, STRUCTURE, SAME, CODE, UNKNOWN = (
     "first",
     "python value",
     "shape",
     "dtype",
     "structure",
     "same arguments",
+    "same arrays",
     "unknown",
 )
 _SPEC = re.compile(r"TensorSpec\(shape=(?P<shape>.*?), dtype=(?P<dtype>[^)]*)\)")
