@@ -269,7 +269,8 @@ CASES: list[Case] = [
                 ("static",),
             ),
             ("a value", (_batches(8, "0.1"), _batches(8, "0.2")), "keep their shapes and types", "(static_argnums)", ("pad",)),
-            ("the function", _lengths(8, 8), "each time to the same program", "outside the loop", ("static", "pad")),
+            ("the form", _lengths(8, 8), "each time to the same program", "(weak types)", ("static", "pad")),
+            ("the function", _lengths(8, 8, 8), "each time to the same program", "outside the loop", ("static", "pad")),
         )
     ),
     silent("recompiled", "3% of the steps", _compiled(0.03, 3)),

@@ -9,7 +9,7 @@ import pytest
 from outpace.testing import SpaceBuilder
 from outpace.timeline.hlo import Program, Programs
 from outpace.tools.functions.rebuilt import Rebuilt, rebuilt
-from outpace.tools.functions.traces import CODE, DTYPE, SAME, SHAPE, STRUCTURE
+from outpace.tools.functions.traces import CODE, DTYPE, SAME, SHAPE, STRUCTURE, UNSEEN
 from outpace.trace import read_trace
 from tests.hlo_proto import F32, S32, program, shape
 
@@ -63,6 +63,11 @@ def test_where_arrays_stay_it_is_a_value_or_the_function() -> None:
     assert told(*rates) == Rebuilt(STAYS, "", ((CODE, 2),))
     assert told(*stepped(8, 8, 8)) == Rebuilt(f"{STAYS}, each time to the same program", "", ((SAME, 2),))
     assert told(*stepped(8, 8), *stepped(8, says="0.05")).causes == ((CODE, 2),)
+
+
+def test_a_program_that_was_compiled_twice_may_be_that_of_another_form_of_its_arguments() -> None:
+    """`f(x, 0.1)` and `f(x, np.float32(0.1))` are two, as are arrays on two devices; no loop makes more of them."""
+    assert told(*stepped(8, 8)) == Rebuilt(f"{STAYS}, each time to the same program", "", ((UNSEEN, 1),))
 
 
 def test_both_are_told_where_both_happen() -> None:

@@ -66,12 +66,15 @@ _FIXES_JITTED = {
     kinds.STRUCTURE: "Pass arguments of the same structure in every call: the same keys, the same number of arrays.",
     kinds.CODE: "Pass changing numbers as arrays, not as static arguments (static_argnums) or captured Python values, and create the jitted "
     "function once, outside the loop.",
+    kinds.UNSEEN: "Give its arguments the same form in every call: arrays, never Python numbers in their place (weak types), on the same "
+    "devices. Create the jitted function once, outside the loop.",
     kinds.SAME: "Create the jitted function once, outside the loop: each jax.jit of a new function object, as of a lambda, compiles anew.",
 }
 _FIX_JITTED = (
     "Keep shapes and dtypes constant (pad, or drop the rest of an epoch). Create the jitted function once, outside the loop. "
     "Pass changing numbers as arrays, not as static arguments or captured Python values."
 )
+_UNSEEN = "A Python number in place of an array (a weak type), or an array on other devices, compiles anew as well, and shows in no shape."
 _EAGER = "Remove tf.config.run_functions_eagerly(True): the function then runs as a graph."
 _EAGER_KERAS = (
     "Remove run_eagerly=True from compile(), or tf.config.run_functions_eagerly(True): the step then runs as a graph."
@@ -141,6 +144,7 @@ def _built_again(run: Run, host: str, rows: list[dict[str, Any]], built: Table, 
             ),
         ),
         threshold=_REBUILT,
+        counter_evidence=(_UNSEEN,) if told and not told.argument else (),
         location=source,
         host=host,
         saving=at_most(share, Category.COMPILATION, OUTSIDE, assumes="if nothing was built in the steps"),

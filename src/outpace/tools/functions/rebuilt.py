@@ -9,9 +9,12 @@ from itertools import pairwise
 from outpace._dataclass import dataclass
 from outpace.model.units import counted
 from outpace.timeline.hlo import RESULTS, Program
-from outpace.tools.functions.traces import CODE, SAME, difference
+from outpace.tools.functions.traces import CODE, SAME, UNSEEN, difference
 
 _TOLD = 3  # shapes in a sentence
+_AGAIN = (
+    2  # times that a program came again, from where the function is made anew: arguments have no more forms that do not show
+)
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,12 @@ def rebuilt(programs: Sequence[Program]) -> Rebuilt | None:
         codes.add(now.code)
     if kinds[CODE]:  # its remedy is the other's as well
         kinds[CODE] += kinds.pop(SAME, 0)
+    elif kinds[SAME] < _AGAIN:
+        kinds[UNSEEN] += kinds.pop(SAME, 0)
     argument, shapes = _changing(programs)
     why = f", because of {argument}: {shapes}" if argument else ", though its arguments keep their shapes and types"
     return Rebuilt(
-        f"{why}{', each time to the same program' * (set(+kinds) == {SAME})}", argument, tuple((+kinds).most_common())
+        f"{why}{', each time to the same program' * (set(+kinds) <= {SAME, UNSEEN})}", argument, tuple((+kinds).most_common())
     )
 
 
