@@ -11,13 +11,14 @@ from outpace.metrics.program.budget import budgets
 from outpace.metrics.program.program import Program
 from outpace.metrics.python import time as python_time
 from outpace.model import Category, Finding, Severity
-from outpace.testing import SpaceBuilder
+from outpace.testing import SpaceBuilder, training_run
 from outpace.tools.functions import evaluation
 from outpace.tools.functions import findings as rules
 from outpace.tools.functions.schema import COMPILATIONS, TRACES
 from outpace.trace import read_trace
-from tests.advice_cases.build import MS, STEP, STEPS, budget, budgeted, run, table, trace_of
+from tests.advice_cases.build import HOST, MS, STEP, STEPS, budget, budgeted, run, table, trace_of
 from tests.advice_cases.case import JAX, KERAS, KERAS_JAX, TENSORFLOW, Case, Find, about, fires, silent
+from tests.hlo_proto import F32, program, shape
 
 _NO_BUILDS = table("compilations", COMPILATIONS)
 
@@ -39,13 +40,30 @@ def _tf(
     return lambda: rules.find(run, calls, built, _NO_BUILDS, program)
 
 
-def _compiled(share: float, count: int, *, name: str = "step", kinds: str = "", cause: str = "") -> Find:
-    """A function that JAX built `count` times; `kinds` and `cause`: why, where the capture noted it."""
+def _compiled(
+    share: float, count: int, *, name: str = "step", kinds: str = "", cause: str = "", programs: tuple[bytes, ...] = ()
+) -> Find:
+    """A function that JAX built `count` times; `kinds` and `cause`: why, where the capture noted it; `programs`: what it became, in order."""
     row = {"function": name, "source": "/home/me/train.py:12", "count": count, "in_steps_ps": round(share * STEPS * STEP)}
-    built, run = table("compilations", COMPILATIONS, row), budgeted({})
+    space = training_run(steps=STEPS, step_ps=STEP, hostname=HOST)
+    plane = space.plane("/host:metadata")
+    for number, proto in enumerate(programs):
+        stats: dict[str, Any] = {"Hlo Proto": proto}
+        plane.describe(f"jit_step({number})", **stats)
+    built = table("compilations", COMPILATIONS, row)
+    of = run({budgets: budget({})}, None, read_trace(space.to_bytes(), HOST))
     first = {"function": name, "kinds": "first", "cause": "the function's first compilation"}
     traces = table("t", TRACES, *([first, {**first, "kinds": kinds, "cause": cause}] if kinds else []))
-    return lambda: rules.find(run, table("f", tf_functions.FIELDS), traces, built, JAX)
+    return lambda: rules.find(of, table("f", tf_functions.FIELDS), traces, built, JAX)
+
+
+def _batches(length: int, says: str = "") -> bytes:
+    """A program that takes a batch of this length."""
+    return program({"w": shape(F32, 4, 2), "x": shape(F32, length, 4)}, shape(F32, 4, 2), says=says)
+
+
+def _lengths(*lengths: int) -> tuple[bytes, ...]:
+    return tuple(map(_batches, lengths))
 
 
 def _on_hosts(share: float, count: int, hosts: int) -> Find:
@@ -234,6 +252,37 @@ CASES: list[Case] = [
                 "the same shapes as before: a new object",
                 "outside the loop",
             ),
+        )
+    ),
+    *(
+        fires(
+            "recompiled",
+            f"of which the programs tell {cause}",
+            _compiled(0.3, len(programs), programs=(_batches(1), *programs)),
+            Severity.HIGH,
+            location="train.py:12",
+            saves=about(0.3),
+            says=(f"{why}.", action),
+            never=("Keep shapes and dtypes", *never),
+        )
+        for cause, programs, why, action, never in (
+            (
+                "a shape",
+                _lengths(8, 9, 7),
+                ", because of x: f32[8,4] → f32[9,4] → f32[7,4]",
+                "the shape of x constant",
+                ("static",),
+            ),
+            (
+                "four shapes",
+                _lengths(8, 9, 7, 6),
+                ", because of x: f32[8,4] → f32[9,4] → ... → f32[6,4]",
+                "to one size",
+                ("static",),
+            ),
+            ("a value", (_batches(8, "0.1"), _batches(8, "0.2")), "keep their shapes and types", "(static_argnums)", ("pad",)),
+            ("the form", _lengths(8, 8), "each time to the same program", "(weak types)", ("static", "pad")),
+            ("the function", _lengths(8, 8, 8), "each time to the same program", "outside the loop", ("static", "pad")),
         )
     ),
     silent("recompiled", "3% of the steps", _compiled(0.03, 3)),

@@ -172,6 +172,19 @@ def _gpu() -> Trace:
     return read_trace(space.to_bytes(), HOST)
 
 
+def _of_one_kind(share: float, **told: Any) -> Find:
+    """Two ops of a device that together take `share` of the step, of which the program says this."""
+    ops = [HloOp("fusion", source=f"/home/me/model.py:{line}", **told) for line in (5, 6)]
+    ran = tuple(
+        hlo_lines.Ran("device", op, part * share * STEP, part * share, STEPS, STEPS)
+        for op, part in zip(ops, (0.7, 0.3), strict=True)
+    )
+    return _find(shares={Category.DEVICE_COMPUTE_16: 0.9}, program=JAX, traces=(_gpu(),), ran=ran)
+
+
+_REMAT = "jit(step)/transpose(jvp())/checkpoint/rematted_computation/dot_general"
+
+
 def _scan(first: float) -> Find:
     """2,000 ops of 2 us in a loop, of which one line makes a part and others the rest."""
     rows: Rows = [
@@ -186,6 +199,37 @@ def _scan(first: float) -> Find:
         for n, part in enumerate((first, *([(1 - first) / 4] * 4)))
     ]
     return _find(lines=rows, program=JAX)
+
+
+def undonated(
+    share: float, line: float = 0.0, moved: float = 0.0, largest: float = 0.0, names: int = 1, program: Program = JAX
+) -> Find:
+    """Copies of undonated arguments on a device, for a `share` of the step; the line that they are of takes `line` of it, copies of two lines
+    `moved`, and products `largest`."""
+    named = [f"state[{n}]" for n in range(names)]
+    copies = (HloOp("copy", source="/home/me/model.py:5", undonated=name) for name in named)
+    ran = tuple(hlo_lines.Ran("device", op, share * STEP / names, share / names, STEPS, STEPS) for op in copies)
+    row = {"side": "device", "op": "(copy)", "opcode": "copy", "source": "/home/me/model.py:5", "time_ps": MS, "count": STEPS}
+    kinds = [
+        {
+            "work": Work.MOVEMENT.value,
+            "top_op": "(copy)",
+            "side": "Device",
+            "part": f"model.py:{n}",
+            "source": f"/home/me/model.py:{n}",
+        }
+        | {"share": moved / 2}
+        for n in (5, 6)
+    ]
+    products = [{"work": Work.MATMUL.value, "top_op": "dot_general", "side": "Device", "part": "model.py:7", "share": largest}]
+    return _find(
+        lines=[{**row, "share": line}] if line else [],
+        work=(kinds if moved else []) + (products if largest else []),
+        shares={Category.DEVICE_COMPUTE_32: 0.7, Category.DEVICE_TO_DEVICE: 0.3},
+        program=program,
+        traces=(device_trace(),),
+        ran=ran,
+    )
 
 
 def _odd(
@@ -355,6 +399,30 @@ CASES: list[Case] = [
     ),
     silent("float64", "in 7% of the step", _double(0.07)),
     fires(
+        "undonated",
+        "one of 60% of the step",
+        undonated(0.6, 0.65),
+        Severity.HIGH,
+        location="model.py:5",
+        saves=about(0.6),
+        takes_from=(*_COMPUTE["takes_from"], "device_to_device"),
+        says=("60% of the step copies arguments", "must not overwrite: state[0], at model.py:5.", "donate_argnums"),
+    ),
+    fires(
+        "undonated",
+        "five of 8% of the step",
+        undonated(0.08, names=5),
+        Severity.MODERATE,
+        location="model.py:5",
+        saves=about(0.08),
+        says=("state[0], state[1], state[2] and 2 more",),
+    ),
+    fires("undonated", "15% of the step", undonated(0.15, 0.4), Severity.MODERATE, location="model.py:5", saves=about(0.15)),
+    fires("undonated", "30% of the step", undonated(0.3, 0.4), Severity.HIGH, location="model.py:5", saves=about(0.3)),
+    silent("undonated", "4% of the step", undonated(0.04)),
+    silent("undonated", "in Keras, which donates itself", undonated(0.6, program=KERAS_JAX)),
+    silent("undonated", "in TensorFlow, which updates variables", undonated(0.6, program=TENSORFLOW)),
+    fires(
         "slow_part",
         "an attention that is causal, without padding, and drops out",
         _said("fused_attn_ffi", config="{dropout_probability = 1.000000e-01 : f64, mask_type = 2 : i64}"),
@@ -420,6 +488,29 @@ CASES: list[Case] = [
     ),
     fires("unfused_attention", "20% of the step", _attends(0.2), Severity.HIGH, saves=about(0.2), **_AT),
     silent("unfused_attention", "12% of the step", _attends(0.12)),
+    fires(
+        "one_hot_product",
+        "a third of the step",
+        _of_one_kind(0.3, one_hot=True),
+        Severity.HIGH,
+        saves=about(0.3),
+        says=("30% of the step", "at model.py:5 and model.py:6", "table[ids]"),
+        **_AT,
+        **_COMPUTE,
+    ),
+    fires("one_hot_product", "15% of the step", _of_one_kind(0.15, one_hot=True), Severity.HIGH, saves=about(0.15), **_AT),
+    silent("one_hot_product", "7% of the step", _of_one_kind(0.07, one_hot=True)),
+    fires(
+        "recomputed",
+        "a third of the step",
+        _of_one_kind(0.3, framework_op=_REMAT),
+        Severity.MODERATE,
+        saves=about(0.3),
+        says=("30% of the step", "jax.checkpoint"),
+        **_COMPUTE,
+    ),
+    fires("recomputed", "15% of the step", _of_one_kind(0.15, framework_op=_REMAT), Severity.MODERATE, saves=about(0.15)),
+    silent("recomputed", "7% of the step", _of_one_kind(0.07, framework_op=_REMAT)),
     fires(
         "small_ops",
         "of a loop whose ops several lines make",

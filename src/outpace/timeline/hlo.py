@@ -27,8 +27,9 @@ from outpace.timeline.hlo_meaning import (
     size,
     traffic,
     transfer,
+    updates,
 )
-from outpace.timeline.hlo_reader import Instruction, as_bytes, fields, messages, number, packed, text
+from outpace.timeline.hlo_reader import Instruction, Shape, arrays, as_bytes, fields, messages, number, packed, text
 from outpace.timeline.names import jitted_function, plain_function
 from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import common, distinct
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from outpace.timeline.timeline import Timeline
 
 _MODULE = 1  # HloProto
-_COMPUTATIONS, _SCHEDULE, _FRAMES = 3, 7, 17  # HloModuleProto
+_COMPUTATIONS, _SHAPE, _ENTRY, _SCHEDULE, _ALIASES, _FRAMES = 3, 4, 6, 7, 8, 17  # HloModuleProto
 _SEQUENCES, _SEQUENCE, _NUMBERS = 1, 2, 1  # HloScheduleProto: a map of computations to sequences of instructions
 _INSTRUCTIONS, _COMPUTATION_ID = 2, 5  # HloComputationProto
 _FILES, _FUNCTIONS, _LOCATIONS, _STACK = 1, 2, 3, 4  # StackFrameIndex
@@ -46,6 +47,10 @@ _SILENT = frozenset(  # opcodes that run nothing
     ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id", "replica-id", "opt-barrier")
 )
 _PRODUCTS = ("dot", "convolution", "custom-call")
+_RESULT = 2  # ProgramShapeProto
+_ALIAS, _ALIASED = 1, 2  # HloInputOutputAliasProto, and the number of a parameter in one of its entries
+_COPIES = frozenset(("copy", "copy-start", "copy-done"))
+_HASHES = 2**32  # from where ids of programs are no count
 _FAR = 4  # steps from an instruction to one that takes its result
 _WIDE = 100  # instructions beside one, each time further away: an array that all take is no softmax
 _DEEPEST = 200  # frames that one op is followed up
@@ -61,7 +66,8 @@ class HloOp:
     `collective`), "" for other ops; `moved`: the bytes of what it copies. `config`: what the compiler noted of a library's call. `aligned`:
     all sizes of its matrix products are multiples of 8. `attention`: it is a part of one, by what it is made of (a softmax between two
     batches of matrix products). `exact`: its products are to have all digits (`Precision.HIGHEST`). `one_hot`: it multiplies by a one-hot
-    matrix, or makes one for a product.
+    matrix, or makes one for a product. `undonated`: of a copy, the argument of the program that it copies (`state[0]`), because that is to
+    be updated and returned, and the caller did not donate it; `source` is then the line of the update.
     """
 
     opcode: str
@@ -77,9 +83,12 @@ class HloOp:
     attention: bool = False
     exact: bool = False
     one_hot: bool = False
+    undonated: str = ""
 
 
 NO_OP = HloOp("")
+RESULTS = ("its result", "result ")
+"""What the names of a signature's results begin with."""
 OP_LINE = "XLA Ops"
 
 
@@ -129,6 +138,19 @@ class Program:
     def _frames(self) -> _Frames:
         return _Frames(next(messages(self._module, _FRAMES), b""))
 
+    @once
+    def signature(self) -> dict[str, str]:
+        """The arrays that the program takes, by name of the argument (`params['w']`), and those that it returns: `f32[64,264]`."""
+        takes = sorted((i for i in self._entry if i.opcode == "parameter"), key=lambda i: i.parameter)
+        named = {i.framework_op or i.name: ", ".join(map(str, i.shapes)) for i in takes}
+        several = len(self._results) > 1
+        return named | {f"result {n}" if several else "its result": str(shape) for n, shape in enumerate(self._results)}
+
+    @property
+    def code(self) -> tuple[bytes, ...]:
+        """All that the program does: equal for what was compiled twice."""
+        return tuple(messages(self._module, _COMPUTATIONS))
+
     def first_line(self, function: str) -> str:
         """`file:line` of the first line inside a Python function that one of the ops comes from; "" when there is none."""
         return self._frames.first_line(function)
@@ -150,13 +172,22 @@ class Program:
     def _op(self, instruction: Instruction) -> HloOp:
         told = self._teller(instruction)
         how = (instruction, self._inside, self._operands)
-        place = self._place(told) or next(filter(None, map(self._place, self._takers(instruction))), "")
+        argument, updater = self._undonated.get(instruction.number, ("", told))
+        place = self._place(updater) or next(filter(None, map(self._place, self._takers(instruction))), "")
         waits = transfer(*how)
         moved = size(instruction.shapes[:1]) if waits else 0.0
         config = instruction.config if instruction.opcode == "custom-call" else ""
         numbers = precision(*how), flops(*how), traffic(*how), waits, moved, config, aligned(*how)
-        roles = (instruction.number in of for of in (self._attention, self._exact, self._one_hot))
-        return HloOp(instruction.opcode, told.framework_op, place, *numbers, *roles)
+        return HloOp(
+            instruction.opcode,
+            told.framework_op,
+            place,
+            *numbers,
+            attention=instruction.number in self._attention,
+            exact=exact(instruction, self._inside),
+            one_hot=instruction.number in self._one_hot,
+            undonated=argument,
+        )
 
     def _teller(self, instruction: Instruction) -> Instruction:
         """The instruction that says where this one comes from: a fusion that says nothing of itself is told by what it fused."""
@@ -189,10 +220,6 @@ class Program:
         return frozenset(found)
 
     @once
-    def _exact(self) -> frozenset[int]:
-        return frozenset(i.number for i in self._by_number.values() if exact(i, self._inside))
-
-    @once
     def _one_hot(self) -> frozenset[int]:
         """Numbers of the products one of whose operands is one-hot, and of what makes it."""
         found: set[int] = set()
@@ -212,6 +239,62 @@ class Program:
             found |= products
             layer = [i for i in layer if i.number not in products]
         return found
+
+    @once
+    def _entry(self) -> list[Instruction]:
+        return self._computations.get(number(dict(fields(self._module)).get(_ENTRY)), [])
+
+    @once
+    def _results(self) -> list[Shape]:
+        return list(arrays(as_bytes(dict(fields(as_bytes(dict(fields(self._module)).get(_SHAPE)))).get(_RESULT))))
+
+    @once
+    def _undonated(self) -> dict[int, tuple[str, Instruction]]:
+        """By number of each copy of an argument that could have been donated: the argument's name, and what updates the copy in place.
+
+        Of a donated one, whose memory an output takes over (`input_output_alias`), a copy has another reason; so has one that lies otherwise in
+        memory. Donated can be what comes back as an output of the same size.
+        """
+        aliases = (entry for message in messages(self._module, _ALIASES) for entry in messages(message, _ALIAS))
+        donated = {max(number(dict(fields(entry)).get(_ALIASED)), 0) for entry in aliases}
+        returned = [(s.type, s.elements) for s in self._results]
+        found = {}
+        for instruction in self._entry:
+            source = self._argument(instruction)
+            if source is None or source.parameter in donated or not self._only_copies(instruction):
+                continue
+            same = [vars(s) for s in instruction.shapes[:1]] == [vars(s) for s in source.shapes]
+            updater = self._updater(instruction) if same else None
+            if updater is not None and (source.shapes[0].type, source.shapes[0].elements) in returned:
+                found[instruction.number] = (source.framework_op or source.name, self._teller(updater))
+        return found
+
+    def _only_copies(self, instruction: Instruction) -> bool:
+        inside = {i.opcode for i in self._inside(instruction)} if instruction.opcode == "fusion" else set()
+        return instruction.opcode in _COPIES or ("copy" in inside and inside <= {*_SILENT, "copy"})
+
+    def _argument(self, instruction: Instruction) -> Instruction | None:
+        """The parameter that an instruction takes, first of all, as it is."""
+        for _ in range(_FAR):
+            operands = self._operands(instruction)
+            if not operands or operands[0].opcode == "parameter":
+                return operands[0] if operands else None
+            if operands[0].opcode not in (*_SILENT, "copy-start"):
+                return None
+            instruction = operands[0]
+        return None
+
+    def _updater(self, instruction: Instruction) -> Instruction | None:
+        """What updates the result of an instruction in place."""
+        layer, (copied, *_) = [instruction], instruction.shapes
+        for _ in range(_FAR):
+            takers = list({t.number: t for i in layer for t in self._taken(i)}.values())
+            alike = (t for t in takers if any((s.type, s.elements) == (copied.type, copied.elements) for s in t.shapes))
+            found = next((t for t in alike if updates(t, self._inside)), None)
+            if found is not None:
+                return found
+            layer = [t for t in takers if t.opcode in (*_SILENT, "copy-done")]
+        return None
 
     def _taken(self, instruction: Instruction) -> list[Instruction]:
         return self._users.get(instruction.number, [])
@@ -256,8 +339,8 @@ class _Frames:
     def first_line(self, function: str) -> str:
         """`file:line` of the first line inside a function (its last name: `f` is also `main.<locals>.f`) that an op comes from."""
         named = {i for i, name in enumerate(self._functions, 1) if name.rpartition(".")[2] == function}
-        inside = [(number(m.get(3)), i) for i, m in enumerate(self._locations, 1) if number(m.get(2)) in named]
-        return self._place(min(inside)[1]) if inside else ""
+        inside = sorted((number(m.get(3)), i) for i, m in enumerate(self._locations, 1) if number(m.get(2)) in named)
+        return next((place for _, i in inside if not _LIBRARY.search(place := self._place(i))), "")
 
     def _place(self, location: int) -> str:
         if not 0 < location <= len(self._locations):
@@ -279,11 +362,12 @@ class Programs:
 
     def __init__(self, trace: Trace) -> None:
         self._found: dict[int, Program] = {}
-        self._named: dict[str, list[Program]] = {}
+        self._named: dict[str, list[int]] = {}
         for row, stats in trace.name_stats.items():
             if isinstance(proto := stats.get(dialect.HLO_PROTO), bytes):
-                program = self._found[program_id(trace.names[row])] = Program(as_bytes(proto))
-                self._named.setdefault(plain_function(jitted_function(trace.names[row])), []).append(program)
+                of = program_id(trace.names[row])
+                self._found[of] = Program(as_bytes(proto))
+                self._named.setdefault(plain_function(jitted_function(trace.names[row])), []).append(of)
 
     def __len__(self) -> int:
         return len(self._found)
@@ -297,8 +381,13 @@ class Programs:
         return next(filter(None, (program.first_line(function) for program in self.of(function))), "")
 
     def of(self, function: str) -> list[Program]:
-        """The programs of a function that JAX compiled."""
-        return self._named.get(plain_function(function), [])
+        """The programs of a function that JAX compiled, in the order of their ids."""
+        return [self._found[of] for of in sorted(self._named.get(plain_function(function), []))]
+
+    def newest(self, function: str, count: int) -> list[Program]:
+        """The programs of a function that JAX compiled last, in their order; all of them, where ids are hashes (TPUs) and tell no order."""
+        counted = max(self._named.get(plain_function(function), []), default=0) < _HASHES
+        return self.of(function)[-count:] if counted else self.of(function)
 
     def op(self, program: int, name: str) -> HloOp:
         """An op of a program; `NO_OP` where the profile does not hold it."""

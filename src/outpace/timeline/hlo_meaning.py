@@ -24,6 +24,7 @@ _HOST_SPACE = 5
 _TILE = 8
 _MOST = 10**20  # operations or bytes of one execution
 _COLLECTIVES = ("all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective", "ragged-all-to-all")
+_IN_PLACE = ("dynamic-update-slice", "scatter", "while")
 _PARTIAL = ("dynamic-slice", "slice", "gather", "pad", "dynamic-update-slice", "scatter", "while", "conditional", "call")
 
 TO_DEVICE, TO_HOST, BETWEEN, COLLECTIVE = "host_to_device", "device_to_host", "device_to_device", "collective"
@@ -182,6 +183,11 @@ def multiplies(instruction: Instruction, inside: Inside, operands: Operands) -> 
 def exact(instruction: Instruction, inside: Inside) -> bool:
     """Whether the program asks for all digits of its products (`Precision.HIGHEST`), which no tensor core gives."""
     return any(_HIGHEST in i.precisions or bool(_ALL_DIGITS.search(i.config)) for i in _once(instruction, inside))
+
+
+def updates(instruction: Instruction, inside: Inside) -> bool:
+    """Whether it writes into one of its operands, as a loop does into what it carries on."""
+    return any(i.opcode in _IN_PLACE for i in _once(instruction, inside))
 
 
 def aligned(instruction: Instruction, inside: Inside, operands: Operands) -> bool:

@@ -14,22 +14,58 @@ from outpace.model import wire
 
 Value = bytes | int
 
-_NAME, _OPCODE, _SHAPE, _METADATA, _KIND, _CONVOLUTION, _TARGET, _DOT = 1, 2, 3, 7, 11, 16, 28, 30  # HloInstructionProto
+_NAME, _OPCODE, _SHAPE, _METADATA, _PARAMETER, _KIND, _CONVOLUTION, _TARGET, _DOT = (
+    1,
+    2,
+    3,
+    7,
+    9,
+    11,
+    16,
+    28,
+    30,
+)  # HloInstructionProto
 _ID, _OPERANDS, _CALLED, _CONFIG, _HOST_TRANSFER, _PRECISION = 35, 36, 38, 43, 47, 51
 _FRAMEWORK_OP, _FILE, _LINE, _FRAME = 2, 3, 4, 15  # OpMetadata
 _TYPE, _DIMENSIONS, _TUPLE, _LAYOUT = 2, 3, 4, 5  # ShapeProto
-_MEMORY_SPACE = 8  # LayoutProto
+_ORDER, _MEMORY_SPACE = 1, 8  # LayoutProto
 _DEEPEST = 20  # tuples of tuples; deeper ones are damage
 
 
+_TYPES = {  # names in a program's text by `PrimitiveType`
+    **{
+        1: "pred",
+        2: "s8",
+        3: "s16",
+        4: "s32",
+        5: "s64",
+        6: "u8",
+        7: "u16",
+        8: "u32",
+        9: "u64",
+        10: "f16",
+        11: "f32",
+        12: "f64",
+    },
+    **{15: "c64", 16: "bf16", 18: "c128", 19: "f8e5m2", 20: "f8e4m3fn", 21: "s4", 22: "u4"},
+}
+
+
 class Shape:
-    """An array: element type (`PrimitiveType` of xla_data.proto), dimensions, and the memory space that it lies in (0 is the device's own)."""
+    """An array: element type (`PrimitiveType` of xla_data.proto), dimensions, the order in which these lie in memory, fastest first, and the
+    memory space that it lies in (0 is the device's own)."""
 
     def __init__(self, data: bytes) -> None:
         found = dict(fields(data))
         self.type = number(found.get(_TYPE))
         self.dimensions = packed(as_bytes(found.get(_DIMENSIONS)))
-        self.space = max(number(dict(fields(as_bytes(found.get(_LAYOUT)))).get(_MEMORY_SPACE)), 0)
+        layout = dict(fields(as_bytes(found.get(_LAYOUT))))
+        self.order = packed(as_bytes(layout.get(_ORDER)))
+        self.space = max(number(layout.get(_MEMORY_SPACE)), 0)
+
+    def __str__(self) -> str:
+        """`f32[64,264]`."""
+        return f"{_TYPES.get(self.type, f'type {self.type}')}[{','.join(map(str, self.dimensions))}]"
 
     @property
     def elements(self) -> int:
@@ -60,6 +96,11 @@ class Instruction:
     def number(self) -> int:
         """Identity, which operands refer to."""
         return number(self._found.get(_ID))
+
+    @property
+    def parameter(self) -> int:
+        """Which parameter of its computation it is, counted from 0; of what is none, 0."""
+        return max(number(self._found.get(_PARAMETER)), 0)
 
     @property
     def operands(self) -> list[int]:
@@ -104,7 +145,7 @@ class Instruction:
     @once
     def shapes(self) -> list[Shape]:
         """The arrays of the result: one, or those of a tuple."""
-        return list(_arrays(as_bytes(self._found.get(_SHAPE))))
+        return list(arrays(as_bytes(self._found.get(_SHAPE))))
 
     @once
     def _metadata(self) -> dict[int, Value]:
@@ -126,12 +167,13 @@ class Instruction:
         return number(self._metadata.get(_FRAME))
 
 
-def _arrays(data: bytes, depth: int = 0) -> Iterator[Shape]:
+def arrays(data: bytes, depth: int = 0) -> Iterator[Shape]:
+    """The arrays of a `ShapeProto`: one, or those of a tuple."""
     parts = list(messages(data, _TUPLE)) if depth < _DEEPEST else []
     if not parts:
         yield Shape(data)
     for part in parts:
-        yield from _arrays(part, depth + 1)
+        yield from arrays(part, depth + 1)
 
 
 def packed(data: bytes) -> list[int]:

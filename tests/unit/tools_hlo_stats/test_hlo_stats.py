@@ -7,34 +7,8 @@ import pytest
 
 from outpace.metrics.machine.device_kinds import written_transfer
 from outpace.timeline.hlo import HloOp, Program, programs
+from tests.hlo_proto import F32, number, op, shape, text, varint
 from tests.support import PROFILES, opened
-
-
-def varint(value: int) -> bytes:
-    out = b""
-    while value >= 0x80:
-        out, value = out + bytes([value & 0x7F | 0x80]), value >> 7
-    return out + bytes([value])
-
-
-def text(number: int, value: str | bytes) -> bytes:
-    data = value.encode() if isinstance(value, str) else value
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
-
-def number(field: int, value: int) -> bytes:
-    return varint(field << 3) + varint(value)
-
-
-def shape(kind: int, *dimensions: int, space: int = 0) -> bytes:
-    layout = text(5, number(8, space)) if space else b""
-    return number(2, kind) + text(3, b"".join(varint(d) for d in dimensions)) + layout
-
-
-def op(name: str, opcode: str, identity: int, result: bytes, *operands: int, more: bytes = b"") -> bytes:
-    given = text(36, b"".join(varint(o) for o in operands)) if operands else b""
-    return text(2, text(1, name) + text(2, opcode) + text(3, result) + number(35, identity) + given + more)
-
 
 DOT = text(1, "dot.1") + text(2, "dot") + text(7, text(2, "jit(f)/dot_general") + text(3, "train.py") + number(4, 12))
 FUSION = text(1, "fusion.7") + text(2, "fusion") + text(38, varint(300))
@@ -50,7 +24,7 @@ EXPECTED = {
     "fusion.7": HloOp("fusion", "jit(f)/add", ""),
     "inner": HloOp("add", "jit(f)/add", ""),
 }
-F16, F32, BF16, TUPLE, HOST = 10, 11, 16, 13, 5
+F16, BF16, TUPLE, HOST = 10, 16, 13, 5
 
 
 def every(proto: bytes) -> dict[str, HloOp]:
@@ -110,6 +84,80 @@ def test_the_end_of_a_copy_waits_for_a_transfer() -> None:
     assert computing(op("d", "all-reduce-done", 1, shape(F32, 8)))["d"].transfer == "collective"
     sent = computing(op("s", "send-done", 1, shape(F32, 8), more=number(47, 1)), op("r", "recv-done", 2, shape(F32, 8)))
     assert [sent[n].transfer for n in ("s", "r")] == ["device_to_host", "device_to_device"]
+
+
+def updating(
+    copy: bytes = b"",
+    *,
+    update: str = "scatter",
+    donated: bool = False,
+    returned: bytes = shape(F32, 8, 4),
+    inside: bytes = b"",
+    between: tuple[bytes, ...] = (),
+) -> Program:
+    """A program that copies its argument, the second, of 8 times 4 numbers, and returns what `update` makes of the copy."""
+    named = text(7, text(2, "state[0]")) + number(9, 1)
+    written = text(7, text(2, "jit(f)/scatter") + text(3, "train.py") + number(4, 20))
+    called = text(38, varint(2)) if inside else b""
+    instructions = (
+        op("ids", "parameter", 1, shape(4, 3)),
+        op("table", "parameter", 2, shape(F32, 8, 4), more=named),
+        copy or op("copy", "copy", 3, shape(F32, 8, 4), 2),
+        *between,
+        op("read", "gather", 8, shape(F32, 3, 4), 3, 1, more=text(7, text(3, "train.py") + number(4, 10))),
+        op("update", update, 9, shape(F32, 8, 4), 7 if between else 3, 1, 8, more=written + called),
+    )
+    result = text(4, text(2, number(2, TUPLE) + text(4, shape(F32)) + text(4, returned)))
+    aliases = text(8, text(1, number(2, 1) + number(4, 1))) if donated else b""
+    fused = text(3, inside + number(5, 2)) if inside else b""
+    return Program(text(1, text(3, b"".join(instructions) + number(5, 1)) + fused + result + number(6, 1) + aliases))
+
+
+WRITES = op("written", "dynamic-update-slice", 20, shape(F32, 8, 4))
+PASSED = op("passed", "bitcast", 7, shape(F32, 32), 3)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        updating(),
+        updating(update="while"),
+        updating(update="fusion", inside=WRITES),
+        updating(between=(PASSED,)),
+        updating(
+            op("copy", "fusion", 3, shape(F32, 8, 4), 2, more=text(38, varint(2))), inside=op("c", "copy", 21, shape(F32))
+        ),
+    ],
+)
+def test_a_copy_of_what_is_updated_and_returned_could_be_donated(program: Program) -> None:
+    """It is of the line that updates, though another one takes the copy first."""
+    assert (program["copy"].undonated, program["copy"].source) == ("state[0]", "train.py:20")
+    assert {program[name].undonated for name in program if name != "copy"} == {""}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        updating(donated=True),
+        updating(update="add"),
+        updating(update="fusion", inside=op("sum", "add", 20, shape(F32, 8, 4))),
+        updating(returned=shape(F32, 8, 5)),
+        updating(op("copy", "copy", 3, shape(F32, 8, 4, order=(0, 1)), 2)),
+        updating(op("copy", "copy", 3, shape(F32, 8, 4, space=1), 2)),
+        updating(op("copy", "add", 3, shape(F32, 8, 4), 2)),
+        updating(op("copy", "copy", 3, shape(F32, 8, 4), 1)),
+    ],
+    ids=["donated", "no update", "nor in a fusion", "another output", "transposed", "moved", "no copy", "of another argument"],
+)
+def test_other_copies_are_no_matter_of_donating(program: Program) -> None:
+    assert {program[name].undonated for name in program} == {""}
+
+
+def test_both_ends_of_an_asynchronous_copy_are_of_the_argument() -> None:
+    both = number(2, TUPLE) + text(4, shape(F32, 8, 4)) + text(4, shape(F32, 8, 4))
+    ends = op("copy", "copy-start", 3, both, 2), op("done", "copy-done", 7, shape(F32, 8, 4), 3)
+    program = updating(ends[0], between=ends[1:])
+    assert [program[name].undonated for name in ("copy", "done")] == ["state[0]"] * 2
 
 
 def test_a_written_out_copy_tells_its_direction() -> None:

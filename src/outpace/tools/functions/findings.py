@@ -31,6 +31,7 @@ from outpace.model import (
 from outpace.model.units import counted
 from outpace.timeline import Run
 from outpace.tools.functions import traces as kinds
+from outpace.tools.functions.rebuilt import rebuilt
 
 EXPENSIVE = Threshold("expensive tf.function calls", 0.20, Unit.FRACTION, "XProf's overview page")
 RETRACES = Threshold(
@@ -66,6 +67,10 @@ _FIXES_JITTED = {
     kinds.VALUE: "Pass {} as an array, in an argument that is not static: each new static value compiles a new program.",
     kinds.DTYPE: "Give {} one dtype in every call (jnp.asarray(x, dtype)): Python numbers are weakly typed, which is another one.",
     kinds.STRUCTURE: "Pass arguments of the same structure in every call: the same keys, the same number of arrays.",
+    kinds.CODE: "Pass changing numbers as arrays, not as static arguments (static_argnums) or captured Python values, and create the jitted "
+    "function once, outside the loop.",
+    kinds.UNSEEN: "Give its arguments the same form in every call: arrays, never Python numbers in their place (weak types), on the same "
+    "devices. Create the jitted function once, outside the loop.",
     kinds.SAME: "Create the jitted function once, outside the loop: each jax.jit of a new function object, as of a lambda, compiles anew.",
 }
 _FIX_JITTED = (
@@ -81,6 +86,7 @@ _TO_DEVICE = (
     "floats in the step), and copy what stays the same once, before the loop."
 )
 _LAUNCHING = (Category.HOST_COMPUTE, Category.KERNEL_LAUNCH, Category.ALL_OTHERS)
+_UNSEEN = "A Python number in place of an array (a weak type), or an array on other devices, compiles anew as well, and shows in no shape."
 _EAGER = "Remove tf.config.run_functions_eagerly(True): the function then runs as a graph."
 _EAGER_KERAS = (
     "Remove run_eagerly=True from compile(), or tf.config.run_functions_eagerly(True): the step then runs as a graph."
@@ -118,7 +124,7 @@ def _recompiled(run: Run, compiled: Table, built: Table, in_steps: dict[str, int
         share = time / in_steps[host] if in_steps.get(host) else 0.0
         changed = any(_known(built, row) for row in rows)  # an argument: once in a capture is enough
         if (count >= RETRACES.value or changed) and share >= _REBUILT.value:
-            yield _built_again(host, rows, built, count, share, _around_builds(run, host, count))
+            yield _built_again(run, host, rows, built, count, share)
 
 
 def _around_builds(run: Run, host: str, count: int) -> float:
@@ -128,9 +134,9 @@ def _around_builds(run: Run, host: str, count: int) -> float:
     return shares[Category.HOST_COMPUTE.value] + shares[Category.KERNEL_LAUNCH.value] if every else 0.0
 
 
-def _built_again(host: str, rows: list[dict[str, Any]], built: Table, count: int, share: float, around: float) -> Finding:
-    """Functions of one line that were built `count` times, for a `share` of the steps; with the arguments that made JAX do it. `around`: what
-    the host spends beside that, as a share of the step."""
+def _built_again(run: Run, host: str, rows: list[dict[str, Any]], built: Table, count: int, share: float) -> Finding:
+    """Functions of one line that were built `count` times, for a `share` of the steps; with the arguments that made JAX do it."""
+    around = _around_builds(run, host, count)
     top = max(rows, key=lambda r: r["in_steps_ps"])
     source = top["source"].rpartition("/")[2]
     name = f"'{top['function']}'" if top["function"] != "<lambda>" else "A lambda"
@@ -140,6 +146,9 @@ def _built_again(host: str, rows: list[dict[str, Any]], built: Table, count: int
     example = next((t["cause"] for t in known if causes[0][0] in t["kinds"].split(", ")), "")
     first, *more = example.split("; ") if example else [""]
     why = f", because of {first}{f' and {len(more)} more' * bool(more)}" if first else ""
+    told = None if known else rebuilt(run.by_host[host].programs.newest(top["function"], top["count"]))
+    if told:
+        why, first, causes = told.why, told.argument, list(told.causes)
     argument = re.split(r"[\[:]", first, maxsplit=1)[0]
     return Finding(
         id="recompiled",
@@ -150,9 +159,13 @@ def _built_again(host: str, rows: list[dict[str, Any]], built: Table, count: int
         evidence=(
             Evidence("share of the steps' time", share, Unit.FRACTION, "compilations"),
             Evidence("times it was built", float(count), Unit.COUNT, "compilations"),
-            *(Evidence(f"calls because of: {kind}", float(number), Unit.COUNT, "traces") for kind, number in causes),
+            *(
+                Evidence(f"builds because of: {kind}", float(n), Unit.COUNT, "traces" if known else "compilations")
+                for kind, n in causes
+            ),
         ),
         threshold=_REBUILT,
+        counter_evidence=(_UNSEEN,) if told and not told.argument else (),
         location=source,
         host=host,
         saving=at_most(

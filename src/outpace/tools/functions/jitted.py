@@ -29,7 +29,8 @@ def built(timeline: Timeline, noted: Sequence[_Noted]) -> Iterator[tuple[object,
         step = steps_of(timeline, builds)
         times = np.array([b.end - b.start for b in builds], np.int64)
         numbers = (len(builds), int(times.sum()), int(times[step >= 0].sum()), int(times.max()))
-        place = _noted_place(timeline, builds, noted) or _traced_place(timeline, builds) or _first_line(timeline, function)
+        first = _first_line(timeline, function)
+        place = _noted_place(timeline, builds, noted) or _traced_place(timeline, builds, first.partition(":")[0]) or first
         yield timeline.host, EVENT, function, place, *numbers, numbered(timeline, step)
 
 
@@ -74,15 +75,16 @@ def _is_part(timeline: Timeline, build: Build, note: _Noted) -> bool:
     return bool(origin + build.start // 1000 < high and origin + build.end // 1000 > low)
 
 
-def _traced_place(timeline: Timeline, builds: Sequence[Build]) -> str:
-    """Where the Python tracer saw the function itself run, which it does while it is traced."""
+def _traced_place(timeline: Timeline, builds: Sequence[Build], file: str) -> str:
+    """Where the Python tracer saw the function itself run, which it does while it is traced: in this file, where its program names one, since
+    libraries have functions of the same name."""
     trace = timeline.trace
     for build in builds:
         line = trace.lines.rows(int(trace.line[build.row]))
         first, last = np.searchsorted(trace.start[line], [build.start, build.end]) + line.start
         for name in dict.fromkeys(trace.name[first:last].tolist()):
             found = _FRAME.fullmatch(trace.names[name])
-            if found and found["function"] == build.function:
+            if found and found["function"] == build.function and file in ("", found["place"].partition(":")[0]):
                 return found["place"]
     return ""
 

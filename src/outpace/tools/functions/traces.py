@@ -18,15 +18,18 @@ from outpace.tools.functions.jitted import noted_within, steps_of
 from outpace.tools.functions.schema import TRACES
 from outpace.trace import dialect
 
-FIRST, VALUE, SHAPE, DTYPE, STRUCTURE, SAME, UNKNOWN = (
+FIRST, VALUE, SHAPE, DTYPE, STRUCTURE, SAME, CODE, UNSEEN, UNKNOWN = (
     "first",
     "python value",
     "shape",
     "dtype",
     "structure",
     "same arguments",
+    "same arrays",
+    "same program",
     "unknown",
 )
+"""What changed; by programs alone: all but arrays (`CODE`), or, where a program came twice, nothing that it shows (`UNSEEN`)."""
 _SPEC = re.compile(r"TensorSpec\(shape=(?P<shape>.*?), dtype=(?P<dtype>[^)]*)\)")
 _ARRAY = re.compile(r"(?P<dtype>Python \w+|\w+)(?:\[(?P<shape>[\d,]*)\].*)?")  # `float32[16,64]` of JAX, `Python int`
 _SAME = "the same arguments as before: a new function object, or state that it captured"

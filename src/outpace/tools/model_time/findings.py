@@ -25,6 +25,7 @@ from outpace.tools.model_time.actions import CPU, GPU, TPU, Here, cheaper, narro
 from outpace.tools.model_time.facts import (
     Kind,
     Part,
+    by_line,
     compiled,
     kinds,
     pace,
@@ -49,6 +50,8 @@ _SCORES = Threshold(
 )
 _AGAIN = Threshold("computed again", 0.10, Unit.FRACTION, "our choice: a smaller saving is not worth the memory")
 _HOT = Threshold("products with one-hot matrices", 0.10, Unit.FRACTION, "our choice: labels of a loss take less")
+_UNDONATED = Threshold("copies of arguments", 0.05, Unit.FRACTION, "our choice: a smaller saving could not be measured")
+_MOSTLY = 0.5  # of a part, a kind or the step: what makes more of it stands for it
 _SLOW = Threshold(
     "one part of the model", 0.25, Unit.FRACTION, "our choice: a part that takes a quarter of the step decides its length"
 )
@@ -101,6 +104,7 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         odd = list(_odd(run, timeline.host, program, mine))
         yield from odd
         yield from _double(run, timeline.host, program)
+        yield from _undonated(run, timeline.host, program, mine, work)
         yield from _recomputed(run, timeline.host)
         yield from _one_hot(run, timeline.host)
         attends = list(_attention(run, timeline.host, here))
@@ -324,6 +328,39 @@ def _double(run: Run, host: str, program: Program) -> Iterator[Finding]:
     )
 
 
+def _undonated(run: Run, host: str, program: Program, mine: list[Part], work: list[Kind]) -> Iterator[Finding]:
+    """Arguments of compiled functions that XLA copies before it updates them, since the caller may still want them as they were."""
+    ran = [r for r in ran_ops(run).get(host, ()) if r.op.undonated]
+    share = min(1.0, sum(r.share for r in ran))
+    if not program.is_jax or program.is_keras or not share >= _UNDONATED.value:
+        return
+    names = list(dict.fromkeys(r.op.undonated for r in sorted(ran, key=lambda r: -r.time)))
+    said = ", ".join(names[:_NAMED]) + f" and {len(names) - _NAMED} more" * (len(names) > _NAMED)
+    line = next(iter(by_line([{"source": r.op.source, "share": r.share} for r in ran])), "")
+    told = _kind_told(work)
+    symptoms = {
+        "slow_part": mine[0].share if mine and mine[0].source == line else 1.0,
+        "slow_kind": told.share if told and told.work is Work.MOVEMENT else 1.0,
+        "model_bound": 1.0,
+    }
+    yield Finding(
+        id="undonated",
+        severity=Severity.HIGH if share >= _SLOW.value else Severity.MODERATE,
+        sentence=f"{share:.0%} of the step copies arguments that the program updates but must not overwrite: {said}"
+        f"{f', at {line}' if line else ''}.",
+        action="Donate what the step returns anew (jax.jit(..., donate_argnums=...)), so that XLA updates it in place.",
+        evidence=(Evidence("these copies, of the step", share, Unit.FRACTION, "hlo_lines"),),
+        threshold=_UNDONATED,
+        counter_evidence=("A donated array cannot be used after the call: keep what it returns.",),
+        saving=at_most(share, *_COMPUTE, Category.DEVICE_TO_DEVICE, assumes="if nothing was copied"),
+        location=line,
+        host=host,
+        certainty=Certainty.CERTAIN,
+        effort=Effort.SMALL,
+        explains=tuple(id for id, whole in symptoms.items() if share >= _MOSTLY * whole),
+    )
+
+
 def _nowhere(what: str) -> str:
     return (
         f"Make {what} cheaper: fewer elements, or once for several steps. The cores are busy, so that in the input pipeline it would take "
@@ -416,13 +453,25 @@ def _cheaper(top: Part, here: Here) -> str:
     )
 
 
+def _moved(kind: Kind) -> bool:
+    """Whether lines of the program's own ask for copies that are a good deal of the step."""
+    return kind.work is Work.MOVEMENT and sum(kind.lines.values()) >= _MOVES.value
+
+
+def _kind_told(work: list[Kind]) -> Kind | None:
+    """The kind of op to speak of, if any takes a good deal of the step. Copies by lines of the user's come first: of all kinds, they alone
+    compute nothing."""
+    moved = next(filter(_moved, work), None)
+    large = bool(work) and work[0].share >= _SLOW.value and work[0].work is not Work.OTHER
+    return moved or (work[0] if large else None)
+
+
 def _kind(run: Run, host: str, work: list[Kind], here: Here) -> Iterator[Finding]:
-    """One kind of op, which no single part of the model makes, takes a good deal of the step. Copies by lines of the user's come first: of all
-    kinds, they alone compute nothing."""
-    moved = next((k for k in work if k.work is Work.MOVEMENT and sum(k.lines.values()) >= _MOVES.value), None)
-    if moved is None and (not work or work[0].share < _SLOW.value or work[0].work is Work.OTHER):
+    """One kind of op, which no single part of the model makes, takes a good deal of the step."""
+    top = _kind_told(work)
+    if top is None:
         return
-    top = moved or work[0]
+    moved = _moved(top)
     named = top.work.value
     where = f"in {top.parts} parts of the model: {top.largest}" if top.parts > 1 else f"in {top.largest}"
     if moved:

@@ -10,7 +10,7 @@ from outpace.timeline import Run
 from outpace.timeline.hlo_meaning import DOUBLE, HALF, SINGLE, precision
 from outpace.timeline.hlo_reader import Instruction
 from outpace.trace import read_trace
-from tests.unit.tools_hlo_stats.test_hlo_stats import shape, text
+from tests.hlo_proto import shape, text
 
 MS = 1_000_000_000
 FLOAT, DT_DOUBLE = 1, 2  # of TensorFlow's enum of types
