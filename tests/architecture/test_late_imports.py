@@ -25,7 +25,11 @@ BY_NAME = {
 }
 FOR_TYPES_ALONE = {
     ("outpace.model.arrow", "outpace.model.table"): "a table gives itself to Arrow, which reads a table",
-    ("outpace.timeline.hlo", "outpace.timeline.timeline"): "a timeline offers its programs, which are read from it",
+    (
+        "outpace.timeline.command_buffers",
+        "outpace.timeline.hlo",
+        "outpace.timeline.timeline",
+    ): "a timeline offers its programs, which are read from it, and of which kernels run instructions",
     ("outpace.trace.source", "outpace.trace.trace"): "a trace has a source, which writes lines of a trace",
     (
         "outpace.tune.loop.loop",
