@@ -87,14 +87,10 @@ class StatColumn:
 
     def with_texts(self, row: Indices, texts: Sequence[str]) -> StatColumn:
         """The same column with other texts for some of its event rows."""
-        wanted = dict.fromkeys(texts)
-        known = {text: i for i, text in enumerate(self._names) if text in wanted}
-        new = [text for text in wanted if text not in known]
-        known |= {text: len(self._names) + i for i, text in enumerate(new)}
-        kind, bits, length = self.kind.copy(), self.bits.copy(), self.length.copy()
-        at = np.searchsorted(self.row, row)
-        kind[at], bits[at], length[at] = _REF, [known[text] for text in texts], 0
-        return StatColumn(self.name, self.row, kind, bits, length, self._data, (*self._names, *new))
+        known = {text: len(self._names) + i for i, text in enumerate(dict.fromkeys(texts))}
+        kind, bits, at = self.kind.copy(), self.bits.copy(), np.searchsorted(self.row, row)
+        kind[at], bits[at] = _REF, [known[text] for text in texts]
+        return StatColumn(self.name, self.row, kind, bits, self.length, self._data, (*self._names, *known))
 
     @property
     def ints(self) -> Numbers:

@@ -77,9 +77,19 @@ def test_where_names_do_not_agree_throughout_what_agrees_is_told(kernels: Sequen
 
 def test_names_are_compared_as_xla_spells_them_for_kernels() -> None:
     """A dash or a dot within the name, too."""
-    schedule = ("wrapped_reduce-window", "loop_add_fusion.2.remat", "custom-call.1", "wrapped_reduce-window.1")
-    kernels = ("loop_add_fusion_2_remat", "nvjet_a", "wrapped_reduce_window_1")
-    assert laid_over(kernels, [schedule]) == list(schedule[1:])
+    schedule = ("custom-call.0", "wrapped_reduce-window.1", "custom-call.1", "loop_add_fusion.2.remat")
+    for kernel, place in (("wrapped_reduce_window_1", 1), ("loop_add_fusion_2_remat", 3)):
+        assert laid_over(("nvjet_a", kernel), [schedule]) == [schedule[place - 1], schedule[place]]
+
+
+def test_libraries_at_the_ends_of_a_launch_ran_what_stands_beside() -> None:
+    schedule = ("custom-call.1", "custom-call.2", "loop_add_fusion", "custom-call.3", "custom-call.4")
+    assert laid_over(("nvjet_a", "loop_add_fusion", "nvjet_a"), [schedule]) == list(schedule[1:4])
+
+
+def test_one_call_may_take_kernels_of_two_libraries() -> None:
+    kernels = ("loop_add_fusion", "cudnn_a", "nvjet_a", "loop_add_fusion_1")
+    assert laid_over(kernels, [SCHEDULE]) == [SCHEDULE[0], SCHEDULE[1], SCHEDULE[1], SCHEDULE[2]]
 
 
 def test_of_several_computations_the_one_that_tells_most_is_taken() -> None:

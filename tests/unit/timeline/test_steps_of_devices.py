@@ -148,10 +148,11 @@ def test_a_few_steps_say_nothing(left: int, ahead: bool) -> None:
     assert Host().steps(left).steps(STEPS - left, cut=5).found.ahead is ahead
 
 
-def test_a_step_between_others_in_which_no_device_works_keeps_the_marks() -> None:
-    steps = Host().steps(5).step(kernels=0).steps(6).found
+@pytest.mark.parametrize("before", [0, 5])
+def test_a_step_before_others_in_which_no_device_works_keeps_the_marks(before: int) -> None:
+    steps = Host().steps(before).step(kernels=0).steps(6).found
     assert not steps.ahead
-    assert steps.duration.tolist() == [MARK] * STEPS
+    assert steps.duration.tolist() == [MARK] * (before + 7)
 
 
 def test_steps_of_which_a_later_one_is_done_first_keep_the_marks() -> None:
@@ -162,11 +163,11 @@ def test_steps_of_which_a_later_one_is_done_first_keep_the_marks() -> None:
 
 
 def test_copies_do_not_tell_when_a_step_is_done() -> None:
-    """The next batch moves while the step computes; it is long done."""
+    """Batches that are on their way to later steps: the step's own kernel is done in its time."""
     host = Host()
-    for _ in range(STEPS):
-        host.gpu.copy("H2D", 1_000_000, host.at + MS // 4, MS // 2, called=host.at + MS // 5)
-        host.step(kernels=0)
+    for number in range(STEPS):
+        host.gpu.copy("H2D", 1_000_000, number * WORK + MS, WORK, called=host.at + MS // 10)
+        host.step(kernels=1)
     assert not host.found.ahead
 
 
