@@ -177,8 +177,8 @@ def ahead_of(folder: Path, *, mark: int, work: int, nccl: int = 0, capability: i
         if nccl:
             call = begin + 2 + 4 * len(ops)
             done = max(done, call + 4) + nccl
-            sync: dict[str, int] = {"called": call * US, "call_ps": US // 2}
-            gpu.kernel("ncclDevKernel_AllReduce", (done - nccl) * US, nccl * US, op="sync/NcclAllReduce:NcclAllReduce", **sync)
+            sync = "sync/NcclAllReduce:NcclAllReduce"
+            gpu.kernel("ncclDevKernel_AllReduce", (done - nccl) * US, nccl * US, op=sync, called=call * US, call_ps=US // 2)
     host.event("block_until_ready", STEPS * mark * US, max(done - STEPS * mark, 1) * US)
     space.write(folder)
     return api.open(folder).report()
