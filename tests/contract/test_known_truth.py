@@ -159,3 +159,62 @@ def test_what_is_no_whole_step_promises_nothing(name: str, tmp_path: Path) -> No
     assert report.findings[0].id == "capture.no_whole_step"
     assert report.headline.startswith("No whole training step was captured")
     assert all(finding.saving is None for finding in report.findings)
+
+
+def ahead_of(folder: Path, *, mark: int, work: int, nccl: int = 0, capability: int = 6, ops: tuple[str, ...] = OPS) -> Report:
+    """The report of a training whose host launches a step's `ops`, four times each, in `mark` µs and goes on; its device works them off one
+    behind the other, `work` µs each and `nccl` behind them. The capture ends when all is done."""
+    space = SpaceBuilder("vm")
+    host = space.plane("/host:CPU").line("python")
+    gpu, done = GpuBuilder(space, host, compute_cap_major=capability, compute_cap_minor=0), 0
+    for number in range(STEPS):
+        begin = number * mark
+        host.event("train", begin * US, mark * US, step_num=number, _r=1)
+        for at, op in enumerate(ops * 4):
+            call = begin + 1 + at
+            done = max(done, call + 4) + work
+            gpu.kernel(f"kernel_{at % 5}", (done - work) * US, work * US, op=op, called=call * US, call_ps=US // 2)
+        if nccl:
+            call = begin + 2 + 4 * len(ops)
+            done = max(done, call + 4) + nccl
+            sync = "sync/NcclAllReduce:NcclAllReduce"
+            gpu.kernel("ncclDevKernel_AllReduce", (done - nccl) * US, nccl * US, op=sync, called=call * US, call_ps=US // 2)
+    host.event("block_until_ready", STEPS * mark * US, max(done - STEPS * mark, 1) * US)
+    space.write(folder)
+    return api.open(folder).report()
+
+
+def test_a_program_that_runs_ahead_takes_as_long_as_its_device(tmp_path: Path) -> None:
+    """Launched in 100 µs, done in 900: the host, that ends with waiting for ten steps, is neither late nor in the way."""
+    report = ahead_of(tmp_path, mark=100, work=45)
+    assert report.headline.startswith("Bound by computation on the device: 100% of the 900 µs step")
+    assert not {f.id for f in report.findings} & {*LATE, "input_bound"}
+    assert all(f.saving is None or f.saving.high <= 1 for f in report.findings)
+
+
+def test_a_program_that_runs_ahead_is_told_what_its_device_pays(tmp_path: Path) -> None:
+    """Of 1,000 µs on the device 600 are communication, though the host's steps last 100."""
+    report = ahead_of(tmp_path, mark=100, work=20, nccl=600)
+    found = report.findings[0]
+    assert found.id == "high_device_collectives"
+    assert found.saving is not None
+    assert 0.45 <= found.saving.high <= 0.6 + 0.02
+
+
+def test_half_of_a_step_that_runs_ahead_is_half_of_its_devices_time(tmp_path: Path) -> None:
+    """As for a program that does not run ahead, three of five kernels could use tensor cores, and the device is never idle."""
+    found = ahead_of(tmp_path, mark=100, work=45, capability=7).findings[0]
+    assert found.id == "tensor_cores_unused" and found.saving is not None
+    assert found.saving.high == pytest.approx((1 + 0.6) / 2, abs=0.01)
+
+
+@pytest.mark.parametrize("mark, work, share", [(100, 5, 0.95), (1000, 45, 0.9)])
+def test_a_host_that_launches_as_fast_as_its_device_works_keeps_its_steps(
+    mark: int, work: int, share: float, tmp_path: Path
+) -> None:
+    """Work of a step is done when the next begins, or nearly."""
+    report = ahead_of(tmp_path, mark=mark, work=work)
+    steps = api.open(tmp_path).run.hosts[0].steps
+    assert not steps.ahead
+    assert steps.duration.tolist() == [mark * US] * STEPS
+    assert report.headline.startswith(f"Bound by computation on the device: {share:.0%}")

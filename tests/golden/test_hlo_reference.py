@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from outpace.metrics.model.model_work import model_work
 from outpace.metrics.model.op_metrics import op_metrics
 from outpace.metrics.program.step_breakdown import step_breakdown
+from outpace.timeline import Timeline
+from outpace.timeline.hlo import program_id
+from outpace.timeline.names import Work
 from tests.support import beside, opened_beside, reference_table
 
+H200 = ("jax_h200_input_bound", "jax_h200_table", "jax_h200_transformer")
 ROCM = beside(("jax_rocm_gemm", "jax_rocm_conv_8gpu", "jax_rocm_attention", "jax_rocm_te_attention"))
 
 
@@ -19,6 +24,55 @@ def test_op_time_is_the_references(name: str) -> None:
     assert ours["self_ps"].sum() / 1e6 == pytest.approx(theirs, rel=1e-4)
     if name in ROCM:
         assert "CPU" not in set(ours["device"].tolist())
+
+
+@pytest.mark.parametrize("name", H200)
+def test_kernels_of_command_buffers_have_an_instruction(name: str) -> None:
+    """The reference knows the buffer only (`command_buffer_1`), and leaves its kernels out: two fifths of `jax_h200_input_bound`, nearly all of
+    the others. What it does list is equal; and here every kernel has an instruction of its program."""
+    rows = list(opened_beside(name).hlo_stats().table("hlo_ops").records())
+    ours = {(row["program"], row["op"]): row["self_ps"] / 1e6 for row in rows}
+    listed = 0.0
+    for row in reference_table(name, "hlo_stats.xprof"):
+        same = [time for (_, op), time in ours.items() if op == row["hlo_op_name"]]
+        assert any(time == pytest.approx(row["total_self_time"], rel=1e-6) for time in same), row["hlo_op_name"]
+        listed += row["total_self_time"]
+    assert {"jax_h200_input_bound": 0.6, "jax_h200_table": 0.0, "jax_h200_transformer": 0.0}[name] == pytest.approx(
+        listed / sum(ours.values()), abs=0.01
+    )
+    kernels = list(opened_beside(name).page("kernel_stats").table("kernels").records())
+    known = {
+        op for timeline in opened_beside(name).run.hosts for number in _programs(timeline) for op in timeline.programs[number]
+    }
+    assert {row["hlo_op"] for row in kernels} <= known
+    assert sum(ours.values()) >= sum(row["total_ps"] for row in kernels) / 1e6
+
+
+def _programs(timeline: Timeline) -> list[int]:
+    return [program_id(name) for name in timeline.trace.names if name.startswith("jit_") and name.endswith(")")]
+
+
+def test_a_convolution_multiplies_its_kernel_once_for_each_place_of_its_output() -> None:
+    """`jax_h200_input_bound`, 256 images of 64 x 64: the gradient for the first kernel, 3 x 3 x 3 to 64, and for the second one's input, 64 to
+    64 with a stride of 2. (The reference has 1,220 and 53,560 GFLOP/s: it takes kernels for executions, and other windows.)"""
+    name = "jax_h200_input_bound"
+    rows = {row["op"]: row for row in opened_beside(name).hlo_stats().table("hlo_ops").records()}
+    first, second = 2 * 256 * 64 * 64 * 27 * 64, 2 * 256 * 32 * 32 * 9 * 64 * 64
+    for op, flops in (("cudnn-conv-bw-filter.5", first), ("cudnn-conv-bw-input.5", second)):
+        row = rows[op]
+        assert row["occurrences"] == 8
+        assert row["flops_per_s"] == pytest.approx(flops * 8 / (row["self_ps"] / 1e12), rel=1e-6)
+
+
+def test_an_attention_that_xla_made_is_one() -> None:
+    """`jax_h200_transformer` asks for XLA's own (`implementation='xla'`): line 46 of its script, and nothing else."""
+    rows = [
+        row for row in model_work(opened_beside("jax_h200_transformer").run).records() if row["work"] == Work.ATTENTION.value
+    ]
+    assert {row["source"].rpartition("/")[2] for row in rows} == {"gpu_capture.py:46"}
+    assert sum(row["share"] for row in rows) == pytest.approx(0.48, abs=0.02)
+    for other in ("jax_h200_input_bound", "jax_h200_table"):
+        assert Work.ATTENTION.value not in set(model_work(opened_beside(other).run)["work"].tolist())
 
 
 @pytest.mark.parametrize("name", ROCM)

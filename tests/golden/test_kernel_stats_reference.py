@@ -15,6 +15,7 @@ TOLERANCE_PS = 1_000
 LAUNCH = ("kernel_name", "registers_per_thread", "shmem_bytes", "block_dim", "grid_dim")
 TENSOR_CORES = ("is_op_tensor_core_eligible", "is_kernel_using_tensor_core")
 ROCM = ("jax_rocm_gemm", "jax_rocm_conv_8gpu")
+H200 = ("jax_h200_input_bound", "jax_h200_table", "jax_h200_transformer")
 
 
 def kernels(profile: str) -> Table:
@@ -124,6 +125,32 @@ def test_rocm_kernel_op_pairs(profile: str) -> None:
     assert_equal(mine, other)
 
 
+@pytest.mark.parametrize("profile", H200)
+def test_kernels_of_command_buffers_have_the_references_times(profile: str) -> None:
+    """By kernel and launch, with all columns that the profile holds: the reference has no op for kernels of command buffers (`XlaModule`)."""
+    key = (*LAUNCH, "occupancy_pct")
+    mine, other = pooled(ours(profile), key), pooled(theirs(profile), key)
+    assert set(mine) == set(other)
+    assert_equal(mine, other)
+    assert "XlaModule" not in kernels(profile)["op"].tolist()
+    named = {row["op_name"] for row in theirs(profile)}
+    assert "XlaModule" in named
+    assert {op for op in named if op.startswith("jit(")} <= set(kernels(profile)["op"].tolist())
+
+
+@pytest.mark.parametrize(
+    ("profile", "share"), [("jax_h200_input_bound", 0.335), ("jax_h200_table", 0.0255), ("jax_h200_transformer", 0.442)]
+)
+def test_tensor_cores_by_the_program(profile: str, share: float) -> None:
+    """Time of kernels on tensor cores: none in the reference, which knows the names of Volta to Ampere, and no op of a command buffer. Here
+    products of 16-bit numbers count by the program, and cuDNN's by their names (`tf32f32`)."""
+    assert not any(row["is_kernel_using_tensor_core"] for row in theirs(profile))
+    table = kernels(profile)
+    used = table["tensor_cores"]
+    assert table["total_ps"][used].sum() / table["total_ps"].sum() == pytest.approx(share, abs=0.001)
+    assert table["eligible"][used].all()
+
+
 @pytest.mark.parametrize("profile", ROCM)
 def test_rocm_columns_that_the_reference_lacks(profile: str) -> None:
     """It shows no shared memory (its parser does not know `group_mem`), and zeros where nothing was recorded."""
@@ -147,7 +174,7 @@ def test_computed_occupancy_against_the_recorded_one() -> None:
     assert set(differ.values()) == {(0.5, 1.0)}
 
 
-@pytest.mark.parametrize("profile", ["tf_gpu_v100_bert", "derived_v100_bert", *ROCM])
+@pytest.mark.parametrize("profile", ["tf_gpu_v100_bert", "derived_v100_bert", *ROCM, *H200])
 def test_every_kernel_finds_its_launch(profile: str) -> None:
     page = opened(profile).page("kernel_stats")
     launches = page.table("launches")
@@ -156,7 +183,7 @@ def test_every_kernel_finds_its_launch(profile: str) -> None:
     assert (launches["median_latency_ps"] > 0).all()
 
 
-@pytest.mark.parametrize("profile", ["tf_gpu_v100_bert", "derived_v100_bert", *ROCM])
+@pytest.mark.parametrize("profile", ["tf_gpu_v100_bert", "derived_v100_bert", *ROCM, *H200])
 def test_idle_time_is_the_sum_of_its_causes(profile: str) -> None:
     page = opened(profile).page("kernel_stats")
     devices, causes = page.table("devices"), page.table("idle_causes")

@@ -106,8 +106,8 @@ def ours(table: Table) -> list[tuple[Any, ...]]:
 
 
 def test_there_are_enough_of_them() -> None:
-    assert len(cases()) == 47
-    assert len({c.profile for c in cases().values()}) == 26
+    assert len(cases()) == 51
+    assert len({c.profile for c in cases().values()}) == 29
 
 
 def test_counts(case: Case) -> None:

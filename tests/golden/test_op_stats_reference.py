@@ -92,6 +92,23 @@ def test_eager_ops_are_told_from_functions() -> None:
     assert {"Conv2D", "MatMul"} <= set(opened("eager_loop").op_stats().table("eager_ops")["op"])
 
 
+@pytest.mark.parametrize("profile", ["jax_h200_input_bound", "jax_h200_table", "jax_h200_transformer"])
+def test_ops_of_command_buffers_are_ops(profile: str) -> None:
+    """The reference has the ops of kernels outside of command buffers. An op may run in both."""
+    device = {r["name"]: r for r in op_metrics(opened(profile).run).records() if r["side"] == "Device" and not r["idle"]}
+    listed = [r for r in reference_table(profile, "framework_op_stats.xprof") if r["host_or_device"] == "Device"]
+    outside = {r["operation"]: r["total_self_time"] for r in listed if r["operation"].startswith("jit(")}
+    for name, total_us in outside.items():
+        assert device[name]["self_ps"] / 1e6 >= total_us - TOLERANCE_US
+    theirs, mine = sum(outside.values()), sum(r["self_ps"] for r in device.values() if r["name"].startswith("jit(")) / 1e6
+    convolved = [n for n in outside if n.endswith("conv_general_dilated")]
+    for name in convolved:
+        assert device[name]["self_ps"] / 1e6 == pytest.approx(outside[name], abs=TOLERANCE_US)
+    assert len(convolved) == (4 if profile == "jax_h200_input_bound" else 0)
+    assert theirs < 0.7 * mine
+    assert "XlaModule" not in device
+
+
 @pytest.mark.parametrize("profile", ["jax_rocm_gemm", "jax_rocm_conv_8gpu"])
 def test_kernels_of_compiled_programs_have_the_frameworks_op(profile: str) -> None:
     """Their `tf_op` is only the program; the op stands in the annotation's `name`. (We count kernels, the reference executions of the op.)"""

@@ -27,6 +27,9 @@ GENERIC = {
 ON_WORKERS = (
     "jax_cpu_steps",
 )  # what XLA's threads run for a step, while the training thread waits for it; the reference sees that one alone
+# The program runs ahead of its GPU, and the steps are the device's. The reference has them from a step's first kernel to its last, without the
+# 3 us to the next one's first.
+AHEAD = ("jax_h200_table", "jax_h200_transformer")
 JAX = ("jax_loop", "jax_loop_unmarked", *ON_WORKERS)
 
 
@@ -41,6 +44,10 @@ def generic(name: str) -> dict[str, tuple[Category, ...]]:
     together = {key: GENERIC[key] for key in ("4+8", "9")}
     rest = {key: categories for key, categories in GENERIC.items() if key not in together}
     return rest | {"+".join(together): tuple(c for categories in together.values() for c in categories)}
+
+
+def precision(name: str) -> float:
+    return 3e-3 if name in AHEAD else 1e-3
 
 
 def reference_rows(name: str) -> list[dict[str, Any]]:
@@ -59,15 +66,15 @@ def paired(name: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     for theirs in reference_rows(name):
         duration = theirs["totalDurationUs"] * 1e6
         row = min(mine, key=lambda r: abs(r["duration_ps"] - duration))
-        assert row["duration_ps"] == pytest.approx(duration, rel=1e-3)
+        assert row["duration_ps"] == pytest.approx(duration, rel=precision(name))
         pairs.append((row, theirs))
     return pairs
 
 
-@pytest.mark.parametrize("name", [n for n in MARKED if n not in ("multi_host", "multi_worker_strategy")])
+@pytest.mark.parametrize("name", [*(n for n in MARKED if n not in ("multi_host", "multi_worker_strategy")), *AHEAD])
 def test_steps_equal_the_reference_in_order(name: str) -> None:
     theirs = [r["totalDurationUs"] * 1e6 for r in reference_rows(name)]
-    assert [r["duration_ps"] for r in ours(name)] == pytest.approx(theirs, rel=1e-3)
+    assert [r["duration_ps"] for r in ours(name)] == pytest.approx(theirs, rel=precision(name))
 
 
 @pytest.mark.parametrize("name", MARKED)
@@ -91,13 +98,13 @@ def test_what_worker_threads_run_for_a_step_is_its_computation(name: str) -> Non
     assert working > 0.9
 
 
-@pytest.mark.parametrize("name", [*MARKED, "tf_gpu_v100_bert"])
+@pytest.mark.parametrize("name", [*MARKED, "tf_gpu_v100_bert", *AHEAD])
 def test_categories_equal_the_reference(name: str) -> None:
     pairs = paired(name)
     step = np.mean([mine["duration_ps"] for mine, _ in pairs])
     allowed = 0.01 * step
     checked = (
-        {"1": GENERIC["1"]} if name == "tf_gpu_v100_bert" else generic(name)
+        {"1": GENERIC["1"]} if name in ("tf_gpu_v100_bert", *AHEAD) else generic(name)
     )  # the reference dropped host events beside a device
     for key, categories in checked.items():
         mine = np.mean([sum(row[f"{c.value}_ps"] for c in categories) for row, _ in pairs])
@@ -110,6 +117,21 @@ def test_categories_sum_to_the_step_time(name: str) -> None:
     for row in ours(name):
         assert sum(row[f"{c.value}_ps"] for c in Category) == row["duration_ps"]
         assert all(row[f"{c.value}_ps"] >= 0 for c in Category)
+
+
+def test_a_host_that_waits_for_its_gpu_has_its_own_steps() -> None:
+    """`jax_h200_input_bound`: of a GPU the reference takes a step from its first kernel to the next step's first, and the last up to its last
+    kernel: 3 ms of 300. What devices did is the same but for the first step's copy of its batch, which lies before; the copies that
+    the reference calls computation are input here, or launching, as long as the host is in the call."""
+    theirs, mine = reference_rows("jax_h200_input_bound"), ours("jax_h200_input_bound")
+    assert theirs[-1]["totalDurationUs"] == pytest.approx(2793, abs=1)
+    assert min(row["duration_ps"] for row in mine) > 200e9
+    timeline = opened("jax_h200_input_bound").run.hosts[0]
+    _, device = timeline.launches
+    copies = timeline.trace.duration[[row for row in device if timeline.trace.names[timeline.trace.name[row]] == "MemcpyH2D"]]
+    worked = sum(row[f"{c.value}_ps"] for row in mine for c in (*GENERIC["1"], *GENERIC["2"], Category.OUTPUT))
+    assert len(copies) == 8
+    assert worked + copies[1:].sum() == pytest.approx(sum(row["stepBreakdownUs"]["1"] for row in theirs) * 1e6, rel=1e-3)
 
 
 def test_graph_building_is_compilation() -> None:

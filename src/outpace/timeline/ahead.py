@@ -57,17 +57,20 @@ def runs_of(trace: Trace, call: str) -> Runs:
     return _programs(trace).get(_plain(call), Runs(none, none, none))
 
 
-def runs_on_devices(trace: Trace, start: Picoseconds) -> Runs | None:
-    """What devices computed for each of the steps that begin at `start` (sorted, ps), by their launches; None where some had nothing done,
-    or a later one was done first. Copies are left out: the next batch moves while a step computes."""
+def runs_on_devices(trace: Trace, start: Picoseconds, end: int) -> Runs | None:
+    """What devices computed for each of the steps that begin at `start` (sorted, ps; the last is over at `end`), by their launches, up to the
+    last of which the capture holds something: it ends before those behind. None where a step has nothing done, or a later one was done first.
+    Copies are left out: the next batch moves while a step computes."""
     host, device = launches(trace)
-    step = np.searchsorted(start, trace.start[host], side="right") - 1
-    mine = (step >= 0) & (trace.duration[device] > 0) & ~names(trace).of_kind(OpKind.COPY)[trace.name[device]]
+    called = trace.start[host]
+    step = np.searchsorted(start, called, side="right") - 1
+    mine = (step >= 0) & (called < end) & (trace.duration[device] > 0)
+    mine &= ~names(trace).of_kind(OpKind.COPY)[trace.name[device]]
     step, device = step[mine], device[mine]
-    ops = np.bincount(step, minlength=len(start))
-    if len(start) == 0 or not ops.all():
+    ops = np.bincount(step)
+    if not ops.all():
         return None
-    first, last = np.full(len(start), np.iinfo(np.int64).max), np.zeros(len(start), np.int64)
+    first, last = np.full(len(ops), np.iinfo(np.int64).max), np.zeros(len(ops), np.int64)
     np.minimum.at(first, step, trace.start[device])
     np.maximum.at(last, step, trace.end[device])
     return Runs(first, last, ops) if bool(np.all(np.diff(last) > 0)) else None

@@ -3,8 +3,9 @@
 XLA records stretches of a program as CUDA graphs (command buffers) and launches each with one call. The profiler then gives all kernels of
 a launch the name of the buffer where other kernels have that of their instruction. They run in the order in which the program is scheduled:
 those that XLA compiled are called after their instruction (`loop_add_fusion_3` after `loop_add_fusion.3`, or, where several instructions
-share one kernel, after the first of them), and what stands between them are the libraries' (`nvjet_...` for `custom-call.17`). So a launch is
-laid over the schedule where all names agree. (The reference knows the buffer only.)
+share one kernel, after the first of them), and what stands between them are the libraries' (`nvjet_...` for `custom-call.17`, which may take
+several). So those are laid over the schedule where all names agree, and these go to what is scheduled in between. (The reference knows the
+buffer only.)
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from outpace._once import derived
 from outpace.model.arrays import Codes, Indices
+from outpace.timeline.names import CUDNN
 from outpace.timeline.workers import on_host
 from outpace.trace import StatColumn, dialect
 from outpace.trace.algorithms import common, distinct
@@ -25,10 +28,7 @@ from outpace.trace.algorithms import common, distinct
 if TYPE_CHECKING:
     from outpace.timeline.timeline import Timeline
 
-_NUMBER = re.compile(r"[._]\d+$")
-_LIBRARY = (
-    ""  # the label of a kernel that is not called after an instruction, and of an instruction that no kernel is called after
-)
+_NUMBER, _OTHER = re.compile(r"_\d+$"), re.compile(r"\W")
 _MOST = 50_000_000  # comparisons in one profile: a second
 _PATCHED = 1_000_000  # of one launch, where its names do not agree throughout
 
@@ -73,7 +73,7 @@ def _inside_buffers(timeline: Timeline, stat: StatColumn) -> tuple[Indices, Code
     pairs = distinct(pair)
     known = ((int(ids[p // len(texts)]), texts[p % len(texts)]) for p in pairs.tolist())
     strange = np.fromiter((name not in timeline.programs[number] for number, name in known), bool, len(pairs))
-    inside = strange[np.searchsorted(pairs, pair)]
+    inside = strange[np.searchsorted(pairs, pair)] & (launched != 0)  # 0 is no launch
     rows, launched, of = rows[inside], launched[inside], of[inside]
     order = np.lexsort((trace.start[rows], launched))
     return rows[order], launched[order].astype(np.int64), of[order].astype(np.int64)
@@ -81,40 +81,68 @@ def _inside_buffers(timeline: Timeline, stat: StatColumn) -> tuple[Indices, Code
 
 def laid_over(kernels: Sequence[str], schedules: Sequence[Sequence[str]]) -> list[str]:
     """The instruction of each kernel of one launch, "" where it cannot be told; `schedules`: names of instructions of each computation."""
-    best = max((_laid(kernels, one) for one in schedules), key=lambda laid: sum(map(bool, laid)), default=[])
-    return best or [""] * len(kernels)
+    nothing = 0, [""] * len(kernels)
+    return max((nothing, *(_laid(kernels, one) for one in schedules)), key=lambda laid: (laid[0], sum(map(bool, laid[1]))))[1]
 
 
-def _laid(kernels: Sequence[str], instructions: Sequence[str]) -> list[str]:
-    bases = {_NUMBER.sub("", name) for name in instructions}
-    called = [base if (base := _NUMBER.sub("", kernel)) in bases else _LIBRARY for kernel in kernels]
-    present = set(called)
-    labels = [base if (base := _NUMBER.sub("", name)) in present else _LIBRARY for name in instructions]
-    if present == {_LIBRARY}:
-        return []
-    if (offset := _throughout(kernels, called, instructions, labels)) is not None:
-        return list(instructions[offset : offset + len(kernels)])
-    found = [""] * len(kernels)
-    if len(kernels) * len(labels) <= _PATCHED:
-        for first, at, size in SequenceMatcher(None, labels, called, autojunk=False).get_matching_blocks():
-            if any(called[at : at + size]):
-                found[at : at + size] = instructions[first : first + size]
-    return found
+def _laid(kernels: Sequence[str], instructions: Sequence[str]) -> tuple[int, list[str]]:
+    """(how many kernels are called after their instruction, the instruction of each)."""
+    bases, called = [_base(name) for name in instructions], [_base(name) for name in kernels]
+    own = set(bases).intersection(called)
+    mine = [i for i, base in enumerate(called) if base in own]
+    theirs = [i for i, base in enumerate(bases) if base in own]
+    at = _matched([kernels[i] for i in mine], [instructions[i] for i in theirs])
+    places = {mine[kernel]: theirs[place] for kernel, place in at.items()}
+    edges = (None, *sorted(places), None) if places else ()
+
+    def is_library(place: int) -> bool:
+        return bases[place] not in own
+
+    for left, right in pairwise(edges):
+        between = range(0 if left is None else left + 1, len(kernels) if right is None else right)
+        scheduled = range(0 if left is None else places[left] + 1, len(instructions) if right is None else places[right])
+        if left is None:  # right before the first known: whatever is called after its instruction would be in the launch
+            there = list(takewhile(is_library, reversed(scheduled)))[: len(between)][::-1]
+        elif right is None:
+            there = list(takewhile(is_library, scheduled))[: len(between)]
+        else:
+            there = list(filter(is_library, scheduled))
+        if own.isdisjoint(called[i] for i in between):
+            places |= zip(between, _of_libraries([kernels[i] for i in between], there), strict=False)
+    return len(at), [instructions[places[i]] if i in places else "" for i in range(len(kernels))]
 
 
-def _throughout(
-    kernels: Sequence[str], called: Sequence[str], instructions: Sequence[str], labels: Sequence[str]
-) -> int | None:
-    """Where in the schedule every label is that of the kernel; of several places, where most whole names agree. None for nowhere."""
-    if len(kernels) > len(labels):
-        return None
-    code = {label: i for i, label in enumerate({*called, *labels})}
-    wanted, there = (np.fromiter((code[label] for label in of), np.int64) for of in (called, labels))
-    whole = {name: i for i, name in enumerate(dict.fromkeys((*kernels, *(_as_kernel(n) for n in instructions))))}
-    name, named = (np.fromiter((whole[n] for n in of), np.int64) for of in (kernels, map(_as_kernel, instructions)))
+def _of_libraries(kernels: Sequence[str], places: list[int]) -> list[int]:
+    """Which of `places` in the schedule each kernel of a library ran: the only one, one each, or one for all kernels of one library that follow
+    each other; [] where nothing tells."""
+    runs = np.cumsum([0, *((CUDNN in some) != (CUDNN in other) for some, other in pairwise(kernels))])
+    if len(places) == 1:
+        return places * len(kernels)
+    if len(places) == len(kernels):
+        return places
+    return [places[run] for run in runs] if len(kernels) and len(places) == runs[-1] + 1 else []
+
+
+def _matched(kernels: Sequence[str], instructions: Sequence[str]) -> dict[int, int]:
+    """The places of kernels that are called after instructions."""
+    if not kernels:
+        return {}
+    if (offset := _throughout(kernels, instructions)) is not None:
+        return {i: offset + i for i in range(len(kernels))}
+    if len(kernels) * len(instructions) > _PATCHED:
+        return {}
+    some, others = [_base(name) for name in kernels], [_base(name) for name in instructions]
+    blocks = SequenceMatcher(None, others, some, autojunk=False).get_matching_blocks()
+    return {at + i: first + i for first, at, size in blocks for i in range(size)}
+
+
+def _throughout(kernels: Sequence[str], instructions: Sequence[str]) -> int | None:
+    """From which instruction on all kernels are called alike, but for their numbers; of several, where most whole names agree; else None."""
+    wanted, there = _coded([_base(name) for name in kernels], [_base(name) for name in instructions])
+    name, named = _coded(kernels, [_as_kernel(name) for name in instructions])
     best, place = -1, None
-    for offset in range(len(labels) - len(kernels) + 1):
-        part = slice(offset, offset + len(kernels))
+    for offset in range(len(there) - len(wanted) + 1):
+        part = slice(offset, offset + len(wanted))
         if there[offset] == wanted[0] and np.array_equal(there[part], wanted):
             agree = int((named[part] == name).sum())
             if agree > best:
@@ -122,6 +150,17 @@ def _throughout(
     return place
 
 
+def _coded(some: Sequence[str], others: Sequence[str]) -> tuple[Codes, Codes]:
+    """Numbers for texts, equal ones for equal texts."""
+    code = {text: i for i, text in enumerate(dict.fromkeys((*some, *others)))}
+    return np.array([code[text] for text in some], np.int64), np.array([code[text] for text in others], np.int64)
+
+
 def _as_kernel(instruction: str) -> str:
     """What XLA calls the kernel of an instruction."""
-    return instruction.replace(".", "_").replace("-", "_")
+    return _OTHER.sub("_", instruction)
+
+
+def _base(name: str) -> str:
+    """The name of a kernel, or of an instruction's, without its number."""
+    return _NUMBER.sub("", _as_kernel(name))

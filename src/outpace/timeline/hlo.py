@@ -19,12 +19,12 @@ from outpace.timeline.hlo_meaning import (
     aligned,
     batched,
     exact,
-    exponential,
     flops,
     multiplies,
     one_hot,
     precision,
     size,
+    softmax,
     traffic,
     transfer,
     updates,
@@ -209,11 +209,11 @@ class Program:
 
     @once
     def _attention(self) -> frozenset[int]:
-        """Numbers of the instructions that make attentions: batched products, and what takes exponentials of the results of some and is taken
+        """Numbers of the instructions that make attentions: batched products, and what takes a softmax of the results of some and is taken
         by others."""
         found: set[int] = set()
         for instruction in self._by_number.values():
-            if exponential(instruction, self._inside):
+            if softmax(instruction, self._inside, self._operands):
                 above, below = self._near(instruction, self._operands), self._near(instruction, self._taken)
                 if above and below:
                     found |= {instruction.number, *above, *below}
@@ -235,7 +235,7 @@ class Program:
         for _ in range(_FAR):
             layer = list({i.number: i for one in layer for i in beside(one) if i.number not in seen}.values())[:_WIDE]
             seen |= {i.number for i in layer}
-            products = {i.number for i in layer if batched(i, self._inside)}
+            products = {i.number for i in layer if batched(i, self._inside, self._operands, self._taken(i))}
             found |= products
             layer = [i for i in layer if i.number not in products]
         return found

@@ -32,7 +32,7 @@ _KERNEL_IN, _KERNEL_OUT = 3, 4  # ConvolutionDimensionNumbers
 _LHS_CONTRACTING = 1  # DotDimensionNumbers
 _CONTRACTED = re.compile(r'"lhs_contracting_dimensions":\[([\d",]*)\]')
 _LHS_BATCH = 3  # DotDimensionNumbers
-_BATCHED = re.compile(r'"lhs_batch_dimensions":\[[\d",]*\d[\d",]*\]')
+_BATCHED = re.compile(r'"lhs_batch_dimensions":\[([\d",]*\d[\d",]*)\]')
 _HIGHEST = 2  # PrecisionConfig
 _ALL_DIGITS = re.compile(r'"operand_precision":\[[^\]]*"HIGHEST"')
 
@@ -156,17 +156,39 @@ def size(shapes: Sequence[Shape]) -> int:
     return sum(s.elements * _SIZES.get(s.type, 0) for s in shapes)
 
 
-def batched(instruction: Instruction, inside: Inside) -> bool:
-    """Whether it multiplies a batch of matrices by another: in a model, each example's (and head's) own with its own."""
-    return any(
-        bool(packed(as_bytes(i.dot.get(_LHS_BATCH)))) or (i.opcode == "custom-call" and bool(_BATCHED.search(i.config)))
-        for i in _once(instruction, inside)
+def batched(instruction: Instruction, inside: Inside, operands: Operands, takers: Sequence[Instruction]) -> bool:
+    """Whether it multiplies a batch of matrices by another: in a model, each example's (and head's) own with its own. Where all that batch is
+    added up by `takers` of the result, it is one product whose sum the compiler has divided, so that more of the device works on it."""
+    batch = set(range(max(map(_batch, _once(instruction, inside)))))
+    return bool(batch) and not any(
+        i.opcode == "reduce" and batch <= set(i.dimensions) and _alike(instruction.shapes[:1], _shapes(operands(i))[:1])
+        for taker in takers
+        for i in _once(taker, inside)
     )
 
 
-def exponential(instruction: Instruction, inside: Inside) -> bool:
-    """Whether it takes exponentials, as a softmax does."""
-    return any(i.opcode == "exponential" for i in _once(instruction, inside))
+def _batch(instruction: Instruction) -> int:
+    """How many dimensions of a product's result, the first ones, count its matrices."""
+    found = _BATCHED.search(instruction.config) if instruction.opcode == "custom-call" else None
+    return len(found[1].split(",")) if found else len(packed(as_bytes(instruction.dot.get(_LHS_BATCH))))
+
+
+def _alike(some: Sequence[Shape], others: Sequence[Shape]) -> bool:
+    return [s.dimensions for s in some] == [s.dimensions for s in others]
+
+
+def softmax(instruction: Instruction, inside: Inside, operands: Operands) -> bool:
+    """Whether it takes exponentials of differences, as a softmax does of how far numbers lie below the largest. (A sigmoid's are of numbers
+    themselves.)"""
+    return any(i.opcode == "exponential" and _difference(i, operands) for i in _once(instruction, inside))
+
+
+def _difference(instruction: Instruction, operands: Operands) -> bool:
+    """Whether it takes a difference, of whichever type of numbers."""
+    given = [*operands(instruction)]
+    while given and given[0].opcode == "convert":
+        given = [*operands(given[0])]
+    return bool(given) and given[0].opcode == "subtract"
 
 
 def one_hot(instruction: Instruction, inside: Inside) -> bool:

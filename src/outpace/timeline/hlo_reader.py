@@ -14,17 +14,8 @@ from outpace.model import wire
 
 Value = bytes | int
 
-_NAME, _OPCODE, _SHAPE, _METADATA, _PARAMETER, _KIND, _CONVOLUTION, _TARGET, _DOT = (
-    1,
-    2,
-    3,
-    7,
-    9,
-    11,
-    16,
-    28,
-    30,
-)  # HloInstructionProto
+_NAME, _OPCODE, _SHAPE, _METADATA, _PARAMETER, _KIND = 1, 2, 3, 7, 9, 11  # HloInstructionProto
+_ALONG, _CONVOLUTION, _TARGET, _DOT = 14, 16, 28, 30
 _ID, _OPERANDS, _CALLED, _CONFIG, _HOST_TRANSFER, _PRECISION = 35, 36, 38, 43, 47, 51
 _FRAMEWORK_OP, _FILE, _LINE, _FRAME = 2, 3, 4, 15  # OpMetadata
 _TYPE, _DIMENSIONS, _TUPLE, _LAYOUT = 2, 3, 4, 5  # ShapeProto
@@ -111,6 +102,11 @@ class Instruction:
     def called(self) -> list[int]:
         """Identities of the computations that it calls."""
         return packed(as_bytes(self._found.get(_CALLED)))
+
+    @property
+    def dimensions(self) -> list[int]:
+        """The dimensions along which it works: of a reduction, those that are gone in its result."""
+        return packed(as_bytes(self._found.get(_ALONG)))
 
     @property
     def target(self) -> str:

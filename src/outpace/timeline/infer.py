@@ -198,15 +198,16 @@ def steps_of_marked(trace: Trace, marks: Steps, hidden: Indices) -> Steps:
 def steps_of_devices(trace: Trace, steps: Steps, hidden: Indices) -> Steps:
     """The steps, or, where the program has gone on to others before a device has done its work, those of that work, with the steps' numbers.
 
-    A host that launches faster than devices compute is one step ahead, then two, then dozens: its own steps tell how long launching takes.
-    `hidden`: rows of the marks.
+    A host that launches faster than devices compute is one step ahead, then two, then dozens: its own steps tell how long launching takes,
+    and those whose work begins when the capture is over are none of it. `hidden`: rows of the marks.
     """
     if steps.ahead or steps.groups or steps.source is StepSource.DEVICE_LINE or len(steps) <= FEW_RUNS:
         return steps
-    ran = runs_on_devices(trace, steps.start)
-    if ran is None:
+    ran = runs_on_devices(trace, steps.start, int(steps.end[-1]))
+    if ran is None or len(ran) <= FEW_RUNS:
         return steps
-    over = float(np.mean(ran.end[:-1] > steps.end[1:]))
+    held = slice(len(ran))
+    over = float(np.mean(ran.end[:-1] > steps.end[held][1:]))
     what, means = (
         "work of devices that is done after the next step is over, {} of the steps,",
         ("left to its steps", "taken for the steps"),
@@ -219,13 +220,13 @@ def steps_of_devices(trace: Trace, steps: Steps, hidden: Indices) -> Steps:
     top = _program_events(trace, thread[_visible(trace, hidden)[thread]])
     how = f"{steps.how}; the program runs ahead, so each is taken from end to end of what devices did for it"
     found = _up_to(trace, ran.end, int(ran.start[0]), True, top, line, "", how)
-    whole = steps.complete.copy()
+    whole = steps.complete[held].copy()
     whole[-1] &= ran.last_is_whole
     return replace(
         found,
         source=steps.source,
         confidence=steps.confidence,
-        number=steps.number,
+        number=steps.number[held],
         kind=steps.kind,
         complete=whole,
         ahead=True,

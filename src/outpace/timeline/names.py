@@ -33,6 +33,7 @@ _REMAT = "/rematted_computation/"  # in the names of ops that JAX computes a sec
 _LIBRARY_PROGRAM = (
     "jit(_"  # JAX' own functions (`_normal`, `_uniform`), where a program calls one outside of any jitted function
 )
+CUDNN = "cudnn"  # what the names of cuDNN's kernels hold, several of which one call may take
 ONEDNN = "_Mkl"  # what the types of TensorFlow's ops start with that oneDNN computes
 INPUT_THREADS = "tf_data"  # what TensorFlow's names of its input threads start with
 HANDS_OVER = INPUT_THREADS + "_iterator_get_next"  # such a thread also runs the ops of the step that follow the input

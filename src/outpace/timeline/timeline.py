@@ -61,8 +61,9 @@ class Timeline:
         if self.trace.partial:
             return no_steps("a part of the profile is lost")
         self.trace.load((*_WANTED, *STATS))
-        return steps_of_devices(self.trace, *self._of_host())
+        return steps_of_devices(self.trace, *self._of_host)
 
+    @once
     def _of_host(self) -> tuple[Steps, Indices]:
         """The steps as the host, or a device's step line, tells them, and the rows of marks that are no work of theirs."""
         if self.use_marks:
@@ -84,6 +85,15 @@ class Timeline:
     def steps(self) -> Steps:
         """The host's steps."""
         return self._found.with_per_row(self._executions_per_row())
+
+    @once
+    def handed_over(self) -> tuple[Steps, Codes]:
+        """(the steps by the host's clock, the step of each event): not when devices work, but when the work is handed over to them, which is
+        when memory for it is allocated."""
+        if self.trace.partial or not self._found.ahead or self._of_host[0].ahead:
+            return self.steps, self.step_of
+        steps, _ = self._of_host
+        return steps, step_of_events(self.trace, steps, self._hidden)
 
     def _executions_per_row(self) -> int:
         """Keras' `steps_per_execution`: how often one call asks its busiest iterator for input. A loop of Python asks for itself, as often as

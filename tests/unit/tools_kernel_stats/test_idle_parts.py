@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from outpace.model import Finding
 from outpace.testing import GpuBuilder, SpaceBuilder
+from outpace.timeline import Run
+from outpace.tools.kernel_stats.idle import NOTHING, annotates
+from outpace.trace import read_trace
 from tests.unit.tools_kernel_stats.gpu_run import US, page_of
 
 STEPS, STEP = 10, 1000 * US
@@ -119,3 +123,80 @@ def test_a_wait_that_comes_once_is_no_habit(tmp_path: Path) -> None:
     assert part["waited_ps"] > 3800
     assert part["by_waiting_ps"] == 0
     assert "waits_for_device" not in findings
+
+
+def late_in(folder: Path, *did: tuple[str, int, int]) -> tuple[dict[str, Any], Finding]:
+    """(the device's row, the finding) of steps of 1 ms whose kernels, 100 in all, are launched at 800; `did`: (event, from, until) on the
+    thread before that."""
+    space = SpaceBuilder()
+    host = space.plane("/host:CPU").line("python")
+    gpu = GpuBuilder(space, host)
+    for step in range(STEPS):
+        begin = step * STEP
+        host.event("train", begin, STEP, step_num=step, _r=1)
+        for name, since, until in did:
+            host.event(name, begin + since * US, (until - since) * US)
+        gpu.kernel("k", begin + 805 * US, 100 * US, called=begin + 800 * US)
+    page = page_of(space, folder)
+    return next(page.table("devices").records()), next(f for f in page.findings if f.id == "late_launches")
+
+
+def test_what_the_program_calls_its_work_is_why_launches_are_late(tmp_path: Path) -> None:
+    """The device is idle from 905 of a step to 805 of the next, and 800 of the first."""
+    row, finding = late_in(tmp_path, ("augment", 0, 790))
+    assert (row["late_in"], row["late_own"]) == ("augment", True)
+    assert row["late_in_ps"] == row["late_ps"] - 95 * US, "behind the last kernel of the last step nothing is recorded"
+    assert "it was in augment for 99% of that time" in finding.sentence
+    assert finding.action.startswith("Do augment for the next step in another thread")
+
+
+def test_of_several_things_the_one_with_most_time_is_named(tmp_path: Path) -> None:
+    """One stands for a gap that it covers by half."""
+    row, _ = late_in(tmp_path, ("load", 0, 200), ("augment", 200, 790))
+    assert row["late_in"] == "augment"
+
+
+def test_what_a_framework_calls_it_is_named_and_not_moved(tmp_path: Path) -> None:
+    row, finding = late_in(tmp_path, ("PjitFunction(augment)", 0, 790))
+    assert (row["late_in"], row["late_own"]) == ("PjitFunction(augment)", False)
+    assert "it was in PjitFunction(augment) for" in finding.sentence
+    assert finding.action.startswith("Shorten the host work between launches")
+
+
+def test_a_mark_of_a_step_says_nothing_of_what_the_host_did(tmp_path: Path) -> None:
+    row, finding = late_in(tmp_path)
+    assert (row["late_in"], row["late_own"], row["late_in_ps"]) == (NOTHING, False, row["late_ps"])
+    assert "it was in Python, or in untraced work, for 100%" in finding.sentence.replace("work for", "work, for")
+
+
+FRAMES = tuple((f"$train.py:{number} f{number}", 10 + number, 990 - number) for number in range(30))
+
+
+@pytest.mark.parametrize(
+    "around, name, own",
+    [
+        ((), "augment", True),
+        ((("train", 5, 995),), "augment", True),
+        ((("epoch", 5, 995),), "augment", True),
+        (FRAMES, "augment", True),
+        ((("PjitFunction(step)", 5, 995),), "augment", False),
+        ((("epoch", 5, 995), ("model/dense/MatMul:MatMul", 6, 990)), "augment", False),
+        ((), "PjitFunction(step)", False),
+        ((), "map/resize:ResizeBilinear", False),
+        ((), "Iterator::Map", False),
+        ((), "MemcpyH2D", False),
+        ((), "PjRtStreamExecutorClient::BufferFromHost", False),
+        ((), "block_until_ready", False),
+    ],
+)
+def test_which_events_are_a_programs_own(around: tuple[tuple[str, int, int], ...], name: str, own: bool) -> None:
+    """No framework's, nor inside of any; frames of Python and marks of steps are passed over."""
+    space = SpaceBuilder()
+    host = space.plane("/host:CPU").line("python")
+    for outer, since, until in around:
+        stats: dict[str, Any] = {"step_num": 1, "_r": 1} if outer == "train" else {}
+        host.event(outer, since * US, (until - since) * US, **stats)
+    host.event(name, 500 * US, 10 * US)
+    timeline = Run.of([read_trace(space.to_bytes())]).hosts[0]
+    (row,) = (r for r in timeline.trace.named(lambda n: n == name) if timeline.trace.start[r] == 500 * US)
+    assert annotates(timeline, int(row)) is own

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from outpace.testing import Dialect, Inline, Launch, SpaceBuilder
+from outpace.timeline.hlo import NO_OP, HloOp
 from outpace.tools.kernel_stats.copies import kind_of
 from outpace.tools.kernel_stats.details import CopyDetails, KernelDetails, parse_copy, parse_kernel
 from outpace.tools.kernel_stats.names import function_name, short
 from outpace.tools.kernel_stats.occupancy import occupancy
-from outpace.tools.kernel_stats.tensor_cores import equation_of, is_eligible, uses_tensor_cores
+from outpace.tools.kernel_stats.tensor_cores import by_program, equation_of, is_eligible, uses_tensor_cores
 from outpace.trace import open_trace
 
 
@@ -125,6 +126,29 @@ def test_kernels_with_matrix_cores(kernel: str, used: bool) -> None:
 
 def test_matrix_multiplications_by_triton_tell_nothing_on_nvidia() -> None:
     assert not uses_tensor_cores("gemm_fusion_dot_1"), "as in XProf; the name does not say which instructions were made"
+
+
+HALF, SINGLE, DOUBLE = (HloOp("fusion", bits=bits, flops=1e9) for bits in (16, 32, 64))
+EXACT = HloOp("fusion", bits=32, flops=1e9, exact=True)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "op", "capability", "used"),
+    [
+        ("gemm_fusion_dot_1", HALF, (7, 0), True),
+        ("gemm_fusion_dot_1", HALF, (6, 1), False),  # Pascal has none
+        ("any_name", HALF, (9, 0), True),
+        ("gemm_fusion_dot_1", SINGLE, (8, 0), True),
+        ("gemm_fusion_dot_1", SINGLE, (7, 5), False),  # TF32 came with Ampere
+        ("gemm_fusion_dot_1", EXACT, (9, 0), False),
+        ("cutlass_80_simt_sgemm", SINGLE, (9, 0), False),  # a library says by its names what it took
+        ("gemm_fusion_dot_1", DOUBLE, (9, 0), False),
+        ("loop_add_fusion", HloOp("fusion", bits=16), (9, 0), False),  # no product
+        ("gemm_fusion_dot_1", NO_OP, (9, 0), False),
+    ],
+)
+def test_what_a_program_says_of_tensor_cores(kernel: str, op: HloOp, capability: tuple[int, int], used: bool) -> None:
+    assert by_program(kernel, op, capability) is used
 
 
 @pytest.mark.parametrize(

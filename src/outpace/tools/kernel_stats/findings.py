@@ -234,8 +234,8 @@ def _occupancy(kernels: Table, program: Program) -> Iterator[Finding]:
     yield Finding(
         id="low_occupancy",
         severity=Severity.POTENTIAL,
-        sentence=f"{len(low)} of the longest kernels ({share:.0%} of the kernel time) have low occupancy: "
-        f"{short(top['kernel'])} {top['occupancy']:.0%}.",
+        sentence=f"{'One' if len(low) == 1 else len(low)} of the longest kernels ({share:.0%} of the kernel time) "
+        f"{'has' if len(low) == 1 else 'have'} low occupancy: {short(top['kernel'])} {top['occupancy']:.0%}.",
         action="For kernels of your own, use fewer registers or less shared memory per block, or another block size. For the framework's: "
         + program.say(
             keras="jit_compile=True, or a larger batch.",

@@ -23,7 +23,6 @@ from outpace.trace.algorithms import distinct, group
 
 NOTHING, LAUNCHING = "(nothing recorded)", "(launching a kernel)"
 _SHOWN = 50
-_NESTED = 20  # annotations in annotations
 _FRAMEWORKS = ~(Is.PYTHON | Is.ON_PYTHON | Is.WAITS)  # whatever else a name can be, a framework chose it
 _API_LINES = "Host Threads/"  # where CUPTI and rocprofiler put the launch calls when they know the thread only by its number
 
@@ -127,14 +126,12 @@ def annotates(timeline: Timeline, row: int) -> bool:
     trace, known, parent = timeline.trace, timeline.names, timeline.trace.nesting[0]
     of_steps = set(marks(timeline).tolist())
     others = known.are(_FRAMEWORKS) | timeline.is_kind(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX, OpKind.COPY)
-    for _ in range(_NESTED):
-        if row < 0:
-            return True
+    while row >= 0:
         name = trace.name[row]
         if row not in of_steps and not known.are(Is.PYTHON)[name] and (others[name] or "::" in trace.names[name]):
             return False
         row = int(parent[row])
-    return False
+    return True
 
 
 def gaps_table(found: list[Idle]) -> Table:

@@ -19,4 +19,4 @@ def function_name(kernel: str) -> str:
 def short(kernel: str) -> str:
     """The function's own name, cut at the end where it is still long."""
     name = function_name(kernel)
-    return name if len(name) <= _WIDTH else name[: _WIDTH - 1] + "…"
+    return name if len(name) <= _WIDTH else name[: _WIDTH - 3] + "..."

@@ -170,7 +170,7 @@ def _log(
         is_allocation=is_allocation,
         fragmentation=fragmentation,
         address=address,
-        step=timeline.step_of[rows].astype(np.int64),
+        step=timeline.handed_over[1][rows].astype(np.int64),
         partner=partner,
         following=following,
         data_type=words[_TYPE][origin],

@@ -38,7 +38,7 @@ def _timeline(run: Run, log: MemoryLog) -> Timeline:
 
 
 def _ends(timeline: Timeline, log: MemoryLog) -> Iterator[tuple[object, ...]]:
-    steps = timeline.steps
+    steps, _ = timeline.handed_over
     whole = steps.captured
     last = np.searchsorted(log.time, steps.end[whole], side="right") - 1
     known = last >= 0  # before the first event nobody knows what is in use
@@ -97,7 +97,7 @@ def _by_size(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _left(timeline: Timeline, log: MemoryLog) -> Iterator[tuple[Any, ...]]:
-    steps = timeline.steps
+    steps, _ = timeline.handed_over
     judged = np.zeros(len(steps) + 1, bool)  # the last place is that of events of no step
     judged[steps.captured[:-1]] = True
     kept = log.is_allocation & (log.following == len(log)) & judged[log.step]

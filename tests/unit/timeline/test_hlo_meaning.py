@@ -1,0 +1,165 @@
+"""What a program says of its ops: attentions by what they are made of, products that want all digits, sizes of convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from outpace.model.wire import blob, integer
+from outpace.timeline.hlo import Program
+from tests.unit.timeline.hlo_protos import BF16, F32, instruction, module, numbers, shape
+
+HEADS, LENGTH, WIDTH = 16, 1024, 64
+
+
+def dot(
+    name: str, identity: int, operands: Sequence[int], *result: int, batch: Sequence[int] = (0,), more: bytes = b""
+) -> bytes:
+    """A product of matrices, as many as the dimensions `batch` hold."""
+    how = numbers(1, [len(batch) + 1]) + numbers(2, [len(batch)]) + (numbers(3, batch) + numbers(4, batch) if batch else b"")
+    return instruction(name, "dot", identity, shape(BF16, *result), operands, more=blob(30, how) + more)
+
+
+def scored(*between: bytes, last: int, batch: Sequence[int] = (0,), calls: Sequence[Sequence[bytes]] = ()) -> Program:
+    """Queries times keys (4), something `between`, whose result is number `last`, and that times values (99)."""
+    given = [instruction(name, "parameter", number, shape(BF16, HEADS, LENGTH, WIDTH)) for number, name in enumerate("qkv", 1)]
+    scores = dot("scores", 4, (1, 2), HEADS, LENGTH, LENGTH, batch=batch)
+    return Program(module([*given, scores, *between, dot("mixed", 99, (last, 3), HEADS, LENGTH, WIDTH, batch=batch)], *calls))
+
+
+def op(name: str, opcode: str, identity: int, operands: Sequence[int], dimensions: Sequence[int] = ()) -> bytes:
+    more = numbers(14, dimensions) if dimensions else b""
+    return instruction(name, opcode, identity, shape(F32, HEADS, LENGTH, LENGTH), operands, more=more)
+
+
+SOFTMAX = (
+    op("largest", "reduce", 5, [4], [2]),
+    op("below", "subtract", 6, [4, 5]),
+    op("exp", "exponential", 7, [6]),
+    op("sum", "reduce", 8, [7], [2]),
+    op("share", "divide", 9, [7, 8]),
+)
+
+
+def attends(program: Program) -> set[str]:
+    return {name for name in program if program[name].attention}
+
+
+def test_a_softmax_between_two_batches_of_products_is_an_attention() -> None:
+    assert attends(scored(*SOFTMAX, last=9)) == {"scores", "exp", "mixed"}
+
+
+def test_a_softmax_inside_of_a_fusion() -> None:
+    """XLA fuses what lies between, and computes in another type than it stores."""
+    inside = [
+        instruction("p", "parameter", 50, shape(BF16, HEADS, LENGTH, LENGTH)),
+        op("below", "subtract", 51, [50]),
+        op("wide", "convert", 52, [51]),
+        op("exp", "exponential", 53, [52]),
+    ]
+    fused = instruction("softmax", "fusion", 7, shape(BF16, HEADS, LENGTH, LENGTH), [4], [2])
+    assert attends(scored(fused, last=7, calls=[inside])) >= {"scores", "softmax", "mixed"}
+
+
+@pytest.mark.parametrize(
+    "between, last",
+    [
+        ((op("exp", "exponential", 7, [4]),), 7),
+        ((op("minus", "negate", 5, [4]), op("exp", "exponential", 7, [5])), 7),
+        ((op("tanh", "tanh", 7, [4]),), 7),
+        (SOFTMAX, 1),
+    ],
+    ids=["an exponential", "a sigmoid's, as of a mixture of experts", "another function", "a result that no product takes"],
+)
+def test_other_things_between_products_are_none(between: Sequence[bytes], last: int) -> None:
+    assert attends(scored(*between, last=last)) == set()
+
+
+def test_products_that_are_no_batches_are_none() -> None:
+    """The softmax of a loss stands between the logits and their gradient."""
+    assert attends(scored(*SOFTMAX, last=9, batch=())) == set()
+
+
+@pytest.mark.parametrize(
+    "along, batch, found", [([0], [0], False), ([2], [0], True), ([0], [0, 1], True), ([0, 1], [0, 1], False)]
+)
+def test_a_product_whose_sum_is_divided_is_no_batch(along: list[int], batch: list[int], found: bool) -> None:
+    """XLA has more of the device work on a sum in parts, which what takes the result adds up (split-K): all of the batch, not some of it."""
+    added = op("added", "reduce", 98, [4], along)
+    assert ("scores" in attends(scored(*SOFTMAX, added, last=9, batch=batch))) is found
+
+
+@pytest.mark.parametrize("size, found", [((HEADS, LENGTH, LENGTH), False), ((HEADS, LENGTH), True)])
+def test_what_is_added_up_inside_of_a_fusion_is_no_batch(size: tuple[int, ...], found: bool) -> None:
+    """The product itself, and not something else in that fusion."""
+    inside = [instruction("p", "parameter", 50, shape(F32, *size)), op("added", "reduce", 51, [50], [0])]
+    fused = instruction("fused", "fusion", 98, shape(F32, LENGTH, LENGTH), [4], [2])
+    assert ("scores" in attends(scored(*SOFTMAX, fused, last=9, calls=[inside]))) is found
+
+
+def test_a_librarys_products_are_batches_by_what_the_compiler_noted() -> None:
+    def call(name: str, identity: int, operands: Sequence[int], batch: str) -> bytes:
+        config = f'{{"gemm_backend_config":{{"dot_dimension_numbers":{{"lhs_batch_dimensions":[{batch}]}}}}}}'
+        return instruction(name, "custom-call", identity, shape(BF16, HEADS, LENGTH, LENGTH), operands, more=blob(43, config))
+
+    for batch, found in (('"0"', {"scores", "exp", "mixed"}), ('"0","1"', {"scores", "exp", "mixed"}), ("", set())):
+        parts = [call("scores", 4, (1, 2), batch), *SOFTMAX, call("mixed", 99, (9, 3), batch)]
+        assert attends(Program(module(parts))) == found
+
+
+def test_a_softmax_far_from_products_is_none() -> None:
+    """The limit is four instructions."""
+    chain = [op(f"step{number}", "add", 20 + number, [9 if number == 0 else 19 + number]) for number in range(3)]
+    assert "mixed" in attends(scored(*SOFTMAX, *chain[:2], last=21))
+    assert attends(scored(*SOFTMAX, *chain, last=22)) == set()
+
+
+@pytest.mark.parametrize("asked, found", [((), False), ((0, 0), False), ((1, 1), False), ((2, 2), True), ((0, 2), True)])
+def test_products_that_want_all_digits(asked: Sequence[int], found: bool) -> None:
+    """`Precision.HIGHEST`, alone and inside of a fusion."""
+    more = blob(51, numbers(1, asked)) if asked else b""
+    product = dot("dot", 3, (1, 2), 64, 64, batch=(), more=more)
+    given = [instruction(name, "parameter", number, shape(F32, 64, 64)) for number, name in enumerate("ab", 1)]
+    program = Program(module([instruction("fused", "fusion", 9, shape(F32, 64, 64), (), [2])], [*given, product]))
+    assert (program["dot"].exact, program["fused"].exact) == (found, found)
+
+
+def convolution(images: Sequence[int], kernel: Sequence[int], output: Sequence[int], target: str = "") -> Program:
+    """Images of [n, height, width, channels], a kernel of [height, width, in, out]; `target`: cuDNN's call."""
+    how = blob(16, integer(3, 2) + integer(4, 3))
+    arrays = {"images": images, "kernel": kernel, "output": output}
+    takes, gives = {"Input": (("output", "kernel"), "images"), "Filter": (("images", "output"), "kernel")}.get(
+        target.rpartition("Backward")[2], (("images", "kernel"), "output")
+    )
+    given = [instruction(name, "parameter", number, shape(F32, *arrays[name])) for number, name in enumerate(takes, 1)]
+    called = blob(28, target) if target else b""
+    opcode = "custom-call" if target else "convolution"
+    return Program(module([*given, instruction("conv", opcode, 3, shape(F32, *arrays[gives]), [1, 2], more=how + called)]))
+
+
+TARGETS = ("", "__cudnn$convForward", "__cudnn$convBackwardInput", "__cudnn$convBackwardFilter")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "size, into, out, aligned", [(7, 64, 128, True), (8, 3, 64, False), (8, 64, 10, False), (9, 8, 8, True)]
+)
+def test_of_a_convolution_channels_are_to_be_multiples_of_8(size: int, into: int, out: int, aligned: bool, target: str) -> None:
+    """Not the size of its images, nor of its kernel of 3 x 3; of gradients the same as forward, and as many operations."""
+    program = convolution((32, size, size, into), (3, 3, into, out), (32, size, size, out), target)
+    assert program["conv"].aligned is aligned
+    assert program["conv"].flops == 2 * 32 * size * size * out * 9 * into
+
+
+@pytest.mark.parametrize(
+    "rows, inner, columns, aligned", [(64, 64, 64, True), (60, 64, 64, False), (64, 60, 64, False), (64, 64, 60, False)]
+)
+def test_of_a_product_all_sizes_are_to_be_multiples_of_8(rows: int, inner: int, columns: int, aligned: bool) -> None:
+    given = [
+        instruction("a", "parameter", 1, shape(F32, rows, inner)),
+        instruction("b", "parameter", 2, shape(F32, inner, columns)),
+    ]
+    how = blob(30, numbers(1, [1]) + numbers(2, [0]))
+    program = Program(module([*given, instruction("dot", "dot", 3, shape(F32, rows, columns), [1, 2], more=how)]))
+    assert program["dot"].aligned is aligned
