@@ -351,7 +351,7 @@ CASES: list[Case] = [
         Severity.HIGH,
         location="train.py:20",
         saves=about(0.5),
-        takes_from=("host_compute", "all_others", "output"),
+        takes_from=("host_compute", "kernel_launch", "all_others", "output"),
         says=("behind the call at train.py:20", "in the jitted step"),
     ),
     fires(

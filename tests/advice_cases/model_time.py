@@ -136,8 +136,9 @@ def _paced(median: float, *equal: float, beside: float = 0.0) -> Find:
     return _find(lines=[{**line, "share": 0.4, "time_ps": round(0.4 * STEP)}], best=rows, program=JAX)
 
 
-def _said(op: str, **told: Any) -> Find:
-    """A line that takes 40% of the steps of a device whose memory moves 1 TB/s: one op of 4 ms per step, of which its program says this."""
+def _said(op: str, beside: tuple[float, ...] = (), **told: Any) -> Find:
+    """A line that takes 40% of the steps of a device whose memory moves 1 TB/s: one op of 4 ms per step, of which its program says this.
+    `beside`: FLOPs of others, which are aligned where this one is not."""
     space = SpaceBuilder(HOST)
     line = space.plane("/host:CPU").line("python")
     for number in range(STEPS):
@@ -148,8 +149,9 @@ def _said(op: str, **told: Any) -> Find:
     row = {"side": "device", "op": f"jit(step)/{op}", "opcode": "custom-call", "source": "/home/me/model.py:5", "share": 0.4}
     lines = [{**row, "time_ps": 4 * MS, "count": STEPS}]
     ran = hlo_lines.Ran("device", HloOp("custom-call", source="/home/me/model.py:5", **told), 4.0 * MS, 0.4, STEPS, STEPS)
+    others = [replace(ran, op=replace(ran.op, flops=flops, aligned=not ran.op.aligned)) for flops in beside]
     shares = {Category.DEVICE_COMPUTE_16: 0.6, Category.HOST_COMPUTE: 0.4}
-    return _find(lines=lines, shares=shares, program=JAX, traces=(read_trace(space.to_bytes(), HOST),), ran=(ran,))
+    return _find(lines=lines, shares=shares, program=JAX, traces=(read_trace(space.to_bytes(), HOST),), ran=(ran, *others))
 
 
 def _attends(share: float, softmax: float = 0.5) -> Find:
@@ -453,6 +455,23 @@ CASES: list[Case] = [
         "slow_part",
         "products whose sizes are multiples of 8",
         _said("dot_general", flops=1e9, aligned=True),
+        Severity.HIGH,
+        location="model.py:5",
+        says=("larger batch",),
+        never=("multiples of 8",),
+    ),
+    fires(
+        "slow_part",
+        "products of which a third has no such sizes",
+        _said("dot_general", (5e8,), flops=1e9, aligned=True),
+        Severity.HIGH,
+        location="model.py:5",
+        says=("multiples of 8",),
+    ),
+    fires(
+        "slow_part",
+        "products beside which one of an image's three channels is nothing",
+        _said("dot_general", (5e7,), flops=1e9, aligned=True),
         Severity.HIGH,
         location="model.py:5",
         says=("larger batch",),

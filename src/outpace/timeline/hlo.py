@@ -16,6 +16,7 @@ from outpace._once import once
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline.command_buffers import hlo_ops
 from outpace.timeline.hlo_meaning import (
+    MOVES,
     aligned,
     batched,
     exact,
@@ -225,9 +226,20 @@ class Program:
         found: set[int] = set()
         for product in self._by_number.values():
             if multiplies(product, self._inside, self._operands):
-                makes = [i.number for i in (product, *self._operands(product)) if one_hot(i, self._inside)]
-                found |= {product.number, *makes} if makes else set()
+                for chain in map(self._chain, self._operands(product)):
+                    if one_hot(chain[-1], self._inside):
+                        found |= {product.number, *(i.number for i in chain)}
         return frozenset(found)
+
+    def _chain(self, instruction: Instruction) -> list[Instruction]:
+        """An array, and what it was before, as far back as it was only handed on in another form."""
+        found = [instruction]
+        while len(found) <= _FAR and {i.opcode for i in self._inside(found[-1]) or found[-1:]} <= MOVES:
+            operands = [o for o in self._operands(found[-1]) if o.opcode != "constant"]
+            if len(operands) != 1:
+                break
+            found += operands
+        return found
 
     def _near(self, instruction: Instruction, beside: Callable[[Instruction], list[Instruction]]) -> set[int]:
         """Numbers of the batched products that are near an instruction, along its operands or those that take its result."""

@@ -34,6 +34,9 @@ _CONTRACTED = re.compile(r'"lhs_contracting_dimensions":\[([\d",]*)\]')
 _LHS_BATCH = 3  # DotDimensionNumbers
 _BATCHED = re.compile(r'"lhs_batch_dimensions":\[([\d",]*\d[\d",]*)\]')
 _HIGHEST = 2  # PrecisionConfig
+MOVES = frozenset(("parameter", "constant", "convert", "bitcast", "copy", "transpose", "reshape", "broadcast", "pad", "slice"))
+_COUNTED_OUT = frozenset(("iota", "compare"))
+_ONLY = MOVES | _COUNTED_OUT
 _ALL_DIGITS = re.compile(r'"operand_precision":\[[^\]]*"HIGHEST"')
 
 Inside = Callable[[Instruction], Sequence[Instruction]]
@@ -192,9 +195,10 @@ def _difference(instruction: Instruction, operands: Operands) -> bool:
 
 
 def one_hot(instruction: Instruction, inside: Inside) -> bool:
-    """Whether it compares with a count: what it makes of ids are rows that are 0 but for one place."""
-    opcodes = {i.opcode for i in _once(instruction, inside)}
-    return {"iota", "compare"} <= opcodes
+    """Whether it makes rows that are 0 but for one place: it only compares with a count, for equality. (A mask compares for less.)"""
+    all_ = _once(instruction, inside)
+    opcodes = {i.opcode for i in all_} - {"fusion"}
+    return opcodes >= _COUNTED_OUT and opcodes <= _ONLY and any(i.comparison == "EQ" for i in all_)
 
 
 def multiplies(instruction: Instruction, inside: Inside, operands: Operands) -> bool:

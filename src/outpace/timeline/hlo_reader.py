@@ -16,7 +16,7 @@ Value = bytes | int
 
 _NAME, _OPCODE, _SHAPE, _METADATA, _PARAMETER, _KIND = 1, 2, 3, 7, 9, 11  # HloInstructionProto
 _ALONG, _CONVOLUTION, _TARGET, _DOT = 14, 16, 28, 30
-_ID, _OPERANDS, _CALLED, _CONFIG, _HOST_TRANSFER, _PRECISION = 35, 36, 38, 43, 47, 51
+_ID, _OPERANDS, _CALLED, _CONFIG, _HOST_TRANSFER, _PRECISION, _COMPARISON = 35, 36, 38, 43, 47, 51, 63
 _FRAMEWORK_OP, _FILE, _LINE, _FRAME = 2, 3, 4, 15  # OpMetadata
 _TYPE, _DIMENSIONS, _TUPLE, _LAYOUT = 2, 3, 4, 5  # ShapeProto
 _ORDER, _MEMORY_SPACE = 1, 8  # LayoutProto
@@ -127,6 +127,11 @@ class Instruction:
     def dot(self) -> dict[int, Value]:
         """Fields of `DotDimensionNumbers`."""
         return dict(fields(as_bytes(self._found.get(_DOT))))
+
+    @property
+    def comparison(self) -> str:
+        """What a comparison asks: `EQ`, `LT`."""
+        return text(self._found.get(_COMPARISON))
 
     @property
     def precisions(self) -> list[int]:

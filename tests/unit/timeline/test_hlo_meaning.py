@@ -125,6 +125,31 @@ def test_products_that_want_all_digits(asked: Sequence[int], found: bool) -> Non
     assert (program["dot"].exact, program["fused"].exact) == (found, found)
 
 
+def looked_up(direction: str, *, masks: bool = False) -> Program:
+    """A table times what a fusion makes of ids by comparing them with a count; `masks`: the result of that chooses scores."""
+    wide = shape(F32, 64, 1000)
+    compared = instruction("is", "compare", 12, shape(1, 64, 1000), [11, 10], more=blob(63, direction))
+    last = instruction("rows", "select" if masks else "convert", 13, wide, [12, 2, 2] if masks else [12])
+    makes = [instruction("count", "iota", 10, wide), instruction("wide", "broadcast", 11, wide, [1]), compared, last]
+    given = [instruction("ids", "parameter", 1, shape(4, 64)), instruction("table", "parameter", 2, shape(F32, 1000, 16))]
+    fusion = [instruction("fused", "fusion", 20, wide, [1], [2])]
+    moved = instruction("moved", "bitcast", 21, wide, [20])
+    return Program(module([*given, *fusion, moved, dot("found", 22, (21, 2), 64, 16, batch=())], makes))
+
+
+@pytest.mark.parametrize(
+    "program, found",
+    [
+        (looked_up("EQ"), {"found", "moved", "fused"}),
+        (looked_up("LT"), set()),
+        (looked_up("EQ", masks=True), set()),
+    ],
+    ids=["one-hot", "a mask of what came before", "a choice"],
+)
+def test_a_product_with_rows_that_are_0_but_for_one_place(program: Program, found: set[str]) -> None:
+    assert {name for name in program if program[name].one_hot} == found
+
+
 def convolution(images: Sequence[int], kernel: Sequence[int], output: Sequence[int], target: str = "") -> Program:
     """Images of [n, height, width, channels], a kernel of [height, width, in, out]; `target`: cuDNN's call."""
     how = blob(16, integer(3, 2) + integer(4, 3))

@@ -236,7 +236,9 @@ def _copied(run: Run) -> Iterator[Finding]:
             threshold=_COPIES,
             location=line,
             host=row["host"],
-            saving=at_most(row["share"], Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if nothing was copied"),
+            saving=_beside(run, row["host"], "copied", Category.INPUT)
+            if run.has_device
+            else at_most(row["share"], Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if nothing was copied"),
             certainty=Certainty.LIKELY,
             effort=Effort.SMALL,
             explains=("late_launches",),
@@ -262,17 +264,20 @@ def _fetched(run: Run) -> Iterator[Finding]:
             threshold=_FETCHES,
             location=line,
             host=row["host"],
-            saving=at_most(
-                uncomputed(run, row["host"], waits=True) + budgets(run)[row["host"]].shares[Category.OUTPUT.value],
-                Category.HOST_COMPUTE,
-                Category.ALL_OTHERS,
-                Category.OUTPUT,
-                assumes="if nothing was fetched, and what the host does runs beside the device's work",
-            ),
+            saving=_beside(run, row["host"], "fetched", Category.OUTPUT),
             certainty=Certainty.LIKELY,
             effort=Effort.SMALL,
             explains=("late_launches", "waits_for_device", "even_stops", "high_output"),
         )
+
+
+def _beside(run: Run, host: str, what: str, category: Category) -> Saving | None:
+    """If nothing was copied in one direction: the host then runs ahead, and what it does takes no time beside the device's work."""
+    shares = budgets(run)[host].shares
+    share = uncomputed(run, host) + shares[category.value]
+    return at_most(
+        share, *_LAUNCHING, category, assumes=f"if nothing was {what}, and what the host does runs beside the device's work"
+    )
 
 
 def _read_one_by_one(row: dict[str, Any], share: float, line: str, launches: Saving | None) -> Finding:

@@ -160,6 +160,8 @@ def _stops(run: Run, host: str, program: Program) -> Iterator[Finding]:
     )  # nothing else runs meanwhile
     if found is None or share < _STOP.value:
         return
+    launching = (Category.HOST_COMPUTE, Category.KERNEL_LAUNCH) if run.has_device else ()
+    beside = sum(budgets(run)[host].shares[c.value] for c in launching)  # a host that stops no more runs ahead of its device
     between = f" between {found.after} and {found.before or 'the end of the step'}" if found.after else ""
     much = share >= _MUCH_STOP.value
     yield Finding(
@@ -178,7 +180,7 @@ def _stops(run: Run, host: str, program: Program) -> Iterator[Finding]:
             Evidence("share of the step", share, Unit.FRACTION, "average_step"),
         ),
         threshold=_MUCH_STOP if much else _STOP,
-        saving=at_most(share, Category.ALL_OTHERS, assumes="if the thread went on at once"),
+        saving=at_most(share + beside, Category.ALL_OTHERS, *launching, assumes="if the thread went on at once"),
         host=host,
         effort=Effort.SMALL,
         explains=("python_overhead", "late_launches"),
