@@ -14,7 +14,7 @@ from outpace.timeline import command_buffers as buffers
 from outpace.timeline.command_buffers import hlo_ops, laid_over
 from outpace.timeline.hlo import Program, instructions
 from outpace.trace import read_trace
-from tests.unit.timeline.hlo_protos import instruction, module
+from tests.hlo_proto import instruction, module
 
 US = 1_000_000
 SCHEDULE = (

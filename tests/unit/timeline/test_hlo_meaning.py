@@ -8,7 +8,7 @@ import pytest
 
 from outpace.model.wire import blob, integer
 from outpace.timeline.hlo import Program
-from tests.unit.timeline.hlo_protos import BF16, F32, instruction, module, numbers, shape
+from tests.hlo_proto import BF16, F32, instruction, module, numbers, shape
 
 HEADS, LENGTH, WIDTH = 16, 1024, 64
 

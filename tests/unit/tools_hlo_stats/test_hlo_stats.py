@@ -6,19 +6,20 @@ import numpy as np
 import pytest
 
 from outpace.metrics.machine.device_kinds import written_transfer
+from outpace.model.wire import blob, integer, varint
 from outpace.timeline.hlo import HloOp, Program, programs
-from tests.hlo_proto import F32, number, op, shape, text, varint
+from tests.hlo_proto import F32, op, shape
 from tests.support import PROFILES, opened
 
-DOT = text(1, "dot.1") + text(2, "dot") + text(7, text(2, "jit(f)/dot_general") + text(3, "train.py") + number(4, 12))
-FUSION = text(1, "fusion.7") + text(2, "fusion") + text(38, varint(300))
-INNER = text(1, "inner") + text(2, "add") + text(7, text(2, "jit(f)/add"))
+DOT = blob(1, "dot.1") + blob(2, "dot") + blob(7, blob(2, "jit(f)/dot_general") + blob(3, "train.py") + integer(4, 12))
+FUSION = blob(1, "fusion.7") + blob(2, "fusion") + blob(38, varint(300))
+INNER = blob(1, "inner") + blob(2, "add") + blob(7, blob(2, "jit(f)/add"))
 MODULE = (
-    text(1, "jit_f")
-    + text(3, text(2, DOT) + text(2, FUSION) + number(5, 1))
-    + text(3, text(2, INNER) + number(5, 300))
+    blob(1, "jit_f")
+    + blob(3, blob(2, DOT) + blob(2, FUSION) + integer(5, 1))
+    + blob(3, blob(2, INNER) + integer(5, 300))
 )  # fmt: skip
-PROTO = text(1, MODULE)
+PROTO = blob(1, MODULE)
 EXPECTED = {
     "dot.1": HloOp("dot", "jit(f)/dot_general", "train.py:12"),
     "fusion.7": HloOp("fusion", "jit(f)/add", ""),
@@ -33,8 +34,8 @@ def every(proto: bytes) -> dict[str, HloOp]:
 
 
 def computing(*instructions: bytes, inside: bytes = b"") -> Program:
-    fused = text(3, inside + number(5, 2)) if inside else b""
-    return Program(text(1, text(3, b"".join(instructions) + number(5, 1)) + fused))
+    fused = blob(3, inside + integer(5, 2)) if inside else b""
+    return Program(blob(1, blob(3, b"".join(instructions) + integer(5, 1)) + fused))
 
 
 def test_ops_of_a_program() -> None:
@@ -51,11 +52,11 @@ def test_a_damaged_program_never_fails() -> None:
 def test_a_product_is_as_wide_as_what_it_takes_in() -> None:
     """bfloat16 times bfloat16, summed up in float32, is a 16-bit product; alone, as a library call, and inside a fusion."""
     takes = (op("a", "parameter", 1, shape(BF16, 64, 32)), op("b", "parameter", 2, shape(BF16, 32, 16)))
-    contracting = text(30, text(1, varint(1)) + text(2, varint(0)))
+    contracting = blob(30, blob(1, varint(1)) + blob(2, varint(0)))
     dot = op("dot", "dot", 3, shape(F32, 64, 16), 1, 2, more=contracting)
     assert computing(*takes, dot)["dot"].bits == 16
     assert computing(*takes, op("call", "custom-call", 3, shape(F32, 64, 16), 1, 2))["call"].bits == 16
-    fusion = op("fusion", "fusion", 4, shape(F32, 64, 16), 5, more=text(38, varint(2)))
+    fusion = op("fusion", "fusion", 4, shape(F32, 64, 16), 5, more=blob(38, varint(2)))
     program = computing(fusion, op("p", "parameter", 5, shape(F32, 64, 32)), inside=takes[0] + takes[1] + dot)
     assert program["fusion"].bits == 16
     assert program["fusion"].flops == 2 * 64 * 16 * 32
@@ -74,7 +75,7 @@ def test_the_end_of_a_copy_waits_for_a_transfer() -> None:
     """Memory space 5 is the host's; the start's result is (destination, source, context)."""
 
     def copy(to: int, origin: int) -> Program:
-        both = number(2, TUPLE) + text(4, shape(F32, 8, space=to)) + text(4, shape(F32, 8, space=origin))
+        both = integer(2, TUPLE) + blob(4, shape(F32, 8, space=to)) + blob(4, shape(F32, 8, space=origin))
         return computing(op("start", "copy-start", 1, both), op("done", "copy-done", 2, shape(F32, 8, space=to), 1))
 
     assert copy(0, HOST)["done"].transfer == "host_to_device"
@@ -82,7 +83,7 @@ def test_the_end_of_a_copy_waits_for_a_transfer() -> None:
     assert copy(0, 1)["done"].transfer == "device_to_device"
     assert copy(0, HOST)["start"].transfer == ""
     assert computing(op("d", "all-reduce-done", 1, shape(F32, 8)))["d"].transfer == "collective"
-    sent = computing(op("s", "send-done", 1, shape(F32, 8), more=number(47, 1)), op("r", "recv-done", 2, shape(F32, 8)))
+    sent = computing(op("s", "send-done", 1, shape(F32, 8), more=integer(47, 1)), op("r", "recv-done", 2, shape(F32, 8)))
     assert [sent[n].transfer for n in ("s", "r")] == ["device_to_host", "device_to_device"]
 
 
@@ -96,21 +97,21 @@ def updating(
     between: tuple[bytes, ...] = (),
 ) -> Program:
     """A program that copies its argument, the second, of 8 times 4 numbers, and returns what `update` makes of the copy."""
-    named = text(7, text(2, "state[0]")) + number(9, 1)
-    written = text(7, text(2, "jit(f)/scatter") + text(3, "train.py") + number(4, 20))
-    called = text(38, varint(2)) if inside else b""
+    named = blob(7, blob(2, "state[0]")) + integer(9, 1)
+    written = blob(7, blob(2, "jit(f)/scatter") + blob(3, "train.py") + integer(4, 20))
+    called = blob(38, varint(2)) if inside else b""
     instructions = (
         op("ids", "parameter", 1, shape(4, 3)),
         op("table", "parameter", 2, shape(F32, 8, 4), more=named),
         copy or op("copy", "copy", 3, shape(F32, 8, 4), 2),
         *between,
-        op("read", "gather", 8, shape(F32, 3, 4), 3, 1, more=text(7, text(3, "train.py") + number(4, 10))),
+        op("read", "gather", 8, shape(F32, 3, 4), 3, 1, more=blob(7, blob(3, "train.py") + integer(4, 10))),
         op("update", update, 9, shape(F32, 8, 4), 7 if between else 3, 1, 8, more=written + called),
     )
-    result = text(4, text(2, number(2, TUPLE) + text(4, shape(F32)) + text(4, returned)))
-    aliases = text(8, text(1, number(2, 1) + number(4, 1))) if donated else b""
-    fused = text(3, inside + number(5, 2)) if inside else b""
-    return Program(text(1, text(3, b"".join(instructions) + number(5, 1)) + fused + result + number(6, 1) + aliases))
+    result = blob(4, blob(2, integer(2, TUPLE) + blob(4, shape(F32)) + blob(4, returned)))
+    aliases = blob(8, blob(1, integer(2, 1) + integer(4, 1))) if donated else b""
+    fused = blob(3, inside + integer(5, 2)) if inside else b""
+    return Program(blob(1, blob(3, b"".join(instructions) + integer(5, 1)) + fused + result + integer(6, 1) + aliases))
 
 
 WRITES = op("written", "dynamic-update-slice", 20, shape(F32, 8, 4))
@@ -125,7 +126,7 @@ PASSED = op("passed", "bitcast", 7, shape(F32, 32), 3)
         updating(update="fusion", inside=WRITES),
         updating(between=(PASSED,)),
         updating(
-            op("copy", "fusion", 3, shape(F32, 8, 4), 2, more=text(38, varint(2))), inside=op("c", "copy", 21, shape(F32))
+            op("copy", "fusion", 3, shape(F32, 8, 4), 2, more=blob(38, varint(2))), inside=op("c", "copy", 21, shape(F32))
         ),
     ],
 )
@@ -154,7 +155,7 @@ def test_other_copies_are_no_matter_of_donating(program: Program) -> None:
 
 
 def test_both_ends_of_an_asynchronous_copy_are_of_the_argument() -> None:
-    both = number(2, TUPLE) + text(4, shape(F32, 8, 4)) + text(4, shape(F32, 8, 4))
+    both = integer(2, TUPLE) + blob(4, shape(F32, 8, 4)) + blob(4, shape(F32, 8, 4))
     ends = op("copy", "copy-start", 3, both, 2), op("done", "copy-done", 7, shape(F32, 8, 4), 3)
     program = updating(ends[0], between=ends[1:])
     assert [program[name].undonated for name in ("copy", "done")] == ["state[0]"] * 2
@@ -171,13 +172,13 @@ def test_a_written_out_copy_tells_its_direction() -> None:
 
 def test_the_source_is_the_programs_own_line() -> None:
     """Frames count from 1, innermost first: a library's line is passed over."""
-    location = [text(3, number(1, f) + number(3, line)) for f, line in ((1, 12), (2, 99))]
-    stack = text(4, number(1, 1)) + text(4, number(1, 2) + number(2, 1))
-    frames = text(
-        17, text(1, "/home/me/train.py") + text(1, "/v/lib/python3.12/site-packages/flax/nn.py") + b"".join(location) + stack
+    location = [blob(3, integer(1, f) + integer(3, line)) for f, line in ((1, 12), (2, 99))]
+    stack = blob(4, integer(1, 1)) + blob(4, integer(1, 2) + integer(2, 1))
+    frames = blob(
+        17, blob(1, "/home/me/train.py") + blob(1, "/v/lib/python3.12/site-packages/flax/nn.py") + b"".join(location) + stack
     )
-    described = text(2, text(1, "dot") + text(2, "dot") + text(7, text(2, "jit(f)/dot") + number(15, 2)))
-    assert Program(text(1, frames + text(3, described)))["dot"].source == "/home/me/train.py:12"
+    described = blob(2, blob(1, "dot") + blob(2, "dot") + blob(7, blob(2, "jit(f)/dot") + integer(15, 2)))
+    assert Program(blob(1, frames + blob(3, described)))["dot"].source == "/home/me/train.py:12"
 
 
 def test_a_jax_step_is_traced_back_to_its_operations() -> None:
@@ -224,8 +225,8 @@ def test_shares_add_up(name: str) -> None:
 def test_a_loop_has_no_rate_of_its_own() -> None:
     """Its body runs more often than once: counting the body's product for the loop would give any rate."""
     takes = (op("a", "parameter", 1, shape(F32, 8, 8)), op("b", "parameter", 2, shape(F32, 8, 8)))
-    dot = op("dot", "dot", 3, shape(F32, 8, 8), 1, 2, more=text(30, text(1, varint(1))))
-    program = computing(op("w", "while", 4, shape(F32, 8, 8), more=text(38, varint(2))), inside=takes[0] + takes[1] + dot)
+    dot = op("dot", "dot", 3, shape(F32, 8, 8), 1, 2, more=blob(30, blob(1, varint(1))))
+    program = computing(op("w", "while", 4, shape(F32, 8, 8), more=blob(38, varint(2))), inside=takes[0] + takes[1] + dot)
     assert program["dot"].flops == 2 * 8 * 8 * 8
     assert program["w"].flops == -1
 
@@ -234,7 +235,7 @@ def test_damaged_shapes_count_nothing() -> None:
     huge = shape(F32, *[2**63] * 30)
     nested = huge
     for _ in range(500):
-        nested = number(2, TUPLE) + text(4, nested)
+        nested = integer(2, TUPLE) + blob(4, nested)
     program = computing(op("huge", "add", 1, huge), op("deep", "add", 2, nested))
     assert program["huge"].bytes == -1
     assert program["deep"].bits == 0
@@ -242,8 +243,8 @@ def test_damaged_shapes_count_nothing() -> None:
 
 def test_a_function_begins_at_its_first_line_that_made_an_op() -> None:
     """Qualified names end in the function's own; `jit_step(8)` holds `step`."""
-    functions = text(2, "main") + text(2, "main.<locals>.step")
-    places = b"".join(text(3, number(1, 1) + number(2, f) + number(3, line)) for f, line in ((1, 40), (2, 14), (2, 12)))
-    program = Program(text(1, text(17, text(1, "/home/me/train.py") + functions + places)))
+    functions = blob(2, "main") + blob(2, "main.<locals>.step")
+    places = b"".join(blob(3, integer(1, 1) + integer(2, f) + integer(3, line)) for f, line in ((1, 40), (2, 14), (2, 12)))
+    program = Program(blob(1, blob(17, blob(1, "/home/me/train.py") + functions + places)))
     assert program.first_line("step") == "/home/me/train.py:12"
     assert program.first_line("other") == ""

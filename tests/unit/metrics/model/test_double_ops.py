@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from outpace.metrics.model.double_ops import double_ops
+from outpace.model.wire import blob
 from outpace.testing import training_run
 from outpace.timeline import Run
 from outpace.timeline.hlo_meaning import DOUBLE, HALF, SINGLE, precision
 from outpace.timeline.hlo_reader import Instruction
 from outpace.trace import read_trace
-from tests.hlo_proto import shape, text
+from tests.hlo_proto import shape
 
 MS = 1_000_000_000
 FLOAT, DT_DOUBLE = 1, 2  # of TensorFlow's enum of types
@@ -42,5 +43,5 @@ def test_float32_and_ops_of_which_nothing_is_known_are_none() -> None:
 @pytest.mark.parametrize(("kind", "bits"), [(F64, DOUBLE), (F32, SINGLE), (BF16, HALF)])
 def test_a_program_tells_in_what_it_computes(kind: int, bits: int) -> None:
     array = shape(kind, 8, 8)
-    product = Instruction(text(1, "dot.1") + text(2, "dot") + text(3, array))
+    product = Instruction(blob(1, "dot.1") + blob(2, "dot") + blob(3, array))
     assert precision(product, lambda _: (), lambda _: (product, product)) == bits
