@@ -9,6 +9,12 @@ from outpace.trace import Plane, dialect
 
 _TENSOR_CORES = 7.0  # NVIDIA's compute capability from which tensor cores compute in float16 (Volta)
 _BFLOAT16 = 8.0  # ... and in bfloat16 (Ampere)
+_OF_AN_SM = {  # by compute capability: dense 16-bit operations of a multiprocessor per clock (NVIDIA's white papers of each architecture)
+    **dict.fromkeys((7.0, 7.5, 8.6, 8.9), 1024),
+    8.0: 2048,
+    9.0: 4096,
+    10.0: 8192,
+}
 _PRIVATE = "tf_gpu_private"  # threads of TF_GPU_THREAD_MODE=gpu_private
 
 
@@ -62,8 +68,11 @@ def memory_speed(plane: Plane) -> float:
 
 
 def peak_flops(plane: Plane) -> float:
-    """Floating-point operations per second that a device can do in 16 bits; 0 where its plane does not say, as those of GPUs."""
-    return 1e12 * _number(plane, dialect.PEAK_TERAFLOPS)
+    """Floating-point operations per second that a device can do in 16 bits; 0 where its plane does not say. Of an NVIDIA GPU those of its
+    tensor cores at the highest clock."""
+    known = 1e12 * _number(plane, dialect.PEAK_TERAFLOPS)
+    of_sm = _OF_AN_SM.get(capability(plane) or 0.0, 0)
+    return known or of_sm * _number(plane, dialect.CORE_COUNT) * 1e3 * _number(plane, dialect.CLOCK_RATE)
 
 
 def _number(plane: Plane, stat: str) -> float:

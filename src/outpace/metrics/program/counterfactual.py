@@ -11,12 +11,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from outpace.metrics.machine.cpu_saturation import cpu_saturation
+from outpace.metrics.machine.device import peak_flops
 from outpace.metrics.model.hlo_lines import DEVICE, Ran, ran_ops
 from outpace.metrics.model.model_ops import model_ops
 from outpace.metrics.program.budget import budgets
 from outpace.model import Category
 from outpace.model.arrays import Values
-from outpace.timeline import Run
+from outpace.timeline import Run, Timeline
 from outpace.timeline.hlo_meaning import SINGLE
 
 EXPLAINS = 0.5  # of a wait, for work to be its cause: else most of it is not the pipeline's, but what asking for a batch costs
@@ -77,17 +78,25 @@ def uncomputed(run: Run, host: str, *, waits: bool = False) -> float:
 
 def narrowed(run: Run) -> float:
     """Of what devices compute in 32 bits, twice the part that narrower numbers can save (`narrower`), as far as programs tell; else all."""
-    ran = [r for those in ran_ops(run).values() for r in those if r.side == DEVICE and r.op.bits == SINGLE]
-    total = sum(r.share for r in ran)
-    return 2 * narrower(ran) / total if total else 1.0
+    total = sum(r.share for those in ran_ops(run).values() for r in those if r.side == DEVICE and r.op.bits == SINGLE)
+    saved = sum(narrower(those, run.by_host[host]) for host, those in ran_ops(run).items())
+    return 2 * saved / total if total else 1.0
 
 
-def narrower(ran: Iterable[Ran]) -> float:
-    """Share of the step that devices' ops in 32 bits would lose in 16: half of it, where arrays take half the bytes; of products that keep all
-    digits all, for tensor cores take hardly any time beside. Not copies, of which those of parameters stay as wide as they are, nor kernels
-    that take no longer than starting them."""
+def narrower(ran: Iterable[Ran], timeline: Timeline) -> float:
+    """Share of the step that devices' ops in 32 bits would lose in 16: half of it, where arrays take half the bytes; of products what they take
+    beyond the device's peak in 16 bits, where that is known, and all of those that keep all digits. Not copies, of which those of parameters
+    stay as wide as they are, nor kernels that take no longer than starting them."""
+    peak = max(map(peak_flops, timeline.device_planes), default=0.0)
     able = (r for r in ran if r.side == DEVICE and r.op.bits == SINGLE and not r.op.opcode.startswith("copy"))
-    return sum(r.share * (1.0 if r.op.exact else 0.5) for r in able if r.time * r.steps >= _TINY * r.count)
+    return sum(r.share * _narrower(r, peak) for r in able if r.time * r.steps >= _TINY * r.count)
+
+
+def _narrower(ran: Ran, peak: float) -> float:
+    """Part of an op's time that it can lose."""
+    if ran.op.exact:
+        return 1.0
+    return max(0.5, 1 - ran.flops_per_s / peak) if ran.op.flops > 0 and peak else 0.5
 
 
 def in_tiny_kernels(run: Run, host: str) -> float:

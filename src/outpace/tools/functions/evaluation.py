@@ -16,8 +16,10 @@ from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severi
 from outpace.timeline import Run, Timeline
 from outpace.timeline.gradients import trains
 from outpace.timeline.infer import is_prediction
-from outpace.timeline.names import jitted_function
-from outpace.trace.algorithms import cover, distinct
+from outpace.timeline.names import jitted_function, plain_function
+from outpace.timeline.workers import executed, on_host
+from outpace.trace import dialect
+from outpace.trace.algorithms import common, cover, distinct
 
 _MUCH = Threshold(
     "functions without gradients, of the step", 0.15, Unit.FRACTION, "our choice: a seventh of the training's time"
@@ -67,9 +69,21 @@ def _others(timeline: Timeline, program: Program) -> Iterator[_Other]:
         if mine.sum() >= (1.0 if predicts else _MORE) * usual:
             order = np.argsort(trace.start[rows[mine]], kind="stable")
             start, end = trace.start[rows[mine]][order], trace.end[rows[mine]][order]
-            time, _ = cover(start, end, int(start[0]), int(end.max()))
-            called = trace.names[name]
-            yield _Other(jitted_function(called) or called, float(mine.sum()) / len(steps.whole), time / total)
+            calls, _ = cover(start, end, int(start[0]), int(end.max()))
+            called = jitted_function(trace.names[name]) or trace.names[name]
+            yield _Other(called, float(mine.sum()) / len(steps.whole), max(calls, _on_devices(timeline, called)) / total)
+
+
+def _on_devices(timeline: Timeline, function: str) -> float:
+    """Time that the programs of a jitted function take on a device in the steady steps, ps."""
+    trace, module = timeline.trace, timeline.trace.stat(dialect.HLO_MODULE)
+    rows = executed(trace)
+    rows = rows[~on_host(trace, rows) & np.isin(timeline.step_of[rows], timeline.steps.whole)]
+    at, place = common(rows, module.row)
+    code, texts = module.codes(place)
+    mine = np.fromiter((plain_function(jitted_function(t)) == plain_function(function) for t in texts), bool, len(texts))
+    devices = max(len(timeline.device_planes), 1)
+    return float(trace.duration[rows[at]][mine[code]].sum()) / devices if len(at) else 0.0
 
 
 def _has_products(timeline: Timeline, function: str) -> bool:
@@ -99,7 +113,12 @@ def _finding(run: Run, host: str, top: _Other, share: float, program: Program) -
             Evidence(f"calls of '{top.name}' per step", top.calls, Unit.RATIO, "function_calls"),
         ),
         threshold=_MUCH,
-        saving=at_most(share, Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if no step called them"),
+        saving=at_most(
+            share,
+            *(Category.HOST_COMPUTE, Category.ALL_OTHERS),
+            *((Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32) if run.has_device else ()),
+            assumes="if no step called them",
+        ),
         location=line,
         host=host,
         certainty=Certainty.CERTAIN

@@ -251,17 +251,18 @@ ACTIONS: Mapping[Work, tuple[Action, ...]] = {
 }
 """By kind, first what is worth most and changes least."""
 
-_MOST = 3
+_MOST, _ONE_SENTENCE = 3, 2
 
 
 def narrows(work: Work, here: Here) -> bool:
-    """Whether 16 bits are what is advised first."""
-    return next((action for action in ACTIONS[work] if action(here)), None) is _half
+    """Whether 16 bits are in the first sentence of what is advised."""
+    return _half in [action for action in ACTIONS[work] if action(here)][:_ONE_SENTENCE]
 
 
 def cheaper(work: Work, here: Here) -> str:
     """Two or three actions as prose: the first two are one sentence."""
     said = [text for action in (*ACTIONS[work], _accelerator) if (text := action(here))]
     said = list(dict.fromkeys(said))[:_MOST]
-    first = ", or ".join(said[:2])
-    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in (first, *(f"or {more}" for more in said[2:])) if text)
+    first = ", or ".join(said[:_ONE_SENTENCE])
+    others = (f"or {more}" for more in said[_ONE_SENTENCE:])
+    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in (first, *others) if text)

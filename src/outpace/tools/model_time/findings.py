@@ -417,7 +417,8 @@ def _narrower(run: Run, host: str, top: Part, here: Here) -> Saving | None:
     fits = replace(here, op=top.op, small=here.small or top.short)
     if here.hardware == CPU or top.loops or not top.source or not narrows(top.work, fits):
         return None
-    share = narrower(r for r in ran_ops(run).get(host, ()) if short(r.op.source) == top.source)
+    mine = (r for r in ran_ops(run).get(host, ()) if short(r.op.source) == top.source)
+    share = narrower(mine, run.by_host[host])
     return at_most(share, Category.DEVICE_COMPUTE_32, assumes="if what 16 bits can make shorter of it took half as long")
 
 
