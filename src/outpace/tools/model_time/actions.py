@@ -23,14 +23,16 @@ CPU, GPU, TPU = "CPU", "GPU", "TPU"
 @dataclass(frozen=True)
 class Compiled:
     """What the compiled program says of the ops in question: whether sizes are multiples of 8, of nearly all of the work; of an attention
-    whether it is `causal` already, may have padding to skip (`padded`), and how much it drops out (0: nothing, or not known); `memory`: whether
-    reading and writing its arrays takes its time; `limit`: that, or that the device computes as fast as it can, in words."""
+    whether it is `causal` already, may have padding to skip (`padded`), and how much it drops out (0: nothing, or not known); `memory`:
+    whether reading and writing its arrays takes its time; `fast`: whether its products come near what the device can do; `limit`: either, in
+    words."""
 
     aligned: bool = False
     causal: bool = False
     padded: bool = True
     dropout: float = 0.0
     memory: bool = False
+    fast: bool = False
     limit: str = ""
 
 
@@ -98,9 +100,9 @@ def _half(here: Here) -> str:
 
 
 def _batch(here: Here) -> str:
-    if here.compiled.memory or (
-        here.hardware == CPU and not here.small
-    ):  # where memory limits it, each example moves as many bytes as before
+    if (
+        here.compiled.memory or here.compiled.fast or (here.hardware == CPU and not here.small)
+    ):  # where memory limits it, each example moves as many bytes as before; where the device does, it has as much to multiply
         return ""
     return "use a larger batch (it changes the training: compare the time per example)"
 
@@ -218,13 +220,25 @@ def _layout(here: Here) -> str:
     return "keep one layout from layer to layer, so that nothing is transposed or copied"
 
 
+def _join(here: Here) -> str:
+    return "" if here.compiled.fast else "join products of one input into one"
+
+
+def _fewer_flops(here: Here) -> str:
+    return (
+        "let it multiply less (smaller layers, fewer tokens or pixels, 8-bit floats): nothing else makes it much faster"
+        if here.compiled.fast
+        else ""
+    )
+
+
 def _says(text: str) -> Action:
     return lambda here: text
 
 
 ACTIONS: Mapping[Work, tuple[Action, ...]] = {
-    Work.CONVOLUTION: (_unfuse, _cores, _half, _onednn, _aligned, _batch, _accelerator),
-    Work.MATMUL: (_cores, _half, _onednn, _aligned, _batch, _says("join products of one input into one"), _accelerator),
+    Work.CONVOLUTION: (_unfuse, _cores, _half, _onednn, _aligned, _batch, _fewer_flops, _accelerator),
+    Work.MATMUL: (_cores, _half, _onednn, _aligned, _batch, _join, _fewer_flops, _accelerator),
     Work.ATTENTION: (
         _attend,
         _half,

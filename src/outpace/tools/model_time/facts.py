@@ -256,6 +256,7 @@ _MASK = re.compile(
 _PADDING = re.compile(r"mask_type\W+(?:\w*PADDING|[135]\b)")
 _DROPOUT = re.compile(r"dropout_(?:probability|rate)\W+([\d.]+(?:e[+-]?\d+)?)")
 _MOSTLY = 0.9  # of the FLOPs: an image's three channels are no fault
+_NEAR_PEAK = 0.6  # of the peak, which the best libraries reach three quarters of for large products
 _LIMITED = 0.5  # of the memory's speed, from where an op of large arrays has little else to wait for
 
 
@@ -266,15 +267,28 @@ def compiled(run: Run, host: str, source: str) -> Compiled:
     flops = [r.op.flops * r.count for r in products]
     masks = [r.op.config for r in ran if _MASK.search(r.op.config)]
     drops = [float(found[1]) for r in ran if (found := _DROPOUT.search(r.op.config))]
-    memory = _of_memory(run, host, ran)
+    memory, fast = _of_memory(run, host, ran), _of_peak(run, host, products) >= _NEAR_PEAK
+    words = (
+        f"moving its arrays at {memory:.0%} of the memory's speed, which limits it" * (memory >= _LIMITED and not fast),
+        "near what the device can do" * fast,
+    )
     return Compiled(
         aligned=sum(work for r, work in zip(products, flops, strict=True) if r.op.aligned) >= _MOSTLY * sum(flops) > 0,
         causal=bool(masks) and all(found[1] or found[2] for text in masks if (found := _MASK.search(text))),
         padded=not masks or any(_PADDING.search(text) for text in masks),
         dropout=max(drops, default=0.0),
         memory=memory >= _LIMITED,
-        limit=f"moving its arrays at {memory:.0%} of the memory's speed, which limits it" * (memory >= _LIMITED),
+        fast=fast,
+        limit="".join(words),
     )
+
+
+def _of_peak(run: Run, host: str, products: list[Ran]) -> float:
+    """How fast a device multiplied while it ran these ops, as a share of its peak; 0 where that is not known."""
+    mine = [r for r in products if r.side == ON_DEVICE]
+    time = sum(r.time for r in mine)
+    peaks = [peak for plane in run.by_host[host].device_planes if (peak := peak_flops(plane))]
+    return sum(r.flops_per_s * r.time for r in mine) / time / min(peaks) if time and peaks else 0.0
 
 
 def _of_memory(run: Run, host: str, ran: list[Ran]) -> float:
