@@ -20,6 +20,7 @@ _ID, _OPERANDS, _CALLED, _CONFIG, _HOST_TRANSFER, _PRECISION, _COMPARISON = 35, 
 _FRAMEWORK_OP, _FILE, _LINE, _FRAME = 2, 3, 4, 15  # OpMetadata
 _TYPE, _DIMENSIONS, _TUPLE, _LAYOUT = 2, 3, 4, 5  # ShapeProto
 _ORDER, _MEMORY_SPACE = 1, 8  # LayoutProto
+_CONTINUES = 0x80  # a byte that another one of the same number follows
 _DEEPEST = 20  # tuples of tuples; deeper ones are damage
 
 
@@ -93,12 +94,12 @@ class Instruction:
         """Which parameter of its computation it is, counted from 0; of what is none, 0."""
         return max(number(self._found.get(_PARAMETER)), 0)
 
-    @property
+    @once
     def operands(self) -> list[int]:
         """Identities of the operands."""
         return packed(as_bytes(self._found.get(_OPERANDS)))
 
-    @property
+    @once
     def called(self) -> list[int]:
         """Identities of the computations that it calls."""
         return packed(as_bytes(self._found.get(_CALLED)))
@@ -179,6 +180,8 @@ def arrays(data: bytes, depth: int = 0) -> Iterator[Shape]:
 
 def packed(data: bytes) -> list[int]:
     """The numbers of a packed repeated field, as far as it is whole."""
+    if len(data) == 0 or max(data) < _CONTINUES:  # nearly all: numbers of one byte
+        return list(data)
     values, at = [], 0
     with contextlib.suppress(ValueError):
         while at < len(data):
