@@ -151,12 +151,12 @@ def competition(run: Run, timeline: Timeline, gone: float, waits: float) -> tupl
     Derivation: at least, what ops took beyond their own best while input threads worked, where no other program took cores. At most, `b`
     threads of the input are busy on `n` cores, and each op ends with its slowest part: one that shares its core takes
     `1 + max(min(b, 1), b / n)` times as long; but no more than was measured. `waits`: ps per step that the model waits, in which its threads
-    are idle. (0, 0) on hosts with an accelerator, and where the number of cores is not known.
+    are idle. (0, 0) on hosts with an accelerator, where the number of cores is not known, and where no step takes time.
     """
     cores = run.core_count(timeline)
-    if run.has_device or not cores:
+    step = float(np.mean(timeline.steps.duration)) if len(timeline.steps) else 0.0
+    if run.has_device or not cores or not step:
         return 0.0, 0.0
-    step = float(np.mean(timeline.steps.duration))
     mine = [pipeline for pipeline in pipelines(run) if pipeline.host == timeline.host]
     busy = sum(stage.work for pipeline in mine for stage in pipeline.stages) / len(timeline.steps) / step
     away = min(gone / step, busy)

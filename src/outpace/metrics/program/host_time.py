@@ -100,7 +100,7 @@ def _rows(run: Run, timeline: Timeline) -> Iterator[tuple[object, ...]]:
     compute = breakdown.category(Category.HOST_COMPUTE, whole)
     if not len(whole) or not compute.sum():
         return
-    counted = np.isin(timeline.steps.start - timeline.span[0], whole["start_ps"])
+    counted = breakdown.counted
     times = _times(timeline, counted)[counted].astype(float)
     times *= (compute / np.maximum(times.sum(axis=1), 1))[
         :, None

@@ -74,12 +74,17 @@ class StepBreakdown:
     per_row: dict[str, int]
 
     @once
-    def whole(self) -> Table:
-        """The rows that statistics are made of: complete steps of the steady state, or all where a host has none."""
+    def counted(self) -> Mask:
+        """Of each row whether statistics are made of it: of complete steps of the steady state, or of all where a host has none."""
         complete = self.steps["complete"].astype(bool) & (self.steps["aside"] == "")
         known = set(self.steps["host"][complete].tolist())
         without = [host not in known for host in self.steps["host"].tolist()]
-        return self.steps.take(complete | np.array(without, bool))
+        return np.asarray(complete | np.array(without, bool))
+
+    @once
+    def whole(self) -> Table:
+        """The rows that statistics are made of."""
+        return self.steps.take(self.counted)
 
     def of(self, *hosts: str) -> StepBreakdown:
         """The steps of some hosts."""
