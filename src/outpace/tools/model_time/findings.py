@@ -15,7 +15,7 @@ from outpace.metrics.model.hlo_lines import DEVICE as ON_DEVICE
 from outpace.metrics.model.hlo_lines import programs_at_work, ran_ops
 from outpace.metrics.model.small_ops import FUSED, small_ops
 from outpace.metrics.program.budget import Budget, at_most
-from outpace.metrics.program.counterfactual import moved, narrower
+from outpace.metrics.program.counterfactual import fused, moved, narrower
 from outpace.metrics.program.host_time import EXECUTOR, OPS, of_hosts
 from outpace.metrics.program.program import Program
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
@@ -151,7 +151,6 @@ def _here(run: Run, timeline: Timeline, budget: Budget, program: Program, work: 
         onednn=not able or any(op.startswith(ONEDNN) for op in able),
         convolves=any(kind.work in _CONVOLVES and kind.share >= _SOME for kind in work),
         shared=bool(held_up(run, timeline.host)),
-        computing=half + full,
         apart=programs_at_work(run).get(timeline.host, 1) if planes and program.is_jax else 1,
         small=sum(outside.values()) + budget.shares[Category.ALL_OTHERS.value] >= _AROUND,
     )
@@ -487,7 +486,7 @@ def _kind(run: Run, host: str, work: list[Kind], here: Here) -> Iterator[Finding
         action=cheaper(top.work, replace(here, op=top.op, half=here.half or top.half, small=here.small or top.short)),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, "model_work"),),
         threshold=_MOVES if moved else _SLOW,
-        saving=_saving((1 - 1 / here.apart) * here.computing, "if one program did it all in the time of one of them")
+        saving=_saving(fused(run, host), "if fusing made all but the longer products a part of others")
         if here.apart > 1 and top.work in FUSED
         else None,
         counter_evidence=("A profile cannot say what another implementation would take: measure it.",),
