@@ -293,7 +293,8 @@ class Program:
         """By number of each copy of an argument that could have been donated: the argument's name, and what updates the copy in place.
 
         Of a donated one, whose memory an output takes over (`input_output_alias`), a copy has another reason; so has one that lies otherwise in
-        memory. Donated can be what comes back as an output of the same size, of which donated ones have not taken all.
+        memory, or whose old numbers are taken together with the new ones. Donated can be what comes back as an output of the same size, of
+        which donated ones have not taken all.
         """
         aliases = (entry for message in messages(self._module, _ALIASES) for entry in messages(message, _ALIAS))
         donated = {max(number(dict(fields(entry)).get(_ALIASED)), 0) for entry in aliases}
@@ -306,9 +307,14 @@ class Program:
                 continue
             same = [vars(s) for s in instruction.shapes[:1]] == [vars(s) for s in source.shapes]
             updater = self._updater(instruction) if same else None
-            if updater is not None and free[source.shapes[0].kind] > 0:
+            if updater is not None and free[source.shapes[0].kind] > 0 and not self._outlives(source, updater):
                 found[instruction.number] = (source.framework_op or source.name, self._teller(updater))
         return found
+
+    def _outlives(self, source: Instruction, updater: Instruction) -> bool:
+        """Whether anything near behind an update takes what was there before it."""
+        takers = {t.number for t in self._taken(source)}
+        return any(t.number in takers for t in self._takers(updater))
 
     def _only_copies(self, instruction: Instruction) -> bool:
         inside = {i.opcode for i in self._inside(instruction)} if instruction.opcode == "fusion" else set()
