@@ -18,6 +18,7 @@ from outpace.metrics.program.budget import budgets
 from outpace.model import Category
 from outpace.model.arrays import Values
 from outpace.timeline import Run, Timeline
+from outpace.timeline.hlo import HloOp
 from outpace.timeline.hlo_meaning import SINGLE
 
 EXPLAINS = 0.5  # of a wait, for work to be its cause: else most of it is not the pipeline's, but what asking for a batch costs
@@ -101,12 +102,16 @@ def _narrower(ran: Ran, peak: float) -> float:
 
 
 def fused(run: Run, host: str) -> float:
-    """If devices' compiled ops were all in one program: what fusing can make of those that are no products, and of kernels that take no longer
-    than starting them, is a part of others."""
+    """If devices' compiled ops were all in one program: those that are no products nor calls of a library, and kernels that take no longer than
+    starting them, could be parts of others."""
     ran = (r for r in ran_ops(run).get(host, ()) if r.side == DEVICE)
-    gone = sum(r.share for r in ran if r.op.flops <= 0 or r.time * r.steps < _TINY * r.count)
+    gone = sum(r.share for r in ran if _fuses(r.op) or r.time * r.steps < _TINY * r.count)
     shares = budgets(run)[host].shares
     return min(gone, shares[Category.DEVICE_COMPUTE_16.value] + shares[Category.DEVICE_COMPUTE_32.value])
+
+
+def _fuses(op: HloOp) -> bool:
+    return op.flops <= 0 and op.opcode != "custom-call"
 
 
 def in_16_bits(full: float, half: float, eligible: float) -> float:

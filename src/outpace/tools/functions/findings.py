@@ -306,10 +306,10 @@ def _read_one_by_one(row: dict[str, Any], share: float, line: str, launches: Sav
 
 
 def _launches(run: Run, host: str) -> Saving | None:
-    """One program launches once: what is left is the device's work, of which tiny kernels, and all but products, are fused."""
+    """One program launches once: what is left is the device's work, less what fuses."""
     taken = (*_LAUNCHING, Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
     share = uncomputed(run, host) + fused(run, host)
-    return at_most(share, *taken, assumes="if nothing but the device's longer products was left of the step")
+    return at_most(share, *taken, assumes="if nothing but the device's longer products and libraries' calls was left")
 
 
 def _dispatch(share: float, calls: float) -> Saving | None:

@@ -493,7 +493,7 @@ def _kind(run: Run, host: str, work: list[Kind], here: Here) -> Iterator[Finding
         action=cheaper(top.work, replace(here, op=top.op, half=here.half or top.half, small=here.small or top.short)),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, "model_work"),),
         threshold=_MOVES if moved else _SLOW,
-        saving=_saving(fused(run, host), "if fusing made all but the longer products a part of others")
+        saving=_saving(fused(run, host), "if fusing made all but the longer products and libraries' calls a part of others")
         if here.apart > 1 and top.work in FUSED
         else None,
         counter_evidence=("A profile cannot say what another implementation would take: measure it.",),

@@ -155,10 +155,21 @@ def test_the_part_that_16_bits_can_shorten() -> None:
         (ran(9, 0.3, flops=1e9), 0.3),
         (ran(11, 0.3, flops=1e9), 0.0),
         (ran(100, 0.3), 0.3),
+        (ran(100, 0.3, opcode="custom-call"), 0.0),
+        (ran(9, 0.3, opcode="custom-call"), 0.3),
         (ran(100, 0.3, side="CPU"), 0.0),
         (ran(100, 0.9), 0.4),
     ],
-    ids=["a product", "a short one", "a longer one", "any other op", "on the host", "no more than devices compute"],
+    ids=[
+        "a product",
+        "a short one",
+        "a longer one",
+        "any other op",
+        "a library's call",
+        "a short call",
+        "on the host",
+        "no more than devices compute",
+    ],
 )
 def test_what_one_program_fuses(op: Ran, gone: float) -> None:
     assert fused(run({ran_ops: {HOST: (op,)}}, None, gpu()), HOST) == pytest.approx(gone)
