@@ -53,6 +53,12 @@ def test_a_softmax_between_two_batches_of_products_is_an_attention() -> None:
     assert found == {"scores", "largest", "below", "exp", "sum", "share", "masked", "mixed"}
 
 
+def test_products_behind_an_attention_are_another_one() -> None:
+    behind = dot("behind", 100, (99, 3), HEADS, LENGTH, WIDTH), dot("before", 101, (1, 3), HEADS, LENGTH, WIDTH)
+    program = scored(*SOFTMAX, *behind, last=9)
+    assert not program["behind"].attention and not program["before"].attention
+
+
 def test_a_softmax_inside_of_a_fusion() -> None:
     """XLA fuses what lies between, and computes in another type than it stores."""
     inside = [
@@ -129,9 +135,9 @@ def test_products_that_want_all_digits(asked: Sequence[int], found: bool) -> Non
     assert (program["dot"].exact, program["fused"].exact) == (found, found)
 
 
-def looked_up(direction: str, *, masks: bool = False, given_ids: bool = True) -> Program:
+def looked_up(direction: str, *, masks: bool = False, given_ids: bool = True, filled: bool = False) -> Program:
     """A table times what a fusion makes of ids by comparing them with a count; `masks`: the result of that chooses scores; without ids it
-    compares two counts."""
+    compares two counts; `filled`: what is beside its rows is another array's."""
     wide = shape(F32, 64, 1000)
     compared = instruction("is", "compare", 12, shape(1, 64, 1000), [11, 10], more=blob(63, direction))
     last = instruction("rows", "select" if masks else "convert", 13, wide, [12, 2, 2] if masks else [12])
@@ -139,7 +145,7 @@ def looked_up(direction: str, *, masks: bool = False, given_ids: bool = True) ->
     makes = [ids, instruction("count", "iota", 10, wide), instruction("wide", "broadcast", 11, wide, [9]), compared, last]
     given = [instruction("ids", "parameter", 1, shape(4, 64)), instruction("table", "parameter", 2, shape(F32, 1000, 16))]
     fusion = [instruction("fused", "fusion", 20, wide, [1], [2])]
-    moved = instruction("moved", "bitcast", 21, wide, [20])
+    moved = instruction("moved", "pad", 21, wide, [20, 2]) if filled else instruction("moved", "bitcast", 21, wide, [20])
     return Program(module([*given, *fusion, moved, dot("found", 22, (21, 2), 64, 16, batch=())], makes))
 
 
@@ -150,8 +156,9 @@ def looked_up(direction: str, *, masks: bool = False, given_ids: bool = True) ->
         (looked_up("LT"), set()),
         (looked_up("EQ", masks=True), set()),
         (looked_up("EQ", given_ids=False), set()),
+        (looked_up("EQ", filled=True), set()),
     ],
-    ids=["one-hot", "a mask of what came before", "a choice", "an identity matrix"],
+    ids=["one-hot", "a mask of what came before", "a choice", "an identity matrix", "with something else"],
 )
 def test_a_product_with_rows_that_are_0_but_for_one_place(program: Program, found: set[str]) -> None:
     assert {name for name in program if program[name].one_hot} == found

@@ -19,9 +19,10 @@ def run_of(
     copies: tuple[tuple[str, int, int], ...] = (),
     sizes: tuple[int, ...] = (1_000_000,),
     gpus: int = 1,
+    length: int = 10,
 ) -> Run:
-    """Eight steps of 10 ms: `kernels` from, until (ms), a host event, and copies (direction, from, until), of which the n-th step's have the
-    n-th size, again and again."""
+    """Eight steps of 10 ms, or of a `length` in as much time: `kernels` from, until (ms), a host event, and copies (direction, from, until), of
+    which the n-th step's have the n-th size, again and again."""
     space = SpaceBuilder()
     plane = space.plane("/host:CPU")
     main, other = plane.line("python"), plane.line("client/1")
@@ -33,7 +34,7 @@ def run_of(
             for direction, low, high in copies:
                 gpu.copy(direction, sizes[step % len(sizes)], (10 * step + low) * MS, (high - low) * MS, stream=20 - index)
     for step in range(8):
-        main.event("train", 10 * step * MS, 10 * MS, step_num=step, _r=1)
+        main.event("train", 10 * step * MS, length * MS, step_num=step, _r=1)
         other.event(host[0], (10 * step + host[1]) * MS, (host[2] - host[1]) * MS)
     return Run.of([read_trace(space.to_bytes(), "vm")])
 
@@ -62,6 +63,11 @@ def test_what_a_device_computes_meanwhile_is_no_fetch(kernels: list[tuple[int, i
 def test_bytes_of_the_median_step(copies: tuple[tuple[str, int, int], ...], sizes: tuple[int, ...], found: float) -> None:
     (row,) = host_fetches(run_of((1, 3), copies=copies, sizes=sizes)).records()
     assert row["bytes"] == found
+
+
+def test_copies_between_steps_are_of_none() -> None:
+    (row,) = host_fetches(run_of((1, 3), copies=(("D2H", 4, 5), ("D2H", 8, 9)), sizes=(500,), length=7)).records()
+    assert row["bytes"] == 500.0
 
 
 def test_without_fetches_or_without_a_device_there_are_none() -> None:

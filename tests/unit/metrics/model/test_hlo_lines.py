@@ -85,13 +85,18 @@ def test_devices_that_a_cpu_is_divided_into_are_averaged(devices: int) -> None:
 US = 1_000_000
 
 
-def ran_for(*times: tuple[str, float], named: bool = True, gpus: int = 1) -> Run:
-    """Six steps of 10 ms, in which (program, ms) run one behind the other; `named`: kernels name their programs."""
+def ran_for(*times: tuple[str, float], named: bool = True, gpus: int = 1, first: float = 0.0) -> Run:
+    """Six steps of 10 ms, in which (program, ms) run one behind the other; `named`: kernels name their programs. Before them another program
+    runs for `first` ms, in a step of its own."""
     space = SpaceBuilder("vm")
     host = space.plane("/host:CPU").line("python")
     made = [GpuBuilder(space, host, index=index) for index in range(gpus)]
     ids = {name: 8 + at for at, name in enumerate(dict.fromkeys(name for name, _ in times))}
-    for step in range(6):
+    if first:
+        host.event("train", 0, 200_000 * US, step_num=0, _r=1)
+        stats = {"hlo_op": "fusion.1", "hlo_module": "jit_first", "program_id": 7}
+        made[0].kernel("fusion_1", 0, round(first * 1000 * US), **stats)  # type: ignore[arg-type]
+    for step in range(20, 26):
         host.event("train", step * 10_000 * US, 10_000 * US, step_num=step, _r=1)
         for gpu in made:
             at = step * 10_000
@@ -121,6 +126,11 @@ def test_programs_that_make_most_of_a_devices_time(times: list[tuple[str, float]
     run = ran_for(*times, gpus=gpus)
     assert programs_at_work(run) == {"vm": count}
     assert one_program(run) is (count == 1)
+
+
+def test_programs_of_a_warm_up_are_none_of_the_steps() -> None:
+    assert programs_at_work(ran_for(("a", 4.2), ("b", 4.2), ("c", 0.6), first=150.0)) == {"vm": 2}
+    assert programs_at_work(ran_for(("a", 3.0), ("b", 3.0), ("c", 3.0), first=150.0)) == {"vm": 3}
 
 
 def test_kernels_that_name_no_program_tell_nothing() -> None:
