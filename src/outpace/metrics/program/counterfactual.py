@@ -24,7 +24,7 @@ from outpace.timeline.hlo_meaning import SINGLE
 EXPLAINS = 0.5  # of a wait, for work to be its cause: else most of it is not the pipeline's, but what asking for a batch costs
 _KEEPS_UP = 0.1
 _TINY = 10e6  # ps per kernel: two to three times what a launch costs
-_LEAST = 1e6  # ps that a kernel takes which does nothing
+_LEAST = 1e6  # ps that a kernel of a GPU takes which does nothing
 _OF_DEVICES = (
     *(Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32, Category.DEVICE_COLLECTIVES, Category.DEVICE_TO_DEVICE),
     Category.OUTPUT,
@@ -90,15 +90,16 @@ def narrower(ran: Iterable[Ran], timeline: Timeline) -> float:
     beyond the device's peak in 16 bits, where that is known, and all of those that keep all digits. Not what any kernel takes, nor copies of
     parameters that are not donated, which stay as wide as they are."""
     peak = max(map(peak_flops, timeline.device_planes), default=0.0)
+    least = 0.0 if any("TPU" in plane.name for plane in timeline.device_planes) else _LEAST
     able = (r for r in ran if r.side == DEVICE and r.op.bits == SINGLE and not r.op.undonated)
-    return sum(r.share * _narrower(r, peak) for r in able)
+    return sum(r.share * _narrower(r, peak, least) for r in able)
 
 
-def _narrower(ran: Ran, peak: float) -> float:
+def _narrower(ran: Ran, peak: float, least: float) -> float:
     """Part of an op's time that it can lose."""
     part = 1.0 if ran.op.exact else max(0.5, 1 - ran.flops_per_s / peak) if ran.op.flops > 0 and peak else 0.5
     kernel = ran.time * ran.steps / max(ran.count, 1)
-    return max(0.0, min(part, 1 - _LEAST / kernel)) if kernel else 0.0
+    return max(0.0, min(part, 1 - least / kernel)) if kernel else 0.0
 
 
 def fused(run: Run, host: str) -> float:

@@ -140,6 +140,14 @@ def test_of_a_device_whose_peak_is_not_known_products_save_half() -> None:
     assert narrower([ran(100, opcode="dot", flops=20e9)], of.by_host[HOST]) == 0.25
 
 
+def test_an_op_of_a_tpu_is_no_kernel_that_is_launched() -> None:
+    space = SpaceBuilder(HOST)
+    space.plane("/host:CPU").line("python").event("train", 0, MS, step_num=0, _r=1)
+    space.plane("/device:TPU:0").line("XLA Ops").event("fusion.1", 0, MS)
+    of = run(None, None, read_trace(space.to_bytes(), HOST))
+    assert narrower([ran(0.5)], of.by_host[HOST]) == 0.25
+
+
 def test_the_part_that_16_bits_can_shorten() -> None:
     """Twice what they save of all that is in 32 bits; all of it where no program tells."""
     ops = ran(100, 0.3), ran(0.9, 0.1), ran(100, 0.2, bits=16), ran(100, 0.9, side="CPU")
