@@ -8,7 +8,10 @@ from pathlib import Path
 from outpace.advice import rank
 from outpace.api import open as open_profile
 from outpace.model import Certainty, Evidence, Finding, Page, Saving, Severity, Unit
+from outpace.model.wire import blob, integer
 from outpace.testing import GpuBuilder, SpaceBuilder, training_run
+from outpace.timeline.hlo import Program
+from tests.hlo_proto import F32, TUPLE, numbers, op, shape
 
 US, MS = 1_000_000, 1_000_000_000
 Grown = Callable[[Path, int], Callable[[], object]]
@@ -127,6 +130,38 @@ def findings(folder: Path, size: int) -> Callable[[], object]:
     return lambda: rank((page,))
 
 
+def instructions(folder: Path, size: int) -> Callable[[], object]:
+    """Instructions of one program: softmaxes and products of one array, and arguments that are copied for a loop."""
+    del folder
+    shapes = [shape(F32, 8, 1 + number) for number in range(size)]
+    tuple_of = integer(2, TUPLE) + b"".join(blob(4, each) for each in shapes)
+    body = [op("taken", "parameter", 1, shape(F32, 8, 8)), op("form", "bitcast", 2, shape(F32, 8, 8), 1)]
+    first, hub = 10 * size, 9 * size
+    for number, each in enumerate(shapes):
+        at = first + 10 * number
+        body += [
+            op(f"arg.{number}", "parameter", at, each, more=integer(9, 1 + number)),
+            op(f"copy.{number}", "copy", at + 1, each, at),
+            op(f"below.{number}", "subtract", at + 2, shape(F32, 8, 8), 1),
+            op(f"exp.{number}", "exponential", at + 3, shape(F32, 8, 8), at + 2),
+            op(f"after.{number}", "add", at + 4, shape(F32, 8, 8), hub),
+            op(f"dot.{number}", "dot", at + 5, shape(F32, 8, 8), 2, 2, more=blob(30, numbers(1, [0]))),
+        ]
+    every = range(first, first + 10 * size, 10)
+    body += [
+        op("hub", "add", hub, shape(F32, 8, 8), *(at + 3 for at in every)),
+        op("carried", "tuple", hub + 1, tuple_of, *(at + 1 for at in every)),
+        op("loop", "while", hub + 2, tuple_of, hub + 1),
+    ]
+    data = blob(1, blob(3, b"".join(body) + integer(5, 1)) + blob(4, blob(2, tuple_of)) + integer(6, 1))
+
+    def work() -> object:
+        program = Program(data)
+        return [program[name] for name in program]
+
+    return work
+
+
 GROWN: dict[str, tuple[Grown, int]] = {
     "events": (events, 100),
     "steps": (steps, 40),
@@ -137,5 +172,6 @@ GROWN: dict[str, tuple[Grown, int]] = {
     "hosts": (hosts, 4),
     "ids": (ids, 100),
     "findings": (findings, 60),
+    "instructions": (instructions, 120),
 }
 """What grows, and its smallest size: from there on what is square shows."""

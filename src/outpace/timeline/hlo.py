@@ -6,6 +6,7 @@ TensorFlow and JAX put each program as an `HloProto` on the plane `/host:metadat
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,7 @@ _ALIAS, _ALIASED = 1, 2  # HloInputOutputAliasProto, and the number of a paramet
 _COPIES = frozenset(("copy", "copy-start", "copy-done"))
 _HASHES = 2**32  # from where ids of programs are no count
 _FAR = 4  # steps from an instruction to one that takes its result
-_WIDE = 100  # instructions beside one, each time further away: an array that all take is no softmax
+_WIDE = 100  # instructions beside one, each time further away: what all take says nothing of one of them
 _DEEPEST = 200  # frames that one op is followed up
 
 
@@ -99,6 +100,10 @@ class Program:
     def __init__(self, proto: bytes) -> None:
         self._proto = proto
         self._made: dict[str, HloOp] = {}
+        self._given: dict[int, list[Instruction]] = {}
+        self._within: dict[int, list[Instruction]] = {}
+        self._form_of: dict[int, Instruction | None] = {}
+        self._batches: dict[int, bool] = {}
 
     @once
     def _module(self) -> bytes:
@@ -203,15 +208,15 @@ class Program:
         """Who takes the result of an instruction, nearest first: what the compiler adds (a copy, a broadcast) is for them."""
         layer, seen = [instruction.number], {instruction.number}
         for _ in range(_FAR):
-            takers = [t for n in layer for t in self._users.get(n, ()) if t.number not in seen]
+            takers = [t for n in layer for t in self._users.get(n, [])[:_WIDE] if t.number not in seen][:_WIDE]
             yield from takers
             layer = [t.number for t in takers]
             seen.update(layer)
 
     @once
     def _attention(self) -> frozenset[int]:
-        """Numbers of the instructions that make attentions: batched products, and what takes a softmax of the results of some and is taken
-        by others."""
+        """Numbers of the instructions that make attentions: batched products, what takes a softmax of the results of some and is taken by
+        others, and all that lies between."""
         found: set[int] = set()
         for instruction in self._by_number.values():
             if softmax(instruction, self._inside, self._operands):
@@ -234,23 +239,46 @@ class Program:
     def _chain(self, instruction: Instruction) -> list[Instruction]:
         """An array, and what it was before, as far back as it was only handed on in another form."""
         found = [instruction]
-        while len(found) <= _FAR and {i.opcode for i in self._inside(found[-1]) or found[-1:]} <= MOVES:
-            operands = [o for o in self._operands(found[-1]) if o.opcode != "constant"]
-            if len(operands) != 1:
-                break
-            found += operands
+        while len(found) <= _FAR and (before := self._handed_on(found[-1])) is not None:
+            found.append(before)
         return found
 
+    def _handed_on(self, instruction: Instruction) -> Instruction | None:
+        """The only array that an instruction hands on in another form; None where it does anything else."""
+        if id(instruction) not in self._form_of:
+            moves = {i.opcode for i in self._inside(instruction) or [instruction]} <= MOVES
+            arrays = [o for o in self._operands(instruction) if o.opcode != "constant"] if moves else []
+            self._form_of[id(instruction)] = arrays[0] if len(arrays) == 1 else None
+        return self._form_of[id(instruction)]
+
     def _near(self, instruction: Instruction, beside: Callable[[Instruction], list[Instruction]]) -> set[int]:
-        """Numbers of the batched products that are near an instruction, along its operands or those that take its result."""
-        layer, seen, found = [instruction], {instruction.number}, set()
+        """Numbers of the batched products that are near an instruction, along its operands or those that take its result, and of what lies
+        on the way to them."""
+        layer, seen, products = [instruction], {instruction.number}, set()
+        back: dict[int, set[int]] = {}
         for _ in range(_FAR):
-            layer = list({i.number: i for one in layer for i in beside(one) if i.number not in seen}.values())[:_WIDE]
+            further: dict[int, Instruction] = {}
+            for one in layer:
+                for i in beside(one)[:_WIDE]:
+                    back.setdefault(i.number, set()).add(one.number)
+                    further[i.number] = i
+            layer = [i for i in further.values() if i.number not in seen][:_WIDE]
             seen |= {i.number for i in layer}
-            products = {i.number for i in layer if batched(i, self._inside, self._operands, self._taken(i))}
-            found |= products
+            products |= {i.number for i in layer if self._batched(i)}
             layer = [i for i in layer if i.number not in products]
+        found, left = set(products), [*products]
+        while left:
+            before = back[left.pop()] - found - {instruction.number}
+            found |= before
+            left += before
         return found
+
+    def _batched(self, instruction: Instruction) -> bool:
+        known = self._batches.get(id(instruction))
+        if known is None:
+            known = batched(instruction, self._inside, self._operands, self._taken(instruction))
+            self._batches[id(instruction)] = known
+        return known
 
     @once
     def _entry(self) -> list[Instruction]:
@@ -265,11 +293,13 @@ class Program:
         """By number of each copy of an argument that could have been donated: the argument's name, and what updates the copy in place.
 
         Of a donated one, whose memory an output takes over (`input_output_alias`), a copy has another reason; so has one that lies otherwise in
-        memory. Donated can be what comes back as an output of the same size.
+        memory, or whose old numbers are taken together with the new ones. Donated can be what comes back as an output of the same size, of
+        which donated ones have not taken all.
         """
         aliases = (entry for message in messages(self._module, _ALIASES) for entry in messages(message, _ALIAS))
         donated = {max(number(dict(fields(entry)).get(_ALIASED)), 0) for entry in aliases}
-        returned = [(s.type, s.elements) for s in self._results]
+        free = Counter(s.kind for s in self._results)
+        free.subtract(i.shapes[0].kind for i in self._entry if i.opcode == "parameter" and i.parameter in donated)
         found = {}
         for instruction in self._entry:
             source = self._argument(instruction)
@@ -277,9 +307,14 @@ class Program:
                 continue
             same = [vars(s) for s in instruction.shapes[:1]] == [vars(s) for s in source.shapes]
             updater = self._updater(instruction) if same else None
-            if updater is not None and (source.shapes[0].type, source.shapes[0].elements) in returned:
+            if updater is not None and free[source.shapes[0].kind] > 0 and not self._outlives(source, updater):
                 found[instruction.number] = (source.framework_op or source.name, self._teller(updater))
         return found
+
+    def _outlives(self, source: Instruction, updater: Instruction) -> bool:
+        """Whether anything near behind an update takes what was there before it."""
+        takers = {t.number for t in self._taken(source)}
+        return any(t.number in takers for t in self._takers(updater))
 
     def _only_copies(self, instruction: Instruction) -> bool:
         inside = {i.opcode for i in self._inside(instruction)} if instruction.opcode == "fusion" else set()
@@ -301,7 +336,7 @@ class Program:
         layer, (copied, *_) = [instruction], instruction.shapes
         for _ in range(_FAR):
             takers = list({t.number: t for i in layer for t in self._taken(i)}.values())
-            alike = (t for t in takers if any((s.type, s.elements) == (copied.type, copied.elements) for s in t.shapes))
+            alike = (t for t in takers if copied.kind in t.kinds)
             found = next((t for t in alike if updates(t, self._inside)), None)
             if found is not None:
                 return found
@@ -320,10 +355,18 @@ class Program:
         return users
 
     def _inside(self, instruction: Instruction) -> list[Instruction]:
-        return [i for number in instruction.called for i in self._computations.get(number, ())]
+        known = self._within.get(id(instruction))
+        if known is None:
+            known = [i for number in instruction.called for i in self._computations.get(number, ())]
+            self._within[id(instruction)] = known
+        return known
 
     def _operands(self, instruction: Instruction) -> list[Instruction]:
-        return [self._by_number[n] for n in instruction.operands if n in self._by_number]
+        known = self._given.get(id(instruction))
+        if known is None:
+            known = [self._by_number[n] for n in instruction.operands if n in self._by_number]
+            self._given[id(instruction)] = known
+        return known
 
 
 class _Frames:

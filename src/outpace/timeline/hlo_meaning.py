@@ -34,6 +34,7 @@ _CONTRACTED = re.compile(r'"lhs_contracting_dimensions":\[([\d",]*)\]')
 _LHS_BATCH = 3  # DotDimensionNumbers
 _BATCHED = re.compile(r'"lhs_batch_dimensions":\[([\d",]*\d[\d",]*)\]')
 _HIGHEST = 2  # PrecisionConfig
+_CASTS = 4  # one behind the other
 MOVES = frozenset(("parameter", "constant", "convert", "bitcast", "copy", "transpose", "reshape", "broadcast", "pad", "slice"))
 _COUNTED_OUT = frozenset(("iota", "compare"))
 _ONLY = MOVES | _COUNTED_OUT
@@ -188,17 +189,19 @@ def softmax(instruction: Instruction, inside: Inside, operands: Operands) -> boo
 
 def _difference(instruction: Instruction, operands: Operands) -> bool:
     """Whether it takes a difference, of whichever type of numbers."""
-    given = [*operands(instruction)]
-    while given and given[0].opcode == "convert":
-        given = [*operands(given[0])]
-    return bool(given) and given[0].opcode == "subtract"
+    given = next(iter(operands(instruction)), None)
+    for _ in range(_CASTS):
+        given = next(iter(operands(given)), None) if given is not None and given.opcode == "convert" else given
+    return given is not None and given.opcode == "subtract"
 
 
 def one_hot(instruction: Instruction, inside: Inside) -> bool:
-    """Whether it makes rows that are 0 but for one place: it only compares with a count, for equality. (A mask compares for less.)"""
+    """Whether it makes rows that are 0 but for one place, which it is given: it only compares with a count, for equality. (A mask compares for
+    less; an identity matrix is given no places.)"""
     all_ = _once(instruction, inside)
     opcodes = {i.opcode for i in all_} - {"fusion"}
-    return opcodes >= _COUNTED_OUT and opcodes <= _ONLY and any(i.comparison == "EQ" for i in all_)
+    only = opcodes >= {*_COUNTED_OUT, "parameter"} and opcodes <= _ONLY
+    return only and any(i.comparison == "EQ" for i in all_)
 
 
 def multiplies(instruction: Instruction, inside: Inside, operands: Operands) -> bool:

@@ -67,6 +67,11 @@ class Shape:
             count *= size
         return count
 
+    @property
+    def kind(self) -> tuple[int, int]:
+        """(element type, how many): arrays that are equal in it can take each other's memory over."""
+        return self.type, self.elements
+
 
 class Instruction:
     """One instruction; its fields are decoded when they are asked for."""
@@ -148,6 +153,11 @@ class Instruction:
     def shapes(self) -> list[Shape]:
         """The arrays of the result: one, or those of a tuple."""
         return list(arrays(as_bytes(self._found.get(_SHAPE))))
+
+    @once
+    def kinds(self) -> frozenset[tuple[int, int]]:
+        """Of the arrays of the result, by `Shape.kind`."""
+        return frozenset(shape.kind for shape in self.shapes)
 
     @once
     def _metadata(self) -> dict[int, Value]:

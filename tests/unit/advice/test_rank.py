@@ -182,3 +182,13 @@ def test_circles_of_causes_are_ranked_too() -> None:
     circle = [finding("a", 0.3, explains=("b",)), finding("b", 0.2, explains=("a",)), finding("c", 0.1, explains=("c",))]
     for given in permutations(circle):
         assert {"c"} < {found.id for found in rank([page(*given)])[0]}
+
+
+def test_a_saving_of_the_steady_steps_counts_for_the_time_that_they_are() -> None:
+    """Where single steps compile for 80% of the time, half of the steady step is a tenth of all."""
+    inside, outside = finding("inside", 0.5, ("host_compute",)), finding("outside", 0.3, ("outside",))
+    assert order(inside, outside, host_compute=0.9, outside=0.8) == ["outside", "inside"]
+    assert order(inside, outside, host_compute=0.9, outside=0.3) == ["inside", "outside"]
+    assert order(inside, outside, host_compute=0.9, outside=1.5) == ["outside", "inside"]
+    assert score(inside, 0.2) == pytest.approx(0.2 * score(inside))
+    assert score(finding("silent"), 0.2) == score(finding("silent"))

@@ -47,7 +47,16 @@ def attends(program: Program) -> set[str]:
 
 
 def test_a_softmax_between_two_batches_of_products_is_an_attention() -> None:
-    assert attends(scored(*SOFTMAX, last=9)) == {"scores", "exp", "mixed"}
+    """All that lies between belongs to it: a fused kernel takes its place, too. What comes in from beside does not."""
+    mask = op("mask", "compare", 20, [21]), op("masked", "add", 22, [9, 20]), op("other", "negate", 23, [9])
+    found = attends(scored(*SOFTMAX, *mask, last=22))
+    assert found == {"scores", "largest", "below", "exp", "sum", "share", "masked", "mixed"}
+
+
+def test_products_behind_an_attention_are_another_one() -> None:
+    behind = dot("behind", 100, (99, 3), HEADS, LENGTH, WIDTH), dot("before", 101, (1, 3), HEADS, LENGTH, WIDTH)
+    program = scored(*SOFTMAX, *behind, last=9)
+    assert not program["behind"].attention and not program["before"].attention
 
 
 def test_a_softmax_inside_of_a_fusion() -> None:
@@ -103,7 +112,8 @@ def test_a_librarys_products_are_batches_by_what_the_compiler_noted() -> None:
         config = f'{{"gemm_backend_config":{{"dot_dimension_numbers":{{"lhs_batch_dimensions":[{batch}]}}}}}}'
         return instruction(name, "custom-call", identity, shape(BF16, HEADS, LENGTH, LENGTH), operands, more=blob(43, config))
 
-    for batch, found in (('"0"', {"scores", "exp", "mixed"}), ('"0","1"', {"scores", "exp", "mixed"}), ("", set())):
+    whole = {"scores", "largest", "below", "exp", "sum", "share", "mixed"}
+    for batch, found in (('"0"', whole), ('"0","1"', whole), ("", set())):
         parts = [call("scores", 4, (1, 2), batch), *SOFTMAX, call("mixed", 99, (9, 3), batch)]
         assert attends(Program(module(parts))) == found
 
@@ -125,15 +135,17 @@ def test_products_that_want_all_digits(asked: Sequence[int], found: bool) -> Non
     assert (program["dot"].exact, program["fused"].exact) == (found, found)
 
 
-def looked_up(direction: str, *, masks: bool = False) -> Program:
-    """A table times what a fusion makes of ids by comparing them with a count; `masks`: the result of that chooses scores."""
+def looked_up(direction: str, *, masks: bool = False, given_ids: bool = True, filled: bool = False) -> Program:
+    """A table times what a fusion makes of ids by comparing them with a count; `masks`: the result of that chooses scores; without ids it
+    compares two counts; `filled`: what is beside its rows is another array's."""
     wide = shape(F32, 64, 1000)
     compared = instruction("is", "compare", 12, shape(1, 64, 1000), [11, 10], more=blob(63, direction))
     last = instruction("rows", "select" if masks else "convert", 13, wide, [12, 2, 2] if masks else [12])
-    makes = [instruction("count", "iota", 10, wide), instruction("wide", "broadcast", 11, wide, [1]), compared, last]
+    ids = instruction("taken", "parameter", 9, shape(4, 64)) if given_ids else instruction("rows", "iota", 9, shape(4, 64))
+    makes = [ids, instruction("count", "iota", 10, wide), instruction("wide", "broadcast", 11, wide, [9]), compared, last]
     given = [instruction("ids", "parameter", 1, shape(4, 64)), instruction("table", "parameter", 2, shape(F32, 1000, 16))]
     fusion = [instruction("fused", "fusion", 20, wide, [1], [2])]
-    moved = instruction("moved", "bitcast", 21, wide, [20])
+    moved = instruction("moved", "pad", 21, wide, [20, 2]) if filled else instruction("moved", "bitcast", 21, wide, [20])
     return Program(module([*given, *fusion, moved, dot("found", 22, (21, 2), 64, 16, batch=())], makes))
 
 
@@ -143,8 +155,10 @@ def looked_up(direction: str, *, masks: bool = False) -> Program:
         (looked_up("EQ"), {"found", "moved", "fused"}),
         (looked_up("LT"), set()),
         (looked_up("EQ", masks=True), set()),
+        (looked_up("EQ", given_ids=False), set()),
+        (looked_up("EQ", filled=True), set()),
     ],
-    ids=["one-hot", "a mask of what came before", "a choice"],
+    ids=["one-hot", "a mask of what came before", "a choice", "an identity matrix", "with something else"],
 )
 def test_a_product_with_rows_that_are_0_but_for_one_place(program: Program, found: set[str]) -> None:
     assert {name for name in program if program[name].one_hot} == found
@@ -188,3 +202,45 @@ def test_of_a_product_all_sizes_are_to_be_multiples_of_8(rows: int, inner: int, 
     how = blob(30, numbers(1, [1]) + numbers(2, [0]))
     program = Program(module([*given, instruction("dot", "dot", 3, shape(F32, rows, columns), [1, 2], more=how)]))
     assert program["dot"].aligned is aligned
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [op("cast", "convert", 1, [1]), op("exp", "exponential", 2, [1])],
+        [op("cast", "convert", 1, [3]), op("other", "convert", 3, [1]), op("exp", "exponential", 2, [1])],
+        [op("moved", "bitcast", 1, [1]), dot("dot", 2, (1, 1), 8, 8)],
+        [
+            instruction("fused", "fusion", 1, shape(F32, 8), [1, 2], [1]),
+            instruction("called", "call", 2, shape(F32, 8), [1], [1]),
+        ],
+        [op("copy", "copy", 1, [1]), op("exp", "exponential", 1, [1, 1]), dot("dot", 1, (1, 1), 8, 8)],
+        [op("exp", "exponential", 7, [7]), dot("dot", 4, (7, 4), 8, 8), dot("mixed", 5, (7, 4), 8, 8)],
+    ],
+    ids=[
+        "a cast of itself",
+        "casts of each other",
+        "a form of itself",
+        "a call of itself",
+        "one number",
+        "a circle of products",
+    ],
+)
+def test_a_program_in_circles_is_read_to_its_end(parts: Sequence[bytes]) -> None:
+    program = Program(module(parts))
+    assert [program[name].opcode for name in program]
+    assert (program.signature, program.schedules) == ({"its result": "type -1[]"}, [])
+
+
+@pytest.mark.parametrize("count, found", [(0, True), (4, True), (5, False)])
+def test_casts_before_an_exponential_are_seen_through(count: int, found: bool) -> None:
+    """As many as four."""
+    casts = [op(f"cast{n}", "convert", 60 + n, [51 if n == 0 else 59 + n]) for n in range(count)]
+    inside = [
+        instruction("p", "parameter", 50, shape(BF16, HEADS, LENGTH, LENGTH)),
+        op("below", "subtract", 51, [50]),
+        *casts,
+        op("exp", "exponential", 53, [59 + count if count else 51]),
+    ]
+    fused = instruction("softmax", "fusion", 7, shape(BF16, HEADS, LENGTH, LENGTH), [4], [2])
+    assert ("softmax" in attends(scored(fused, last=7, calls=[inside]))) is found

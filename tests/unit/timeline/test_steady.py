@@ -170,3 +170,24 @@ def test_most_steps_stay(times: list[int]) -> None:
     lead = [reason for reason in found if reason in (WARM, FED)]
     assert found[: len(lead)] == lead, "only what leads"
     assert len(set(lead)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("times", "found"),
+    [
+        ((900, 10, 11, 10, 700, 10, 9, 10), [NO] * 8),
+        ((900, 10, 11, 10, 470, 10, 9, 10), [NO] * 8),
+        ((900, 10, 11, 10, 440, 10, 9, 10), [WARM, *[NO] * 3, ONCE, *[NO] * 3]),
+        ((100, 10, 11, 10, 100, 10, 9, 10), [WARM, *[NO] * 3, ONCE, *[NO] * 3]),
+        ((115, 10, 11, 10, 115, 10, 9, 10), [NO] * 8),
+        ((900, 800, 10, 11, 10, 700, 10, 9, 10), [WARM, WARM, *[NO] * 3, ONCE, *[NO] * 3]),
+        ((10, 10, 11, 10, 700, 10, 9, 10), [*[NO] * 4, ONCE, *[NO] * 3]),
+    ],
+    ids=[
+        *("as long", "half as long", "less than half as long", "not many times as long", "many times as long"),
+        *("of two leading steps", "no first one"),
+    ],
+)
+def test_what_the_first_step_was_comes_round(times: tuple[float, ...], found: list[Aside]) -> None:
+    """A checkpoint at step 0 and again at step 4: at least ten times the others beyond them, and within twice of each other."""
+    assert aside(*times) == found

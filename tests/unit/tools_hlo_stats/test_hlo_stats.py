@@ -91,12 +91,14 @@ def updating(
     copy: bytes = b"",
     *,
     update: str = "scatter",
-    donated: bool = False,
+    donated: int = 0,
     returned: bytes = shape(F32, 8, 4),
     inside: bytes = b"",
     between: tuple[bytes, ...] = (),
+    behind: tuple[bytes, ...] = (),
 ) -> Program:
-    """A program that copies its argument, the second, of 8 times 4 numbers, and returns what `update` makes of the copy."""
+    """A program that copies its argument, the second, of 8 times 4 numbers, and returns what `update` makes of the copy;
+    `donated`: the number of an argument, counted from 0 (the first is none)."""
     named = blob(7, blob(2, "state[0]")) + integer(9, 1)
     written = blob(7, blob(2, "jit(f)/scatter") + blob(3, "train.py") + integer(4, 20))
     called = blob(38, varint(2)) if inside else b""
@@ -107,14 +109,16 @@ def updating(
         *between,
         op("read", "gather", 8, shape(F32, 3, 4), 3, 1, more=blob(7, blob(3, "train.py") + integer(4, 10))),
         op("update", update, 9, shape(F32, 8, 4), 7 if between else 3, 1, 8, more=written + called),
+        *behind,
     )
     result = blob(4, blob(2, integer(2, TUPLE) + blob(4, shape(F32)) + blob(4, returned)))
-    aliases = blob(8, blob(1, integer(2, 1) + integer(4, 1))) if donated else b""
+    aliases = blob(8, blob(1, integer(2, donated) + integer(4, 1))) if donated else b""
     fused = blob(3, inside + integer(5, 2)) if inside else b""
     return Program(blob(1, blob(3, b"".join(instructions) + integer(5, 1)) + fused + result + integer(6, 1) + aliases))
 
 
 WRITES = op("written", "dynamic-update-slice", 20, shape(F32, 8, 4))
+OLD = op("old", "parameter", 5, shape(F32, 8, 4), more=integer(9, 2))
 PASSED = op("passed", "bitcast", 7, shape(F32, 32), 3)
 
 
@@ -125,6 +129,8 @@ PASSED = op("passed", "bitcast", 7, shape(F32, 32), 3)
         updating(update="while"),
         updating(update="fusion", inside=WRITES),
         updating(between=(PASSED,)),
+        updating(between=(PASSED, OLD)),
+        updating(behind=(op("before", "multiply", 10, shape(F32, 8, 4), 2, 2),)),
         updating(
             op("copy", "fusion", 3, shape(F32, 8, 4), 2, more=blob(38, varint(2))), inside=op("c", "copy", 21, shape(F32))
         ),
@@ -139,7 +145,10 @@ def test_a_copy_of_what_is_updated_and_returned_could_be_donated(program: Progra
 @pytest.mark.parametrize(
     "program",
     [
-        updating(donated=True),
+        updating(donated=1),
+        updating(donated=2, between=(PASSED, OLD)),
+        updating(behind=(op("both", "multiply", 10, shape(F32, 8, 4), 9, 2),)),
+        updating(behind=(op("root", "tuple", 10, shape(F32, 8, 4), 9, 2),)),
         updating(update="add"),
         updating(update="fusion", inside=op("sum", "add", 20, shape(F32, 8, 4))),
         updating(returned=shape(F32, 8, 5)),
@@ -148,7 +157,18 @@ def test_a_copy_of_what_is_updated_and_returned_could_be_donated(program: Progra
         updating(op("copy", "add", 3, shape(F32, 8, 4), 2)),
         updating(op("copy", "copy", 3, shape(F32, 8, 4), 1)),
     ],
-    ids=["donated", "no update", "nor in a fusion", "another output", "transposed", "moved", "no copy", "of another argument"],
+    ids=[
+        *(
+            "donated",
+            "another is donated for the only output",
+            "old and new are needed",
+            "both are returned",
+            "no update",
+            "nor in a fusion",
+            "another output",
+        ),
+        *("transposed", "moved", "no copy", "of another argument"),
+    ],
 )
 def test_other_copies_are_no_matter_of_donating(program: Program) -> None:
     assert {program[name].undonated for name in program} == {""}

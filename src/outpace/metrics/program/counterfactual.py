@@ -18,11 +18,13 @@ from outpace.metrics.program.budget import budgets
 from outpace.model import Category
 from outpace.model.arrays import Values
 from outpace.timeline import Run, Timeline
+from outpace.timeline.hlo import HloOp
 from outpace.timeline.hlo_meaning import SINGLE
 
 EXPLAINS = 0.5  # of a wait, for work to be its cause: else most of it is not the pipeline's, but what asking for a batch costs
 _KEEPS_UP = 0.1
 _TINY = 10e6  # ps per kernel: two to three times what a launch costs
+_LEAST = 1e6  # ps that a kernel of a GPU takes which does nothing
 _OF_DEVICES = (
     *(Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32, Category.DEVICE_COLLECTIVES, Category.DEVICE_TO_DEVICE),
     Category.OUTPUT,
@@ -85,25 +87,32 @@ def narrowed(run: Run) -> float:
 
 def narrower(ran: Iterable[Ran], timeline: Timeline) -> float:
     """Share of the step that devices' ops in 32 bits would lose in 16: half of it, where arrays take half the bytes; of products what they take
-    beyond the device's peak in 16 bits, where that is known, and all of those that keep all digits. Not copies, of which those of parameters
-    stay as wide as they are, nor kernels that take no longer than starting them."""
+    beyond the device's peak in 16 bits, where that is known, and all of those that keep all digits. Not what any kernel takes, nor copies of
+    parameters that are not donated, which stay as wide as they are."""
     peak = max(map(peak_flops, timeline.device_planes), default=0.0)
-    able = (r for r in ran if r.side == DEVICE and r.op.bits == SINGLE and not r.op.opcode.startswith("copy"))
-    return sum(r.share * _narrower(r, peak) for r in able if r.time * r.steps >= _TINY * r.count)
+    least = 0.0 if any("TPU" in plane.name for plane in timeline.device_planes) else _LEAST
+    able = (r for r in ran if r.side == DEVICE and r.op.bits == SINGLE and not r.op.undonated)
+    return sum(r.share * _narrower(r, peak, least) for r in able)
 
 
-def _narrower(ran: Ran, peak: float) -> float:
+def _narrower(ran: Ran, peak: float, least: float) -> float:
     """Part of an op's time that it can lose."""
-    if ran.op.exact:
-        return 1.0
-    return max(0.5, 1 - ran.flops_per_s / peak) if ran.op.flops > 0 and peak else 0.5
+    part = 1.0 if ran.op.exact else max(0.5, 1 - ran.flops_per_s / peak) if ran.op.flops > 0 and peak else 0.5
+    kernel = ran.time * ran.steps / max(ran.count, 1)
+    return max(0.0, min(part, 1 - least / kernel)) if kernel else 0.0
 
 
-def in_tiny_kernels(run: Run, host: str) -> float:
-    """Share of the step in kernels of compiled ops that take no longer than starting them."""
-    tiny = sum(r.share for r in ran_ops(run).get(host, ()) if r.side == DEVICE and r.time * r.steps < _TINY * r.count)
+def fused(run: Run, host: str) -> float:
+    """If devices' compiled ops were all in one program: those that are no products nor calls of a library, and kernels that take no longer than
+    starting them, could be parts of others."""
+    ran = (r for r in ran_ops(run).get(host, ()) if r.side == DEVICE)
+    gone = sum(r.share for r in ran if _fuses(r.op) or r.time * r.steps < _TINY * r.count)
     shares = budgets(run)[host].shares
-    return min(tiny, shares[Category.DEVICE_COMPUTE_16.value] + shares[Category.DEVICE_COMPUTE_32.value])
+    return min(gone, shares[Category.DEVICE_COMPUTE_16.value] + shares[Category.DEVICE_COMPUTE_32.value])
+
+
+def _fuses(op: HloOp) -> bool:
+    return op.flops <= 0 and op.opcode != "custom-call"
 
 
 def in_16_bits(full: float, half: float, eligible: float) -> float:

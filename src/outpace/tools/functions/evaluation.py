@@ -7,19 +7,20 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.metrics.machine.host_copies import computing
 from outpace.metrics.model.jit_calls import runs_op_by_op
 from outpace.metrics.model.step_function import function_calls
 from outpace.metrics.program.budget import at_most
 from outpace.metrics.program.program import Framework, Program
 from outpace.metrics.python.time import called_line
+from outpace.metrics.spans import Spans, union, within
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit
 from outpace.timeline import Run, Timeline
 from outpace.timeline.gradients import trains
 from outpace.timeline.infer import is_prediction
 from outpace.timeline.names import jitted_function, plain_function
-from outpace.timeline.workers import executed, on_host
 from outpace.trace import dialect
-from outpace.trace.algorithms import common, cover, distinct
+from outpace.trace.algorithms import common, distinct
 
 _MUCH = Threshold(
     "functions without gradients, of the step", 0.15, Unit.FRACTION, "our choice: a seventh of the training's time"
@@ -52,7 +53,11 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
 
 def _others(timeline: Timeline, program: Program) -> Iterator[_Other]:
     """Functions that steady steps call and that compute no gradients: more often than those that train, for what is called as often may
-    update the weights; or as often, where their names say that they predict, or beside Keras' `fit`, which updates them where it trains."""
+    update the weights; or as often, where their names say that they predict, or beside Keras' `fit`, which updates them where it trains.
+
+    A step spends on them their calls, or, where the host waits for results, what devices compute for them, and the calls that run beside no
+    other work of devices.
+    """
     trace, steps = timeline.trace, timeline.steps
     rows = function_calls(timeline)
     rows = rows[np.isin(timeline.step_of[rows], steps.whole)] if len(steps) else rows[:0]
@@ -61,29 +66,37 @@ def _others(timeline: Timeline, program: Program) -> Iterator[_Other]:
         return
     usual = max(int((trace.name[rows[training]] == name).sum()) for name in distinct(trace.name[rows[training]]).tolist())
     total = float(steps.duration[steps.whole].sum())
+    works, idle = _devices(timeline)
     for name in distinct(trace.name[rows]).tolist():
         mine = trace.name[rows] == name
         predicts = program.is_keras or is_prediction(trace.names[name])
         if training[mine].any() or not _has_products(timeline, jitted_function(trace.names[name])):
             continue
         if mine.sum() >= (1.0 if predicts else _MORE) * usual:
-            order = np.argsort(trace.start[rows[mine]], kind="stable")
-            start, end = trace.start[rows[mine]][order], trace.end[rows[mine]][order]
-            calls, _ = cover(start, end, int(start[0]), int(end.max()))
             called = jitted_function(trace.names[name]) or trace.names[name]
-            yield _Other(called, float(mine.sum()) / len(steps.whole), max(calls, _on_devices(timeline, called)) / total)
+            start, end = union(trace.start[rows[mine]], trace.end[rows[mine]])
+            _, begin, stop = within(start, end, idle)
+            computed = works.get(plain_function(called), 0.0)
+            time = max(float((end - start).sum()), computed + float((stop - begin).sum()))
+            yield _Other(called, float(mine.sum()) / len(steps.whole), time / total)
 
 
-def _on_devices(timeline: Timeline, function: str) -> float:
-    """Time that the programs of a jitted function take on a device in the steady steps, ps."""
-    trace, module = timeline.trace, timeline.trace.stat(dialect.HLO_MODULE)
-    rows = executed(trace)
-    rows = rows[~on_host(trace, rows) & np.isin(timeline.step_of[rows], timeline.steps.whole)]
+def _devices(timeline: Timeline) -> tuple[dict[str, float], Spans]:
+    """(time in which any device computes for a jitted function in the steady steps, ps, by its plain name; when no device computes)."""
+    trace, module, rows = timeline.trace, timeline.trace.stat(dialect.HLO_MODULE), computing(timeline)
+    start, end = union(trace.start[rows], trace.end[rows])
+    edges = np.iinfo(np.int64)
+    idle = np.concatenate(([edges.min], end)), np.concatenate((start, [edges.max]))
+    rows = rows[np.isin(timeline.step_of[rows], timeline.steps.whole)]
     at, place = common(rows, module.row)
     code, texts = module.codes(place)
-    mine = np.fromiter((plain_function(jitted_function(t)) == plain_function(function) for t in texts), bool, len(texts))
-    devices = max(len(timeline.device_planes), 1)
-    return float(trace.duration[rows[at]][mine[code]].sum()) / devices if len(at) else 0.0
+    names = [plain_function(jitted_function(text)) for text in texts]
+    known = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    function = np.array([known[name] for name in names], np.int64)[code]
+    order = np.argsort(function, kind="stable")
+    of_each = np.split(rows[at][order], np.searchsorted(function[order], np.arange(1, len(known))))
+    times = (np.subtract(*union(trace.start[those], trace.end[those])[::-1]).sum() for those in of_each)
+    return dict(zip(known, map(float, times), strict=False)), idle
 
 
 def _has_products(timeline: Timeline, function: str) -> bool:

@@ -11,7 +11,7 @@ from outpace.metrics.machine.host_copies import host_copies
 from outpace.metrics.machine.host_fetches import host_fetches
 from outpace.metrics.model.jit_calls import MANY_CALLS, jit_calls
 from outpace.metrics.program.budget import at_most, budgets
-from outpace.metrics.program.counterfactual import called_once, in_tiny_kernels, uncomputed
+from outpace.metrics.program.counterfactual import called_once, fused, uncomputed
 from outpace.metrics.program.program import Program
 from outpace.metrics.python.time import framework_line, framework_share, step_line
 from outpace.model import (
@@ -306,10 +306,10 @@ def _read_one_by_one(row: dict[str, Any], share: float, line: str, launches: Sav
 
 
 def _launches(run: Run, host: str) -> Saving | None:
-    """One program launches once: what is left is the device's work, of which tiny kernels are fused, or do more at once."""
+    """One program launches once: what is left is the device's work, less what fuses."""
     taken = (*_LAUNCHING, Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
-    share = uncomputed(run, host) + in_tiny_kernels(run, host)
-    return at_most(share, *taken, assumes="if nothing but the longer kernels of the device was left of the step")
+    share = uncomputed(run, host) + fused(run, host)
+    return at_most(share, *taken, assumes="if nothing but the device's longer products and libraries' calls was left")
 
 
 def _dispatch(share: float, calls: float) -> Saving | None:

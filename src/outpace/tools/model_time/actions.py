@@ -43,7 +43,7 @@ class Here:
     xla: compiled by XLA; half: most of the work computes in 16 bits; faster_half: the hardware gains from it, as far as is known, which of
     a CPU only the capture's record says; convolves: whether the model convolves or pools; onednn: whether any op of a CPU is oneDNN's,
     without which it has no fast 16 bits; shared: the input pipeline takes cores from the model; apart: over how many programs per step a
-    device's work is spread; computing: its share of the step; small: ops are short, or much of the step is spent around them; op: the op
+    device's work is spread; small: ops are short, or much of the step is spent around them; op: the op
     that takes most of the time; compiled: what its program says of it.
     """
 
@@ -58,7 +58,6 @@ class Here:
     compiled: Compiled = field(default_factory=lambda: Compiled())
     shared: bool = False
     apart: int = 1
-    computing: float = 0.0
     small: bool = False
     op: str = ""
 

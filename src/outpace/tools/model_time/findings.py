@@ -15,8 +15,8 @@ from outpace.metrics.model.hlo_lines import DEVICE as ON_DEVICE
 from outpace.metrics.model.hlo_lines import programs_at_work, ran_ops
 from outpace.metrics.model.small_ops import FUSED, small_ops
 from outpace.metrics.program.budget import Budget, at_most
-from outpace.metrics.program.counterfactual import moved, narrower
-from outpace.metrics.program.host_time import EXECUTOR, OPS, of_hosts
+from outpace.metrics.program.counterfactual import fused, moved, narrower
+from outpace.metrics.program.host_time import EXECUTOR, OPS, WAITING, of_hosts
 from outpace.metrics.program.program import Program
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run, Timeline
@@ -104,7 +104,7 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         odd = list(_odd(run, timeline.host, program, mine))
         yield from odd
         yield from _double(run, timeline.host, program)
-        yield from _undonated(run, timeline.host, program, mine, work)
+        yield from _undonated(run, timeline.host, here, mine, work)
         yield from _recomputed(run, timeline.host)
         yield from _one_hot(run, timeline.host)
         attends = list(_attention(run, timeline.host, here))
@@ -151,7 +151,6 @@ def _here(run: Run, timeline: Timeline, budget: Budget, program: Program, work: 
         onednn=not able or any(op.startswith(ONEDNN) for op in able),
         convolves=any(kind.work in _CONVOLVES and kind.share >= _SOME for kind in work),
         shared=bool(held_up(run, timeline.host)),
-        computing=half + full,
         apart=programs_at_work(run).get(timeline.host, 1) if planes and program.is_jax else 1,
         small=sum(outside.values()) + budget.shares[Category.ALL_OTHERS.value] >= _AROUND,
     )
@@ -328,15 +327,17 @@ def _double(run: Run, host: str, program: Program) -> Iterator[Finding]:
     )
 
 
-def _undonated(run: Run, host: str, program: Program, mine: list[Part], work: list[Kind]) -> Iterator[Finding]:
+def _undonated(run: Run, host: str, here: Here, mine: list[Part], work: list[Kind]) -> Iterator[Finding]:
     """Arguments of compiled functions that XLA copies before it updates them, since the caller may still want them as they were."""
     ran = [r for r in ran_ops(run).get(host, ()) if r.op.undonated]
     share = min(1.0, sum(r.share for r in ran))
-    if not program.is_jax or program.is_keras or not share >= _UNDONATED.value:
+    if not here.program.is_jax or here.program.is_keras or not share >= _UNDONATED.value:
         return
     names = list(dict.fromkeys(r.op.undonated for r in sorted(ran, key=lambda r: -r.time)))
     said = ", ".join(names[:_NAMED]) + f" and {len(names) - _NAMED} more" * (len(names) > _NAMED)
     line = next(iter(by_line([{"source": r.op.source, "share": r.share} for r in ran])), "")
+    around = of_hosts(run, host).shares if here.hardware == CPU else {}  # devices keep their memory in a pool
+    allocated = sum(around.get(part, 0.0) for part in (EXECUTOR, WAITING))
     told = _kind_told(work)
     symptoms = {
         "slow_part": mine[0].share if mine and mine[0].source == line else 1.0,
@@ -352,7 +353,12 @@ def _undonated(run: Run, host: str, program: Program, mine: list[Part], work: li
         evidence=(Evidence("these copies, of the step", share, Unit.FRACTION, "hlo_lines"),),
         threshold=_UNDONATED,
         counter_evidence=("A donated array cannot be used after the call: keep what it returns.",),
-        saving=at_most(share, *_COMPUTE, Category.DEVICE_TO_DEVICE, assumes="if nothing was copied"),
+        saving=at_most(
+            share + allocated,
+            *_COMPUTE,
+            Category.DEVICE_TO_DEVICE,
+            assumes="if nothing was copied, and needed no memory of its own",
+        ),
         location=line,
         host=host,
         certainty=Certainty.CERTAIN,
@@ -487,7 +493,7 @@ def _kind(run: Run, host: str, work: list[Kind], here: Here) -> Iterator[Finding
         action=cheaper(top.work, replace(here, op=top.op, half=here.half or top.half, small=here.small or top.short)),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, "model_work"),),
         threshold=_MOVES if moved else _SLOW,
-        saving=_saving((1 - 1 / here.apart) * here.computing, "if one program did it all in the time of one of them")
+        saving=_saving(fused(run, host), "if fusing made all but the longer products and libraries' calls a part of others")
         if here.apart > 1 and top.work in FUSED
         else None,
         counter_evidence=("A profile cannot say what another implementation would take: measure it.",),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from outpace.metrics.model.hlo_lines import hlo_lines, plain_op
-from outpace.testing import SpaceBuilder
+from outpace.metrics.model.hlo_lines import Ran, attention_ops, hlo_lines, one_program, plain_op, programs_at_work, ran_ops
+from outpace.testing import GpuBuilder, SpaceBuilder
 from outpace.timeline import Run
+from outpace.timeline.hlo import HloOp
 from outpace.trace import read_trace
 from tests.support import beside, opened, opened_beside
 
@@ -79,3 +80,79 @@ def test_devices_that_a_cpu_is_divided_into_are_averaged(devices: int) -> None:
     (row,) = hlo_lines(Run.of([read_trace(space.to_bytes(), "vm")])).records()
     assert row["share"] == pytest.approx(0.6)
     assert row["count"] == 5 * devices
+
+
+US = 1_000_000
+
+
+def ran_for(*times: tuple[str, float], named: bool = True, gpus: int = 1, first: float = 0.0) -> Run:
+    """Six steps of 10 ms, in which (program, ms) run one behind the other; `named`: kernels name their programs. Before them another program
+    runs for `first` ms, in a step of its own."""
+    space = SpaceBuilder("vm")
+    host = space.plane("/host:CPU").line("python")
+    made = [GpuBuilder(space, host, index=index) for index in range(gpus)]
+    ids = {name: 8 + at for at, name in enumerate(dict.fromkeys(name for name, _ in times))}
+    if first:
+        host.event("train", 0, 200_000 * US, step_num=0, _r=1)
+        stats = {"hlo_op": "fusion.1", "hlo_module": "jit_first", "program_id": 7}
+        made[0].kernel("fusion_1", 0, round(first * 1000 * US), **stats)  # type: ignore[arg-type]
+    for step in range(20, 26):
+        host.event("train", step * 10_000 * US, 10_000 * US, step_num=step, _r=1)
+        for gpu in made:
+            at = step * 10_000
+            for name, lasts in times:
+                of = {"program_id": ids[name]} if named else {}
+                stats = {"hlo_op": "fusion.1", "hlo_module": f"jit_{name}", **of}
+                gpu.kernel("fusion_1", at * US, round(lasts * 1000 * US), called=None, **stats)  # type: ignore[arg-type]
+                at += round(lasts * 1000)
+    return Run.of([read_trace(space.to_bytes(), "vm")])
+
+
+@pytest.mark.parametrize(
+    ("times", "count"),
+    [
+        ([("a", 8.0)], 1),
+        ([("a", 2.0), ("b", 2.0), ("c", 2.0), ("d", 2.0)], 4),
+        ([("a", 2.0), ("b", 1.0), ("c", 0.9)], 1),
+        ([("a", 1.9), ("b", 1.0), ("c", 1.0)], 3),
+        ([("a", 1.8), ("b", 1.8), ("c", 0.4)], 2),
+        ([("a", 1.7), ("b", 1.7), ("c", 0.6)], 3),
+        ([("a", 1.0), ("b", 2.0), ("a", 1.5)], 1),
+    ],
+    ids=["one", "four", "half of the time", "less than half", "two make nine tenths", "two make less", "one that runs twice"],
+)
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_programs_that_make_most_of_a_devices_time(times: list[tuple[str, float]], count: int, gpus: int) -> None:
+    run = ran_for(*times, gpus=gpus)
+    assert programs_at_work(run) == {"vm": count}
+    assert one_program(run) is (count == 1)
+
+
+def test_programs_of_a_warm_up_are_none_of_the_steps() -> None:
+    assert programs_at_work(ran_for(("a", 4.2), ("b", 4.2), ("c", 0.6), first=150.0)) == {"vm": 2}
+    assert programs_at_work(ran_for(("a", 3.0), ("b", 3.0), ("c", 3.0), first=150.0)) == {"vm": 3}
+
+
+def test_kernels_that_name_no_program_tell_nothing() -> None:
+    run = ran_for(("a", 8.0), named=False)
+    assert (programs_at_work(run), one_program(run)) == ({"vm": 0}, False)
+    plain = opened("custom_loop").run
+    assert (programs_at_work(plain), one_program(plain)) == ({}, False)
+
+
+def test_a_row_that_mostly_is_a_part_of_an_attention() -> None:
+    def ran(time: float, side: str = "device", op: str = "jit(f)/dot_general", attention: bool = True) -> Ran:
+        return Ran(side, HloOp("dot", op, "train.py:4", attention=attention), time, 0.1, 6, 6)
+
+    row = ("vm", "jit(f)/dot_general", "train.py:4")
+    backward = "jit(f)/transpose(jvp())/dot_general"
+    for those, found in (
+        ([ran(3), ran(2, attention=False)], {row}),
+        ([ran(2), ran(3, attention=False)], set()),
+        ([ran(2), ran(2, op=backward), ran(3, attention=False)], {row}),
+        ([ran(3, side="CPU")], set()),
+        ([ran(3, op="")], {("vm", "(dot)", "train.py:4")}),
+    ):
+        run = Run.of([])
+        run.derived.give(ran_ops, {"vm": tuple(those)})
+        assert attention_ops(run) == found

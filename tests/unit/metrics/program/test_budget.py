@@ -132,3 +132,17 @@ def test_bounds() -> None:
     assert whole is not None and half is not None
     assert whole.high == pytest.approx(0.5, abs=0.01) and half.high == pytest.approx(whole.high / 2)
     assert of_category(breakdown, Category.DEVICE_COLLECTIVES, "so") is None
+
+
+@pytest.mark.parametrize(("at", "share"), [(6, 80 / 220), (0, 0.0)], ids=["a single step", "the first one"])
+def test_what_single_steps_compile_is_time_outside_of_the_steady_step(at: int, share: float) -> None:
+    """Of eight steps of 20 ms one takes 80 more, compiling; what a first one builds is built once."""
+    space = SpaceBuilder("vm")
+    line, begin = space.plane("/host:CPU").line("python"), 0
+    for number in range(8):
+        length = 80 if number == at else 20
+        line.event("train", begin * MS, length * MS, step_num=number, _r=1)
+        if number == at:
+            line.event("backend_compile", begin * MS, 80 * MS)
+        begin += length
+    assert budgets(run_of(space))["vm"].shares[OUTSIDE] == pytest.approx(share)

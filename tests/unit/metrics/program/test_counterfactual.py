@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from outpace.metrics.machine import cpu_saturation
+from outpace.metrics.model.hlo_lines import DEVICE, Ran, ran_ops
 from outpace.metrics.model.model_ops import model_ops
 from outpace.metrics.program.budget import budgets
-from outpace.metrics.program.counterfactual import awaited, called_once, moved, overlapped, uncomputed
+from outpace.metrics.program.counterfactual import (
+    awaited,
+    called_once,
+    fused,
+    moved,
+    narrowed,
+    narrower,
+    overlapped,
+    uncomputed,
+)
 from outpace.model import Category
-from tests.advice_cases.build import HOST, budget, computes, run, table
+from outpace.testing import GpuBuilder, SpaceBuilder
+from outpace.timeline.hlo import HloOp
+from outpace.trace import Trace, read_trace
+from tests.advice_cases.build import HOST, MS, STEPS, budget, computes, device_trace, run, table
 
 
 @pytest.mark.parametrize(("wait", "rest", "share"), [(14.0, 3.7, 3.7 / 17.7), (3.7, 14.0, 3.7 / 17.7), (0.0, 5.0, 0.0)])
@@ -65,3 +80,104 @@ def test_calls_cost_what_is_no_op(ops: float, waits: float, builds: float, left:
 @pytest.mark.parametrize(("usual", "left"), [(0.0, 91.0), (2.0, 89.0), (100.0, 0.0)])
 def test_a_new_graph_costs_its_building_and_its_first_run(usual: float, left: float) -> None:
     assert called_once(91.0, usual, 1) == left
+
+
+def ran(us: float, share: float = 0.5, count: int = STEPS, side: str = DEVICE, **told: Any) -> Ran:
+    """An op of `us` µs, `count` times in all steps."""
+    return Ran(side, HloOp(**{"opcode": "fusion", "bits": 32, **told}), us * 1e6 * count / STEPS, share, count, STEPS)
+
+
+def gpu() -> Trace:
+    """H100s, a little slower, of which a step computes for 4 ms in 32 bits."""
+    space = SpaceBuilder(HOST)
+    line = space.plane("/host:CPU").line("python")
+    for number in range(STEPS):
+        line.event("train", number * 10 * MS, 10 * MS, step_num=number, _r=1)
+    rates = {"core_count": 125, "clock_rate": 1_953_125}
+    made = GpuBuilder(space, line, **{"compute_cap_major": 9, "compute_cap_minor": 0, **rates})  # type: ignore[arg-type]
+    for number in range(STEPS):
+        made.kernel("sgemm", (10 * number + 5) * MS, 4 * MS, called=(10 * number + 1) * MS)
+    return read_trace(space.to_bytes(), HOST)
+
+
+@pytest.mark.parametrize(
+    ("op", "saved"),
+    [
+        (ran(100), 0.25),
+        (ran(100, bits=16), 0.0),
+        (ran(100, bits=64), 0.0),
+        (ran(100, side="CPU"), 0.0),
+        (ran(100, opcode="copy"), 0.25),
+        (ran(100, opcode="copy", undonated="state[0]"), 0.0),
+        (ran(100, opcode="dot", flops=20e9), 0.5 * 0.8),
+        (ran(100, opcode="dot", flops=80e9), 0.25),
+        (ran(100, opcode="dot", flops=80e9, exact=True), 0.5 * 0.99),
+        (ran(4), 0.25),
+        (ran(1.25), 0.5 * 0.2),
+        (ran(0.9), 0.0),
+        (ran(4, count=7 * STEPS), 0.25),
+        (ran(2, opcode="dot", flops=0.2e9), 0.5 * 0.5),
+    ],
+    ids=[
+        *("half of the bytes", "16 bits already", "64 bits", "on the host", "copies of results are half as long"),
+        *(
+            "a copy of a parameter",
+            "a product at a fifth of the peak",
+            "a product near the peak",
+            "all digits",
+            "a short kernel",
+        ),
+        *("one that takes a little longer than nothing", "one that does nothing", "by the kernel", "a short product"),
+    ],
+)
+def test_what_16_bits_can_make_shorter(op: Ran, saved: float) -> None:
+    of = run({ran_ops: {HOST: (op,)}}, None, gpu())
+    assert narrower([op], of.by_host[HOST]) == pytest.approx(saved)
+
+
+def test_of_a_device_whose_peak_is_not_known_products_save_half() -> None:
+    of = run(None, None, device_trace())
+    assert narrower([ran(100, opcode="dot", flops=20e9)], of.by_host[HOST]) == 0.25
+
+
+def test_an_op_of_a_tpu_is_no_kernel_that_is_launched() -> None:
+    space = SpaceBuilder(HOST)
+    space.plane("/host:CPU").line("python").event("train", 0, MS, step_num=0, _r=1)
+    space.plane("/device:TPU:0").line("XLA Ops").event("fusion.1", 0, MS)
+    of = run(None, None, read_trace(space.to_bytes(), HOST))
+    assert narrower([ran(0.5)], of.by_host[HOST]) == 0.25
+
+
+def test_the_part_that_16_bits_can_shorten() -> None:
+    """Twice what they save of all that is in 32 bits; all of it where no program tells."""
+    ops = ran(100, 0.3), ran(0.9, 0.1), ran(100, 0.2, bits=16), ran(100, 0.9, side="CPU")
+    assert narrowed(run({ran_ops: {HOST: ops}}, None, gpu())) == pytest.approx(0.3 / 0.4)
+    assert narrowed(run({ran_ops: {HOST: ()}}, None, gpu())) == 1.0
+    assert narrowed(run({ran_ops: {HOST: (ran(0.9, 0.4),)}}, None, gpu())) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("op", "gone"),
+    [
+        (ran(100, 0.3, flops=1e9), 0.0),
+        (ran(9, 0.3, flops=1e9), 0.3),
+        (ran(11, 0.3, flops=1e9), 0.0),
+        (ran(100, 0.3), 0.3),
+        (ran(100, 0.3, opcode="custom-call"), 0.0),
+        (ran(9, 0.3, opcode="custom-call"), 0.3),
+        (ran(100, 0.3, side="CPU"), 0.0),
+        (ran(100, 0.9), 0.4),
+    ],
+    ids=[
+        "a product",
+        "a short one",
+        "a longer one",
+        "any other op",
+        "a library's call",
+        "a short call",
+        "on the host",
+        "no more than devices compute",
+    ],
+)
+def test_what_one_program_fuses(op: Ran, gone: float) -> None:
+    assert fused(run({ran_ops: {HOST: (op,)}}, None, gpu()), HOST) == pytest.approx(gone)
