@@ -18,6 +18,7 @@ from outpace.model.arrays import Codes, Indices
 from outpace.timeline.command_buffers import hlo_ops
 from outpace.timeline.hlo_meaning import (
     MOVES,
+    PRODUCTS,
     aligned,
     batched,
     exact,
@@ -48,7 +49,6 @@ _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<")  # code that
 _SILENT = frozenset(  # opcodes that run nothing
     ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id", "replica-id", "opt-barrier")
 )
-_PRODUCTS = ("dot", "convolution", "custom-call")
 _RESULT = 2  # ProgramShapeProto
 _ALIAS, _ALIASED = 1, 2  # HloInputOutputAliasProto, and the number of a parameter in one of its entries
 _COPIES = frozenset(("copy", "copy-start", "copy-done"))
@@ -128,7 +128,7 @@ class Program:
     @once
     def multiplies(self) -> bool:
         """Whether it multiplies matrices or convolves."""
-        return any(self[i.name].flops > 0 for i in self._by_number.values() if i.opcode in _PRODUCTS)
+        return any(self[i.name].flops > 0 for i in self._by_number.values() if i.opcode in PRODUCTS)
 
     @once
     def schedules(self) -> list[list[str]]:
@@ -229,6 +229,8 @@ class Program:
     def _one_hot(self) -> frozenset[int]:
         """Numbers of the products one of whose operands is one-hot, and of what makes it."""
         found: set[int] = set()
+        if not any(one_hot(instruction, self._inside) for instruction in self._by_number.values()):
+            return frozenset()
         for product in self._by_number.values():
             if multiplies(product, self._inside, self._operands):
                 for chain in map(self._chain, self._operands(product)):

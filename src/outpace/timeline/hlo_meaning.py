@@ -20,6 +20,7 @@ _HALF_FLOATS = {10, 16, 19, 20, 23, 24, 25, 28, 29, 32, 33}  # F16, BF16 and the
 _DOUBLES = {12, 18}  # F64 and C128
 _FLOATS = {*_HALF_FLOATS, 11, 15, *_DOUBLES}
 _HEAVY = ("dot", "convolution", "custom-call", "ragged-dot", "scaled-dot", "cholesky", "triangular-solve", "fft")
+PRODUCTS = frozenset(("dot", "convolution", "custom-call"))
 _HOST_SPACE = 5
 _TILE = 8
 _MOST = 10**20  # operations or bytes of one execution
@@ -108,6 +109,8 @@ def _counted(number: int) -> float:
 
 
 def _products(instruction: Instruction, operands: Sequence[Instruction]) -> int:
+    if instruction.opcode not in PRODUCTS:
+        return 0
     shapes = [o.shapes[0] for o in operands if o.shapes]
     if len(shapes) < 2 or not instruction.shapes:
         return 0
