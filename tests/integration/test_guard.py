@@ -128,7 +128,7 @@ def test_a_script_that_was_not_tuned_is_started_anew(then: str, tmp_path: Path) 
 
 
 @needs_jax
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [pytest.param(way, marks=[pytest.mark.verify] * bool(way)) for way in WAYS])
 def test_a_loop_with_a_log_a_thread_a_subprocess_and_a_folder_for_temporary_files(way: str, tmp_path: Path) -> None:
     before = made(tmp_path, LOOP)
     options = ["--budget", "6s", "--html", "tune.html", "--out", "races"]

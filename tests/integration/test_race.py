@@ -176,6 +176,7 @@ def test_a_killed_race_leaves_no_process(tmp_path: Path) -> None:
     assert not left_over(tmp_path)
 
 
+@pytest.mark.verify
 @needs_tensorflow
 def test_keras_and_loops_are_raced_as_they_are(tmp_path: Path) -> None:
     write(tmp_path, keras_=KERAS, loop=LOOP)

@@ -73,6 +73,7 @@ def eager(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.Complete
     return done, json.loads(done.stdout[done.stdout.index("{") :]), folder  # behind what its first steps print
 
 
+@pytest.mark.verify
 def test_an_eager_step_is_raced_as_a_graph(eager: tuple[subprocess.CompletedProcess[str], dict[str, Any], Path]) -> None:
     done, document, folder = eager
     assert "tuning the loop at train.py:" in done.stderr
@@ -86,6 +87,7 @@ def test_an_eager_step_is_raced_as_a_graph(eager: tuple[subprocess.CompletedProc
         assert "+@tf.function" in (folder / "fast.patch").read_text()
 
 
+@pytest.mark.verify
 def test_nothing_of_the_users_is_written(eager: tuple[subprocess.CompletedProcess[str], dict[str, Any], Path]) -> None:
     done, _, folder = eager
     assert sorted(path.name for path in folder.iterdir() if path.name != "fast.patch") == ["train.py"]

@@ -132,6 +132,7 @@ def test_only_limits_races_no_practice(tmp_path: Path) -> None:
     assert document["findings"] == []  # nothing is proven
 
 
+@pytest.mark.verify
 def test_ctrl_c_ends_the_tuning_and_none_of_the_scripts_code_runs(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(textwrap.dedent(FINALLY), encoding="utf-8")
     process = started("-m", "outpace", "tune", "--budget", "10s", "train.py", EPOCHS, cwd=tmp_path, stdout=subprocess.PIPE)
@@ -160,6 +161,7 @@ def run(
     )
 
 
+@pytest.mark.verify
 def test_a_tuned_script_ends_at_its_fit(tmp_path: Path) -> None:
     """A `finally:` that saves would overwrite a trained model with one that trials have changed."""
     done = run(tmp_path, FINALLY, "--budget", "8s", "--only-limits")
@@ -214,7 +216,8 @@ def test_a_generator_is_read_by_the_training_alone(name: str, tmp_path: Path) ->
     assert "would try: XLA" in done.stdout and "Cache in memory" not in done.stdout, done.stdout
 
 
-@pytest.mark.parametrize("backend", ["jax", pytest.param("distribute", marks=pytest.mark.verify)])
+@pytest.mark.verify
+@pytest.mark.parametrize("backend", ["jax", "distribute"])
 def test_a_model_of_another_backend_is_timed_beside_its_input(backend: str, tmp_path: Path) -> None:
     source = OVER
     if backend == "jax":

@@ -101,7 +101,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("name", ["tune", "profile", pytest.param("race", marks=pytest.mark.verify)])
+@pytest.mark.parametrize("name", ["profile", *(pytest.param(name, marks=pytest.mark.verify) for name in ("tune", "race"))])
 def test_no_file_of_the_users_changes_and_no_process_is_left(name: str, tmp_path: Path) -> None:
     command = COMMANDS[name][0]
     before = made(tmp_path, name)
