@@ -370,26 +370,26 @@ def _flags(text: str, op: Op) -> int:
     if text.endswith(_ANY_END):
         found |= reduce(or_, (flag for end, flag in _END_FLAGS if text.endswith(end)))
     lower = text.lower()
-    for flag, holds in (
-        (Is.BUILDS, text.startswith(_BUILDS) or (found & Is.PYTHON and _BUILDS_IN_PYTHON.fullmatch(text))),
-        (Is.BLOCKS, found & Is.AWAITS or any(word in text for word in _BLOCKS)),
-        (Is.AWAITS_DEVICE, found & (Is.AWAITS | Is.FETCH) or any(word in text for word in (*_BLOCKS, *_AWAITS_DEVICE))),
-        (Is.WAITS, any(word in lower for word in _WAITS)),
-        (Is.CALL, found & Is.JAX_CALL and _CALL.fullmatch(text)),
-        (Is.OF_MODULE, text.endswith(")") and _OF_MODULE.search(text)),
-        (Is.MARK, text.startswith(_MARKS) and "/" not in text and ":" not in text),
-        (Is.TAPE, text.startswith("gradient_tape/") or "/gradient_tape/" in text),  # below a call that was not put in line
-        (Is.EXECUTES, lower.startswith("executorstate::process")),
-        (Is.INPUT, lower.startswith("iteratorgetnext")),
-        (Is.ITERATOR_ROOT, op.kind is OpKind.TF_DATA and text.count("::") == 1),
-        (Is.AWAITS_OTHERS, op.type.startswith(AWAITING)),
-        (Is.WRITES_LOGS, op.type in _WRITES_LOGS),
-        (Is.TO_DEVICE, op.type in ("InfeedEnqueue", "InfeedEnqueueTuple", "MemcpyHToD")),
-    ):
-        if holds:
-            found |= flag
+    awaits, blocks = found & _AWAITED, any(word in text for word in _BLOCKS)
+    holds = (  # of what `_TOLD` names, in its order
+        text.startswith(_BUILDS) or (found & _IN_PYTHON and _BUILDS_IN_PYTHON.fullmatch(text)),
+        awaits or blocks,
+        awaits or blocks or found & _FETCHED or any(word in text for word in _AWAITS_DEVICE),
+        any(word in lower for word in _WAITS),
+        found & _CALLED and _CALL.fullmatch(text),
+        text.endswith(")") and _OF_MODULE.search(text),
+        text.startswith(_MARKS) and "/" not in text and ":" not in text,
+        text.startswith("gradient_tape/") or "/gradient_tape/" in text,  # below a call that was not put in line
+        lower.startswith("executorstate::process"),
+        lower.startswith("iteratorgetnext"),
+        op.kind is OpKind.TF_DATA and text.count("::") == 1,
+        op.type.startswith(AWAITING),
+        op.type in _WRITES_LOGS,
+        op.type in ("InfeedEnqueue", "InfeedEnqueueTuple", "MemcpyHToD"),
+    )
+    found |= sum(flag for flag, told in zip(_TOLD, holds, strict=True) if told)
     if text.startswith((JITTED_CALL, "jit_", "pmap_")) and (function := jitted_function(text)) in _GLUE:
-        found |= Is.GLUE | (Is.PICKS if function in _PICKS else 0)
+        found |= int(Is.GLUE | (Is.PICKS if function in _PICKS else 0))
     return found
 
 
@@ -471,6 +471,17 @@ def iterator_type(long_name: str) -> str:
 
 _UNSPELT = re.compile(r"[^\w.-]")
 _KINDS = {kind: code for code, kind in enumerate(OpKind)}
+# Numbers, not flags: thousands of names are read, and an operation of `Is` takes ten times as long as one of int.
+_AWAITED, _IN_PYTHON, _FETCHED, _CALLED = map(int, (Is.AWAITS, Is.PYTHON, Is.FETCH, Is.JAX_CALL))
+_TOLD = tuple(
+    map(
+        int,
+        (
+            *(Is.BUILDS, Is.BLOCKS, Is.AWAITS_DEVICE, Is.WAITS, Is.CALL, Is.OF_MODULE, Is.MARK, Is.TAPE),
+            *(Is.EXECUTES, Is.INPUT, Is.ITERATOR_ROOT, Is.AWAITS_OTHERS, Is.WRITES_LOGS, Is.TO_DEVICE),
+        ),
+    )
+)
 _ANY_BEGIN, _ANY_END = tuple(_BEGINS), tuple(_ENDS)
 _BEGIN_FLAGS = tuple((begin, int(flag)) for begin, flag in _BEGINS.items())
 _END_FLAGS = tuple((end, int(flag)) for end, flag in _ENDS.items())
