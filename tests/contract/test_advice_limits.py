@@ -21,7 +21,18 @@ from tests.advice_cases.case import Case
 pytestmark = pytest.mark.slow  # each limit is moved, and its cases are judged again
 
 TOOLS = Path(__file__).parents[2] / "src" / "outpace" / "tools"
-FILES = ("findings", "background", "calls", "evaluation", "unsteady", "capture_findings", "facts", "growth", "saving")
+FILES = (
+    "findings",
+    "background",
+    "calls",
+    "evaluation",
+    "unsteady",
+    "capture_findings",
+    "facts",
+    "growth",
+    "needless",
+    "saving",
+)
 """Files of a tool in which its rules stand, and what they compare with."""
 
 VERDICTS = {

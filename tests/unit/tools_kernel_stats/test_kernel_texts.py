@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from outpace.testing import Dialect, Inline, Launch, SpaceBuilder
+from outpace.timeline.gpu_details import CopyDetails, KernelDetails, parse_copy, parse_kernel
 from outpace.timeline.hlo import NO_OP, HloOp
 from outpace.tools.kernel_stats.copies import kind_of
-from outpace.tools.kernel_stats.details import CopyDetails, KernelDetails, parse_copy, parse_kernel
 from outpace.tools.kernel_stats.names import function_name, short
 from outpace.tools.kernel_stats.occupancy import occupancy
 from outpace.tools.kernel_stats.tensor_cores import by_program, equation_of, is_eligible, uses_tensor_cores

@@ -5,8 +5,6 @@ What the host waits for while a device still computes is no fetch: it would wait
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from outpace._once import derived
@@ -15,6 +13,7 @@ from outpace.metrics.spans import union, within
 from outpace.model import Table, median, schema
 from outpace.model.arrays import Indices, Picoseconds
 from outpace.timeline import OpKind, Run, Timeline
+from outpace.timeline.gpu_details import parse_copy
 from outpace.timeline.names import Is
 from outpace.trace import dialect
 from outpace.trace.algorithms import common
@@ -25,7 +24,6 @@ FIELDS = schema("""
     fetched_ps | ps       | time per step in which a thread fetched an array | Fetching
     share      | fraction | of the step time, while no device computes | Of step
 """)
-_SIZE = re.compile(r"(?:^|\s)size:(\d+)")
 
 
 @derived
@@ -62,5 +60,5 @@ def _bytes(timeline: Timeline, begin: Picoseconds, stop: Picoseconds) -> float:
     inside = (at >= 0) & (trace.start[rows] < stop[np.maximum(at, 0)])
     rows, at = rows[inside], at[inside]
     code, texts = stat.codes(common(rows, stat.row)[1])
-    sizes = np.array([int(found[1]) if (found := _SIZE.search(text)) else 0 for text in texts] or [0], np.int64)
+    sizes = np.array([parse_copy(text).bytes for text in texts] or [0], np.int64)
     return median(np.bincount(at, sizes[code], len(begin))) if len(rows) else 0.0

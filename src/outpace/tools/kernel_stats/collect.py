@@ -8,7 +8,7 @@ from outpace._dataclass import dataclass
 from outpace._once import derived, once
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline import Timeline
-from outpace.tools.kernel_stats.details import KernelDetails, parse_kernel
+from outpace.timeline.gpu_details import KernelDetails, parse_kernel
 from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import common
 

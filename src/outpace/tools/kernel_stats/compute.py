@@ -15,9 +15,9 @@ from outpace.metrics.slices import slices
 from outpace.model import Table
 from outpace.model.arrays import Codes, Mask, Values
 from outpace.timeline.command_buffers import hlo_ops
+from outpace.timeline.gpu_details import KernelDetails
 from outpace.timeline.hlo import instructions
 from outpace.tools.kernel_stats.collect import Device
-from outpace.tools.kernel_stats.details import KernelDetails
 from outpace.tools.kernel_stats.launches import latencies, launch_rows
 from outpace.tools.kernel_stats.names import function_name
 from outpace.tools.kernel_stats.occupancy import occupancy

@@ -7,8 +7,8 @@ import numpy as np
 from outpace.model import Table
 from outpace.model.arrays import Indices
 from outpace.timeline import parse_op
+from outpace.timeline.gpu_details import CopyDetails, parse_copy
 from outpace.tools.kernel_stats.collect import Device
-from outpace.tools.kernel_stats.details import CopyDetails, parse_copy
 from outpace.tools.kernel_stats.schema import COPIES
 from outpace.trace import dialect
 from outpace.trace.algorithms import common, distinct, group

@@ -11,7 +11,7 @@ the blocks that fit are the smallest of the four quotients, and
 from __future__ import annotations
 
 from outpace._dataclass import dataclass
-from outpace.tools.kernel_stats.details import KernelDetails
+from outpace.timeline.gpu_details import KernelDetails
 
 _WARP = 32
 _REGISTER_UNIT = 256

@@ -18,8 +18,9 @@ from outpace.metrics.model.model_work import TRANSFERS, model_work
 from outpace.metrics.model.op_metrics import DEVICE, HOST
 from outpace.metrics.model.op_places import COLLECTIVES, LAYER, LOGS, TRANSFERRED
 from outpace.metrics.model.small_ops import FUSED, small_ops
+from outpace.metrics.program.budget import at_most
 from outpace.metrics.program.program import Program
-from outpace.model import Table, Unit, humanize
+from outpace.model import Category, Saving, Table, Unit, humanize
 from outpace.model.units import counted
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Work, work_of
@@ -44,6 +45,13 @@ _GIGA = 1e12 / 1e9  # GFLOP/s of one FLOP per ps
 _COMPANY = 0.1  # of a thread: less cannot be noticed in the time of an op
 _NEAR = 1.15  # times its best: runs of an op that has the cores to itself differ by as much
 _REPLICA = re.compile(r"(.*/)?replica_\d+")  # a copy of the whole model, and no part of it
+COMPUTE = (Category.HOST_COMPUTE, Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
+"""Categories of the step that the model's ops take."""
+
+
+def saved(share: float, assumes: str) -> Saving | None:
+    """What computing that share of the step less saves at most."""
+    return at_most(share, *COMPUTE, assumes=assumes)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ from outpace.metrics.input.odd_ops import AUGMENTATION, IMAGE, PREPROCESSING, PY
 from outpace.metrics.machine.device import device_facts
 from outpace.metrics.machine.host_copies import host_copies
 from outpace.metrics.machine.own_best import held_up
-from outpace.metrics.model.double_ops import double_ops
-from outpace.metrics.model.hlo_lines import DEVICE as ON_DEVICE
 from outpace.metrics.model.hlo_lines import programs_at_work, ran_ops
 from outpace.metrics.model.small_ops import FUSED, small_ops
 from outpace.metrics.program.budget import Budget, at_most
@@ -20,9 +18,10 @@ from outpace.metrics.program.host_time import EXECUTOR, OPS, WAITING, of_hosts
 from outpace.metrics.program.program import Program
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run, Timeline
-from outpace.timeline.names import ONEDNN, Work, recomputes, work_of
+from outpace.timeline.names import ONEDNN, Work, work_of
 from outpace.tools.model_time.actions import CPU, GPU, TPU, Here, cheaper, narrows
 from outpace.tools.model_time.facts import (
+    COMPUTE,
     Kind,
     Part,
     by_line,
@@ -32,24 +31,18 @@ from outpace.tools.model_time.facts import (
     parts,
     places,
     rated,
+    saved,
     short,
     short_ops,
     small_lines,
 )
+from outpace.tools.model_time.needless import attention, double, one_hot, recomputed
 from outpace.trace import dialect
 
 _ODD = Threshold("input work inside the model", 0.05, Unit.FRACTION, "our choice: a smaller saving could not be measured")
 _MUCH_ODD = Threshold(
     "much input work inside the model", 0.20, Unit.FRACTION, "our choice: four times the smallest share worth a look"
 )
-_DOUBLE = Threshold(
-    "products in float64", 0.10, Unit.FRACTION, "our choice: half of it, which float32 saves at least, can be measured"
-)
-_SCORES = Threshold(
-    "attention in several kernels", 0.15, Unit.FRACTION, "our choice: fused ones take about half of it, which can be measured"
-)
-_AGAIN = Threshold("computed again", 0.10, Unit.FRACTION, "our choice: a smaller saving is not worth the memory")
-_HOT = Threshold("products with one-hot matrices", 0.10, Unit.FRACTION, "our choice: labels of a loss take less")
 _UNDONATED = Threshold("copies of arguments", 0.05, Unit.FRACTION, "our choice: a smaller saving could not be measured")
 _MOSTLY = 0.5  # of a part, a kind or the step: what makes more of it stands for it
 _SLOW = Threshold(
@@ -81,7 +74,6 @@ _MOVES = Threshold(
     "copies and reshapes", 0.20, Unit.FRACTION, "our choice: more than twice what models without a needless layout spend"
 )
 _SOME = 0.01  # of the step: a model with less of it hardly convolves
-_COMPUTE = (Category.HOST_COMPUTE, Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
 _MOVED = {
     AUGMENTATION: "augments the data",
     PREPROCESSING: "prepares the data",
@@ -103,11 +95,11 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         here = _here(run, timeline, budget, program, work, outside)
         odd = list(_odd(run, timeline.host, program, mine))
         yield from odd
-        yield from _double(run, timeline.host, program)
+        yield from double(run, timeline.host, program)
         yield from _undonated(run, timeline.host, here, mine, work)
-        yield from _recomputed(run, timeline.host)
-        yield from _one_hot(run, timeline.host)
-        attends = list(_attention(run, timeline.host, here))
+        yield from recomputed(run, timeline.host)
+        yield from one_hot(run, timeline.host)
+        attends = list(attention(run, timeline.host, here))
         yield from attends
         starts = list(_short_ops(run, timeline.host, budget, here))
         if _made_by_loops(run, timeline.host, mine):
@@ -137,7 +129,7 @@ def _here(run: Run, timeline: Timeline, budget: Budget, program: Program, work: 
     """What advice on the model must fit."""
     devices = device_facts(run)
     row = next(small_ops(run).of("host", timeline.host).records(), {})
-    half, full = (budget.shares[c.value] for c in _COMPUTE[1:])
+    half, full = (budget.shares[c.value] for c in COMPUTE[1:])
     planes = [plane.name for plane in timeline.device_planes]
     able = [] if planes or program.is_jax else [kind.op for kind in work if kind.work in _BY_ONEDNN]
     hardware = CPU if not planes else TPU if planes[0].startswith(f"{dialect.DEVICES}{TPU}") else GPU
@@ -161,10 +153,6 @@ def _made_by_loops(run: Run, host: str, mine: list[Part]) -> bool:
     overhead = sum(row["overhead_share"] for row in small_ops(run).of("host", host).records())
     loops = sum(part.starting for part in mine if part.loops and part.source)
     return bool(mine and mine[0].loops and mine[0].source and loops >= _MADE * overhead)
-
-
-def _saving(share: float, assumes: str) -> Saving | None:
-    return at_most(share, *_COMPUTE, assumes=assumes)
 
 
 def _odd(run: Run, host: str, program: Program, mine: list[Part]) -> Iterator[Finding]:
@@ -197,134 +185,13 @@ def _odd(run: Run, host: str, program: Program, mine: list[Part]) -> Iterator[Fi
             action=_move(names[0], python, program, top["apart"]) if fits else _nowhere(names[0]),
             evidence=(Evidence("its share of the step", share, Unit.FRACTION, "odd_ops"),),
             threshold=_MUCH_ODD if much else _ODD,
-            saving=_saving(room, "if it did not run in the step, as far as other cores are idle")
+            saving=saved(room, "if it did not run in the step, as far as other cores are idle")
             if fits
-            else _saving(whole, "if it, and what its line or layer makes of it, cost nothing"),
+            else saved(whole, "if it, and what its line or layer makes of it, cost nothing"),
             location=source,
             host=host,
             certainty=Certainty.CERTAIN,
         )
-
-
-def _attention(run: Run, host: str, here: Here) -> Iterator[Finding]:
-    """Attention that a device computes in several kernels, which hand its scores on through memory: a product, a softmax, and a product."""
-    ran = [r for r in ran_ops(run).get(host, ()) if r.side == ON_DEVICE and r.op.attention]
-    share = min(1.0, sum(r.share for r in ran))
-    if share < _SCORES.value or here.hardware != GPU:
-        return
-    lines: dict[str, float] = {}
-    for r in ran:
-        lines[short(r.op.source)] = lines.get(short(r.op.source), 0.0) + r.share
-    known = sorted((line for line in lines if line), key=lambda line: -lines[line])
-    moves = sum(r.share for r in ran if r.op.flops <= 0)
-    where = f", at {places(known)}" if known else ""
-    yield Finding(
-        id="unfused_attention",
-        severity=Severity.HIGH,
-        sentence=f"{share:.0%} of the step goes to attention whose scores are written to memory and read again{where}: {moves:.0%} to the "
-        "softmax between its products.",
-        action=here.program.say(
-            keras="Use a fused implementation: MultiHeadAttention(flash_attention=True), where the backend has one.",
-            tensorflow="Use a fused implementation instead of MatMul, Softmax and MatMul.",
-            jax="Use a fused implementation: jax.nn.dot_product_attention(..., implementation='cudnn') in bfloat16, or a Pallas kernel.",
-        ),
-        evidence=(
-            Evidence("its share of the step, forward and backward", share, Unit.FRACTION, "hlo_lines"),
-            Evidence("of the step, without its matrix products", moves, Unit.FRACTION, "hlo_lines"),
-        ),
-        threshold=_SCORES,
-        counter_evidence=("Fused kernels have conditions: the size of a head, the kind of a mask, 16 bits.",),
-        saving=_saving(share, "if attention cost nothing"),
-        location=known[0] if known else "",
-        host=host,
-        certainty=Certainty.LIKELY,
-        effort=Effort.SMALL,
-        explains=("slow_part", "slow_kind", "model_bound"),
-    )
-
-
-def _recomputed(run: Run, host: str) -> Iterator[Finding]:
-    """What the backward pass computes once more, because the program asks for it, to save memory."""
-    ran = [r for r in ran_ops(run).get(host, ()) if recomputes(r.op.framework_op)]
-    share = min(1.0, sum(r.share for r in ran))
-    if share < _AGAIN.value:
-        return
-    yield Finding(
-        id="recomputed",
-        severity=Severity.MODERATE,
-        sentence=f"{share:.0%} of the step computes the forward pass once more for the backward pass (jax.checkpoint, jax.remat).",
-        action="Leave it out where memory allows, or keep more: jax.checkpoint(..., policy=jax.checkpoint_policies.dots_saveable), and around "
-        "fewer layers.",
-        evidence=(Evidence("share of the step in what is recomputed", share, Unit.FRACTION, "hlo_lines"),),
-        threshold=_AGAIN,
-        saving=_saving(share, "if nothing was computed twice"),
-        counter_evidence=("What is kept instead takes memory: look at the memory page before.",),
-        host=host,
-        certainty=Certainty.LIKELY,
-        effort=Effort.SMALL,
-    )
-
-
-def _one_hot(run: Run, host: str) -> Iterator[Finding]:
-    """Products with one-hot matrices: rows of a table that indexing takes as well, without the arithmetic."""
-    by_line: dict[str, float] = {}
-    for r in ran_ops(run).get(host, ()):
-        if r.op.one_hot:
-            by_line[short(r.op.source)] = by_line.get(short(r.op.source), 0.0) + r.share
-    share = min(1.0, sum(by_line.values()))
-    if share < _HOT.value:
-        return
-    known = sorted((line for line in by_line if line), key=lambda line: -by_line[line])
-    yield Finding(
-        id="one_hot_product",
-        severity=Severity.HIGH,
-        sentence=f"{share:.0%} of the step multiplies by one-hot matrices{f', at {places(known)}' if known else ''}: 0 but for one place in "
-        "each row.",
-        action="Take the rows by their index instead (table[ids], jnp.take), and sums by group with jax.ops.segment_sum.",
-        evidence=(
-            Evidence("share of the step in such products, and in what makes their matrices", share, Unit.FRACTION, "hlo_lines"),
-        ),
-        threshold=_HOT,
-        saving=_saving(share, "if taking rows cost nothing"),
-        location=known[0] if known else "",
-        host=host,
-        certainty=Certainty.LIKELY,
-        effort=Effort.SMALL,
-        explains=("slow_part", "slow_kind", "model_bound", "low_16_bit_share"),
-    )
-
-
-def _double(run: Run, host: str, program: Program) -> Iterator[Finding]:
-    """Products in float64, which hardly any training needs and NumPy makes by default."""
-    rows = list(double_ops(run).of("host", host).records())
-    products = [row for row in rows if row["product"]]
-    share, whole = (min(1.0, sum(row["share"] for row in those)) for those in (products, rows))
-    if share < _DOUBLE.value:
-        return
-    top = products[0]
-    source = short(top["source"])
-    where = short(top["part"]) + (f" ({source})" if source and source != short(top["part"]) else "")
-    cast = "Give arrays and layers float32: NumPy's are float64 by default (x.astype('float32'))"
-    yield Finding(
-        id="float64",
-        severity=Severity.HIGH,
-        sentence=f"{share:.0%} of the step computes products in float64, most of it {top['op']} in {where}: at least twice as long as in "
-        "float32.",
-        action=program.say(
-            keras=f"{cast}, and leave keras.config.set_floatx('float64') out.",
-            tensorflow=f"{cast}, and tf.Variable and tf.constant a dtype of tf.float32.",
-            jax=f"{cast}, and leave jax_enable_x64 off.",
-        ),
-        evidence=(Evidence("share of the step in such products", share, Unit.FRACTION, "double_ops"),),
-        threshold=_DOUBLE,
-        counter_evidence=("What needs more than seven digits stays in float64.",),
-        saving=_saving(whole, "if they and all else in float64 cost nothing in float32"),
-        location=source,
-        host=host,
-        certainty=Certainty.CERTAIN,
-        effort=Effort.SMALL,
-        explains=("slow_part", "slow_kind", "model_bound"),
-    )
 
 
 def _undonated(run: Run, host: str, here: Here, mine: list[Part], work: list[Kind]) -> Iterator[Finding]:
@@ -355,7 +222,7 @@ def _undonated(run: Run, host: str, here: Here, mine: list[Part], work: list[Kin
         counter_evidence=("A donated array cannot be used after the call: keep what it returns.",),
         saving=at_most(
             share + allocated,
-            *_COMPUTE,
+            *COMPUTE,
             Category.DEVICE_TO_DEVICE,
             assumes="if nothing was copied, and needed no memory of its own",
         ),
@@ -399,7 +266,7 @@ def _slow(run: Run, host: str, mine: list[Part], here: Here, known: set[str]) ->
     limit = f", {here.compiled.limit}" if here.compiled.limit else ""
     others = "; next " + ", ".join(f"{part} {part.share:.0%}" for part in mine[1:_NAMED]) if len(mine) > 1 else ""
     runs = "" if top.loops else _pace(run, host, top.op, top.op_name, top.rate)
-    saving = _saving(top.share, "if it cost nothing") if top.slow else _narrower(run, host, top, here)
+    saving = saved(top.share, "if it cost nothing") if top.slow else _narrower(run, host, top, here)
     narrower_first = not top.slow and saving is not None
     yield Finding(
         id="slow_part",
@@ -493,7 +360,7 @@ def _kind(run: Run, host: str, work: list[Kind], here: Here) -> Iterator[Finding
         action=cheaper(top.work, replace(here, op=top.op, half=here.half or top.half, small=here.small or top.short)),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, "model_work"),),
         threshold=_MOVES if moved else _SLOW,
-        saving=_saving(fused(run, host), "if fusing made all but the longer products and libraries' calls a part of others")
+        saving=saved(fused(run, host), "if fusing made all but the longer products and libraries' calls a part of others")
         if here.apart > 1 and top.work in FUSED
         else None,
         counter_evidence=("A profile cannot say what another implementation would take: measure it.",),
@@ -533,7 +400,7 @@ def _short_ops(run: Run, host: str, budget: Budget, here: Here) -> Iterator[Find
         ),
         threshold=_CHAINS if chains else _SHORT_OPS,
         counter_evidence=("XLA can also be slower on a CPU, and takes long to compile: measure it before you keep it.",),
-        saving=_saving(kept, "if fused ops, and starting them, cost nothing"),
+        saving=saved(kept, "if fused ops, and starting them, cost nothing"),
         location=next(iter(lines)) if at else "",
         host=host,
         certainty=Certainty.POSSIBLE,
@@ -562,7 +429,7 @@ def _compiled_short_ops(run: Run, host: str, here: Here, mine: list[Part], launc
         counter_evidence=("A larger batch changes the training: compare the time per example.",),
         saving=at_most(
             found.share + (launching if here.hardware == GPU else 0.0),
-            *_COMPUTE,
+            *COMPUTE,
             *((Category.KERNEL_LAUNCH,) if here.hardware == GPU else ()),
             assumes="if starting them cost nothing, and what they compute as well",
         ),
@@ -580,7 +447,7 @@ def _bound(
     """What is said where nothing else is: the model computes, these parts of it, and these are the limits of everything else. `outside`: shares
     of the step that count as computation on the host, in which none of the model's ops runs."""
     has_device = here.hardware != CPU
-    share = sum(budget.shares[c.value] for c in (_COMPUTE[1:] if has_device else _COMPUTE))
+    share = sum(budget.shares[c.value] for c in (COMPUTE[1:] if has_device else COMPUTE))
     share = share if has_device else max(0.0, share - sum(outside.values()))
     limits = {c: budget.shares[c.value] for c in (Category.INPUT, Category.ALL_OTHERS, Category.COMPILATION)}
     names = {
