@@ -100,9 +100,8 @@ def analyse(run: Run) -> Page:
 
 def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) -> Iterator[Finding]:
     python = python_share(run, main_program(run))
-    facts = (
-        (python, narrowed(run), one_program(run)) if run.has_device else (python,)
-    )  # of devices: no program is read for others
+    # Without devices nobody asks for these, and the programs need not be read.
+    facts = (python, narrowed(run), one_program(run)) if run.has_device else (python,)
     yield from rules.find(breakdown, mean, tf_functions(run), kind, device_facts(run), *facts)
     if mean.rows:
         yield from calls.find(run, kind)
