@@ -1,10 +1,11 @@
 """Moves every number that a program's state holds by one rounding, up or down by chance, and after each pass those that it has made anew: what
-a run does with that is what it does with an edit that rounds otherwise. Whole numbers and halves stay: they count, name or label something,
-and nothing rounds them. The script's clock is another, too."""
+a run does with that is what it does with an edit that rounds otherwise. TensorFlow's variables that a pass makes are moved as they are made.
+Whole numbers and halves stay: they count, name or label something, and nothing rounds them. The script's clock is another, too."""
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 import time
 import types
@@ -34,15 +35,20 @@ class Nudge:
         self._before: dict[int, Any] = {}  # what was there, or was made, the last time
         self._variables: dict[int, int] = {}  # hashes of what they were given
         self._whole = False
+        self._creating: Any = None  # held: its end would be the end of it
         self._began, self._spent = time.perf_counter(), 0.0
         self.moved = 0
 
     def frame(self, frame: FrameType, more: tuple[Any, ...] = ()) -> None:
-        """All that the user's functions on the stack, and the user's modules, hold; whole numbers where these are all that there is."""
+        """All that the user's functions on the stack, and the user's modules, hold; whole numbers where these are all that there is. From now
+        on also TensorFlow's variables as they are made: a model may be built by its first call."""
         self._frame(frame, more)
         if not self.moved:
             self._whole, self._seen, self._variables = True, {}, {}
             self._frame(frame, more)
+        if "tensorflow" in sys.modules:
+            self._creating = sys.modules["tensorflow"].variable_creator_scope(self._created)
+            self._creating.__enter__()
 
     def again(self, frame: FrameType, *more: Any) -> None:
         """What is another than the last time, as far as that takes little of the run's time: what nothing changes is data."""
@@ -111,6 +117,25 @@ class Nudge:
         except Exception:  # one of a graph, or one that nobody may assign
             return value
         return value
+
+    def _created(self, create: Callable[..., Any], **arguments: Any) -> Any:
+        """A variable, from what it is given first: that may stand in a graph, where nobody could assign it."""
+        first = arguments.get("initial_value")
+        if callable(first):
+            arguments["initial_value"] = functools.wraps(first)(lambda *how, **named: self._first(first(*how, **named)))
+        elif first is not None:
+            arguments["initial_value"] = self._first(first)
+        return create(**arguments)
+
+    def _first(self, value: Any) -> Any:
+        tf = sys.modules["tensorflow"]
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and 1 < value.size <= _MOST:
+            return self._moved(value)
+        if not tf.is_tensor(value) or not value.dtype.is_floating or not (value.shape.num_elements() or 0) > 1:
+            return value
+        signs = self._chance.integers(0, 2, value.shape, np.int8) * 2.0 - 1.0
+        moved = value * tf.constant(1 + 2 * _ROUNDING.get(value.dtype.size, 2.0**-11) * signs, value.dtype)
+        return tf.where(value == tf.round(value), value, moved)
 
     def _array(self, value: Any) -> Any:
         try:
