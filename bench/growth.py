@@ -2,7 +2,7 @@
 
 What grows, one thing at a time, stands in `tests/growing.py`. Each is doubled four times; a round measures the five sizes in an order drawn
 anew. What a doubling costs more is free of what every report costs; the exponent is the slope of its log2 over the doublings (medians over
-rounds), with the 95 % interval of rounds drawn anew. Seconds are CPU time of all threads.
+rounds), with the 95 % interval of rounds drawn anew. Seconds are CPU time of all threads, in a process with the settings of a command's.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+
+from outpace.cli.process import tune
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.growing import GROWN
@@ -67,6 +69,7 @@ def main() -> int:
         "--times", type=int, default=8, help="how many times the smallest size of the tests is the smallest here"
     )
     options = parser.parse_args()
+    tune()
     print("| what grows | sizes | CPU s at each | exponent [95 %] |\n|---|---|---|---|")
     worst = 0.0
     for name in options.only:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import array
 import csv
+import fcntl
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +236,24 @@ def test_a_reader_that_leaves_early_is_no_failure() -> None:
     command = f"{sys.executable} -m outpace report {profile_path('custom_loop')} --json | head -c 100"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_nothing_is_lost_where_a_process_is_stopped_while_it_writes(unbuffered: str) -> None:
+    """A write to a full pipe ends in part then."""
+    command = [sys.executable, "-m", "outpace.cli", "report", str(profile_path("keras_fit")), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": unbuffered}) as process:
+        assert process.stdout is not None
+        held = array.array("i", [0])
+        while held[0] < 1 << 16:  # bytes: what a pipe holds
+            fcntl.ioctl(process.stdout, termios.FIONREAD, held)
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGSTOP)
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.1)
+        document = strict(process.stdout.read().decode())
+    assert len(document["tools"]) > 10
 
 
 def test_a_folder_with_one_readable_profile_reports_it_and_names_the_others(tmp_path: Path) -> None:

@@ -672,7 +672,7 @@ UNKNOWN = LATE.replace("for i, x in enumerate(data):", "import itertools, time\n
 def test_a_training_whose_length_nobody_knew_is_compared_as_a_whole_behind_the_edited_one(
     old: str, new: str, same: bool, tmp_path: Path
 ) -> None:
-    found = Edit(UNKNOWN, "for i in itertools", ((old, new),), cut=256, whole=2.0).judged(tmp_path)
+    found = Edit(UNKNOWN, "for i in itertools", ((old, new),), cut=256, whole=5.0).judged(tmp_path)
     assert found.same is same and found.whole, found
 
 

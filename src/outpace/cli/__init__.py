@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import io
 import os
 import sys
 from typing import Annotated, Any
@@ -18,7 +17,7 @@ from typer.core import TyperGroup
 from outpace._version import __version__
 from outpace.cli.console import note
 from outpace.cli.options import PASSED_ON
-from outpace.cli.process import Ended, end_on_signals, leave
+from outpace.cli.process import Ended, end_on_signals, leave, whole_writes
 
 COMMANDS = ("report", "explain", "profile", "capture", "serve", "trace", "doctor", "lint", "tune", "race", "replay", "tools")
 _OF_SCRIPTS = ("profile", "serve", "tune")  # what follows the script is passed on to it
@@ -84,9 +83,7 @@ def main() -> None:
     """Entry point. Exit codes are those of `OutpaceError` and its kinds; `docs/exit-codes.md` lists them."""
     try:
         end_on_signals()
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="replace")  # a path or a name may hold characters that the output lacks
+        whole_writes()
         code = _run()
         try:
             if sys.stdout is not None:  # None: it was closed before Python started

@@ -6,13 +6,14 @@ import atexit
 import contextlib
 import ctypes
 import gc
+import io
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _MMAP_THRESHOLD, _TOP_PAD, _TRIM_THRESHOLD = -3, -2, -1  # of glibc's malloc.h
@@ -62,6 +63,32 @@ class Ended(BaseException):
         signal.signal(self.number, signal.SIG_DFL)
         os.kill(os.getpid(), self.number)
         os._exit(128 + self.number)  # not reached, unless the signal is blocked
+
+
+class _Whole(io.BufferedWriter):
+    """Writes all of what it is given, at once."""
+
+    def write(self, data: Any, /) -> int:
+        """Bytes written."""
+        written = super().write(data)
+        self.flush()
+        return written
+
+
+def whole_writes() -> None:
+    """Let standard output and error write all of a text, also where Python's own are unbuffered (PYTHONUNBUFFERED): of what a pipe takes in
+    part, as when the process was stopped meanwhile, those lose the rest (python/cpython#85393). A path or a name may hold characters
+    that the output lacks."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        if isinstance(stream.buffer, io.RawIOBase):
+            encoding = stream.encoding
+            stream = io.TextIOWrapper(_Whole(stream.detach()), encoding, write_through=True)
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
+        stream.reconfigure(errors="replace")
 
 
 def end_on_signals() -> None:

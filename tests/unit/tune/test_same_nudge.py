@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from outpace.tune.same.nudge import CLOCKS, SLOWER, Nudge, slow_clock
-from tests.integration.programs import needs_tensorflow
 
 
 def test_numbers_are_moved_by_a_rounding_and_whole_ones_stay() -> None:
@@ -74,33 +72,6 @@ def test_a_variable_of_whole_numbers_is_moved_where_there_are_no_others() -> Non
     counts = Variable(np.arange(1.0, 5.0))
     Nudge(lambda file: file == __file__, 7).frame(sys._getframe(), (counts,))
     assert (counts.value != np.arange(1.0, 5.0)).all()
-
-
-@needs_tensorflow
-@pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])
-def test_a_variable_that_a_pass_makes_is_moved_as_it_is_made(graph: bool) -> None:
-    import tensorflow as tf
-
-    made: list[tf.Variable] = []
-
-    def step() -> None:  # as the first call of a model that has to be built
-        if not made:
-            made.extend(tf.Variable(tf.constant(value)) for value in ([0.3, 1.7], [0.0, 2.0], [3, 4]))
-            made.append(tf.Variable(lambda: tf.constant([0.3, 1.7])))
-            made.append(tf.Variable(np.array([0.3, 1.7], np.float32)))
-
-    def run() -> None:
-        found = Nudge(lambda file: file == __file__, 7)
-        found.frame(sys._getframe())
-        tf.function(step)() if graph else step()
-        found._creating.__exit__(None, None, None)
-
-    with ThreadPoolExecutor(1) as pool:  # making is watched in one thread
-        pool.submit(run).result()
-    moved, whole, counts, called, array = (each.numpy() for each in made)
-    for those in (moved, called, array):
-        assert (those != np.array([0.3, 1.7], np.float32)).all() and np.allclose(those, [0.3, 1.7], rtol=3e-7, atol=0)
-    assert whole.tolist() == [0.0, 2.0] and counts.tolist() == [3, 4]
 
 
 def test_moving_takes_a_part_of_the_time_alone() -> None:

@@ -34,6 +34,7 @@ from outpace.tune.loop.statement import (
     source_of,
     stores,
 )
+from outpace.tune.texts.parsed import parsed
 
 if TYPE_CHECKING:
     from outpace.tune.loop.step import Outline
@@ -297,7 +298,7 @@ def _with_call(loop: ast.For, outline: Outline) -> bool:
     at = next((at for at, each in enumerate(loop.body) if each.lineno == outline.first), None)
     if at is None:
         return False
-    call = ast.parse(outline.call).body[0]
+    call = parsed(outline.call).body[0]
     for node in ast.walk(call):
         if hasattr(node, "lineno"):
             ast.copy_location(node, loop.body[at])

@@ -12,6 +12,8 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from outpace.tune.texts.parsed import parsed
+
 _CHANGES = frozenset(
     {"append", "extend", "insert", "add", "update", "pop", "popleft", "appendleft", "remove", "clear", "setdefault", "write"}
 )
@@ -45,7 +47,7 @@ def _found(function: Any, depth: int, seen: set[Any], given: Sequence[Any] = ())
         return
     seen.add(code)
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+        tree = parsed(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):
         yield f"calls {getattr(function, '__name__', function)}, whose source is not at hand"
         return
@@ -161,7 +163,7 @@ def _file(function: Any) -> ast.Module:
 
 def _parsed(path: str) -> ast.Module:
     try:
-        return ast.parse("".join(linecache.getlines(path)))
+        return parsed("".join(linecache.getlines(path)))
     except (SyntaxError, ValueError):
         return ast.Module([], [])
 

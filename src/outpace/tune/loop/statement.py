@@ -12,6 +12,7 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.capture import frames
+from outpace.tune.texts.parsed import parsed
 
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _EXITS = frozenset({"sys.exit", "exit", "quit", "os._exit"})
@@ -59,7 +60,7 @@ def source_of(frame: FrameType) -> tuple[ast.Module, list[str]]:
     """The source of a frame's file, parsed and by line; empty where it is not at hand."""
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
     try:
-        return ast.parse("".join(lines)), lines
+        return parsed("".join(lines)), lines
     except (SyntaxError, ValueError):
         return ast.Module([], []), []
 

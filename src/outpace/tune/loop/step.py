@@ -16,6 +16,7 @@ from types import CodeType, FrameType
 from outpace._dataclass import dataclass
 from outpace.capture import frames
 from outpace.tune.loop.statement import in_script, loop_at
+from outpace.tune.texts.parsed import parsed
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +120,7 @@ class Peeled:
     def of(cls, function: types.FunctionType) -> Peeled | None:
         """None where the function's last statement is not its one `return`, or reads no values."""
         try:
-            node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+            node = parsed(textwrap.dedent(inspect.getsource(function))).body[0]
         except (OSError, TypeError, SyntaxError, IndexError):
             return None
         last = node.body[-1] if isinstance(node, ast.FunctionDef) and not node.decorator_list else None

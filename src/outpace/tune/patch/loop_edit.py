@@ -18,6 +18,7 @@ from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.step_edit import edit_function, made_with
 from outpace.tune.patch.written import Edits
+from outpace.tune.texts.parsed import parsed
 
 if TYPE_CHECKING:
     from outpace.tune.loop.loop import Loop
@@ -117,7 +118,7 @@ def write_later(later: Later, edits_of: Callable[[str], Edits]) -> None:
         if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
             raise Unpatchable(f"the statement at {file.name}:{each.line} was not found, or is not alone on its line")
         new = [cst.parse_statement(f"{name} = {said}") for name, said in each.aside] if each is not last else []
-        alike = ast.unparse(ast.parse(cst.Module([]).code_for_node(statement))) == each.later
+        alike = ast.unparse(parsed(cst.Module([]).code_for_node(statement))) == each.later
         text = statement if alike else cst.ensure_type(cst.parse_statement(each.later), cst.SimpleStatementLine)
         moved.append(text.with_changes(leading_lines=() if new or each is last else statement.leading_lines))
         edits.outlined[statement] = 1, new

@@ -14,6 +14,7 @@ from outpace.capture.pipeline import KEPT_TEXT, READERS
 from outpace.model.units import counted
 from outpace.store.record import PipelineStage
 from outpace.tune.patch.calls import Unpatchable
+from outpace.tune.texts.parsed import parsed
 
 Scope = cst.FunctionDef | cst.Lambda | cst.ClassDef
 
@@ -122,7 +123,7 @@ class SourceFile:
         function, too."""
         wanted = full.replace("tf.", "tensorflow.", 1) if full.startswith("tf.") else full
         names: dict[str, str] = {}
-        tree = ast.parse(self.text)
+        tree = parsed(self.text)
         inner = () if anywhere else (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         for node in (node for each in tree.body if not isinstance(each, inner) for node in ast.walk(each)):
             names.update({name: _plain(meant) for name, meant in _imported(node).items()})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import atexit
 import contextlib
 import json
@@ -38,6 +37,7 @@ from outpace.tune.same.state import Reader, State, frames_of, modules_of
 from outpace.tune.starts.imports import script_begins
 from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.load import Marking, substitute
+from outpace.tune.texts.parsed import parsed
 
 AGAIN = 1.0  # seconds between looks how far it has come
 LEAVING = 10.0  # seconds for what a script does at its exit
@@ -237,7 +237,7 @@ def _named(frame: FrameType) -> list[int]:
         for each in reversed(list(frames_of(frame, users))):
             names |= each.f_locals if each.f_globals is vars(module) else {}
         with contextlib.suppress(SyntaxError):
-            found |= set(numbers_of(ast.parse("".join(linecache.getlines(str(module.__file__)))), names))
+            found |= set(numbers_of(parsed("".join(linecache.getlines(str(module.__file__)))), names))
     return sorted(found)
 
 

@@ -28,6 +28,7 @@ NOISE = 0.4  # of the arrays that training changes: what one rounding moves as f
 PRINTED = 2e-3  # of a number that is printed: by as much two runs of one text may differ for it to be compared
 DIGITS = 2e-5  # of it, likewise of the edited text, beside what the two differ by
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_FILLED = re.compile(rf"\s*{_NUMBER.pattern}\s*")
 _PROGRESS = re.compile(r"\x08|━|[mµn]?s/(?:step|epoch|it)\b|\bit/s\b|\d+%\|")
 _PACE = re.compile(r"\x08+|(?:\d+:)?\d+:\d+|[\d.?]+\s*(?:[mµun]?s|min|h)\b(?:/\w+)?|[\d.?]+\s*\w+/s\b|[━=>.╺╸ ]{2,}")
 _SHOWN = 3
@@ -302,10 +303,10 @@ class _Comparison:
         """Whether a line of the edited script has the original's words, and the numbers that its runs agree on. steady: whether these have as
         many lines as each other; of others it may be another line."""
         lines = (one, two, nudged, edited)
-        words = _NUMBER.sub("#", one)
-        if len({_NUMBER.sub("#", line) for line in lines[:3]}) > 1:
+        words = _words(one)
+        if len(set(map(_words, lines[:3]))) > 1:
             return True
-        if words != _NUMBER.sub("#", edited):
+        if words != _words(edited):
             return not steady
         numbers = enumerate(zip(*(_NUMBER.findall(line) for line in lines), strict=True))
         agree = [self._agrees(f"{words} {at}", *each) for at, each in numbers]  # all of them: each is told what runs make of it
@@ -387,6 +388,11 @@ def _lines(printed: Sequence[str]) -> list[str]:
     bar = [bool(_PROGRESS.search(line)) for line in shown]
     ends = zip(shown, bar, [*bar[1:], False], strict=False)
     return [_PACE.sub(" ", line) if is_bar else line for line, is_bar, next_is in ends if not (is_bar and next_is)]
+
+
+def _words(line: str) -> str:
+    """A line without its numbers, and without the blanks beside them, which fill up columns."""
+    return _FILLED.sub("#", line)
 
 
 def _last_digit(number: str) -> float:

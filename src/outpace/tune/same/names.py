@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from enum import Enum
 
+from outpace.tune.texts.parsed import parsed
 from outpace.tune.texts.place import Loop, Place, loops_of
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -16,7 +17,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)  #
 
 def dead_names(text: str, place: Place) -> frozenset[str]:
     """Names whose every use stands in the body of a loop, in the loop's own scope, and none of which a pass may read before it sets it."""
-    tree = ast.parse(text)
+    tree = parsed(text)
     for name, path, node in loops_of(tree):
         if (name, path) == (place.function, place.path):
             return frozenset(each for each in _stored(node) if _dead(tree, node, each))

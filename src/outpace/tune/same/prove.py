@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import math
 import os
@@ -29,6 +28,7 @@ from outpace.tune.same.unrun import unrun
 from outpace.tune.starts import Forks
 from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.load import lines_between, source_of
+from outpace.tune.texts.parsed import parsed
 from outpace.tune.texts.place import FIT, MODULE, Place, loops_of
 
 CUT = 64  # passes
@@ -254,7 +254,7 @@ class Original:
         real = {os.path.realpath(path): text for path, text in texts.items()}
         for file in edited.branches if kept else ():
             try:
-                tree = ast.parse(real.get(file) or source_of(file))
+                tree = parsed(real.get(file) or source_of(file))
             except FileNotFoundError:
                 return f"It compiles functions, and the script took {os.path.basename(file)} away, which may change what they keep."
             place = (self.place.function, self.place.path[:1]) if file == self.place.file else None
@@ -297,7 +297,7 @@ class Original:
         """Lines of branches of the loop that did not run."""
         if self.place.function == FIT:
             return []
-        tree = ast.parse(source_of(self.place.file))
+        tree = parsed(source_of(self.place.file))
         loop = next(node for name, path, node in loops_of(tree) if (name, path) == (self.place.function, self.place.path))
         ran = one.ran.get(self.place.file, frozenset())
         return sorted(
@@ -390,6 +390,6 @@ def _unrun(texts: Texts, edited: Record) -> str:
         file, old = os.path.realpath(path), lines_between(text, source_of(path))
         changed = {line for line in range(1, text.count("\n") + 2) if line not in old}
         ran = edited.ran.get(file, frozenset()) | edited.before.get(file, frozenset())
-        if lines := unrun(ast.parse(text), changed, ran):
+        if lines := unrun(parsed(text), changed, ran):
             return f"What it changes in line {', '.join(map(str, lines))} of {os.path.basename(path)} did not run where it was compared."
     return ""

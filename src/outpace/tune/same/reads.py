@@ -11,6 +11,7 @@ from types import CodeType
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.tune.texts.parsed import parsed
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
@@ -54,7 +55,7 @@ def reads_of(code: CodeType) -> frozenset[Read]:
 def _functions(file: str) -> dict[tuple[int, str], list[ast.AST]]:
     found: dict[tuple[int, str], list[ast.AST]] = {}
     try:
-        tree = ast.parse("".join(linecache.getlines(file)))
+        tree = parsed("".join(linecache.getlines(file)))
     except SyntaxError:
         return found
     for node in ast.walk(tree):

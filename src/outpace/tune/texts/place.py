@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 
 from outpace._dataclass import dataclass
+from outpace.tune.texts.parsed import parsed
 
 FIT = "fit"
 MODULE = "<module>"
@@ -60,7 +61,7 @@ def _loops(scope: ast.AST, name: str, around: tuple[int, ...]) -> Iterator[tuple
 def loop_at(text: str, line: int, file: str) -> Place | None:
     """The place of the innermost loop whose statement stands at a line, or around it."""
     found = [
-        (name, path, node) for name, path, node in loops_of(ast.parse(text)) if node.lineno <= line <= (node.end_lineno or line)
+        (name, path, node) for name, path, node in loops_of(parsed(text)) if node.lineno <= line <= (node.end_lineno or line)
     ]
     best = min(found, key=lambda each: (each[2].lineno != line, (each[2].end_lineno or 0) - each[2].lineno), default=None)
     return Place(file, best[0], best[1]) if best is not None else None
@@ -68,5 +69,5 @@ def loop_at(text: str, line: int, file: str) -> Place | None:
 
 def header_of(text: str, place: Place) -> str | None:
     """What the loop at a place goes over, as text in one form; None for a loop with a condition."""
-    node = next((node for name, path, node in loops_of(ast.parse(text)) if (name, path) == (place.function, place.path)), None)
+    node = next((node for name, path, node in loops_of(parsed(text)) if (name, path) == (place.function, place.path)), None)
     return ast.unparse(node.iter) if isinstance(node, ast.For) else None

@@ -32,6 +32,7 @@ from outpace.tune import guard
 from outpace.tune.starts.imports import script_begins
 from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.load import Marking, substitute
+from outpace.tune.texts.parsed import parsed
 from outpace.tune.trial.passes import MODEL, RacedPasses, frameworks
 from outpace.tune.trial.turns import WARMUP, Observer, RaceSession, run_hook
 
@@ -182,7 +183,7 @@ def has_hook(script: str) -> bool:
     """Whether a script defines `outpace_race()` at its top level; it is only read."""
     try:
         with open(script, "rb") as file:
-            tree = ast.parse(file.read())
+            tree = parsed(file.read())
     except (OSError, SyntaxError, ValueError):
         return False
     return any(isinstance(node, ast.FunctionDef) and node.name == HOOK for node in tree.body)
