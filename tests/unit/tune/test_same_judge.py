@@ -285,6 +285,12 @@ def test_runs_that_agree_in_a_line_by_chance_do_not_in_others_like_it(last: str,
     assert judge([record(printed=lines), record(printed=lines), nudged], edited).same is same
 
 
+@pytest.mark.parametrize(("edited", "same"), [("[0.4996 0.501  0.501 ]", True), ("[1.4996 1.501  1.501 ]", False)])
+def test_blanks_that_fill_up_columns_do_not_keep_a_line_from_being_compared(edited: str, same: bool) -> None:
+    plain, nudged = record(printed=("[0.4996 0.501  0.501 ]",)), record(NUDGED, printed=("[0.49961 0.50099 0.501  ]",))
+    assert judge([plain, plain, nudged], record(printed=(edited,))).same is same
+
+
 def test_lines_that_two_originals_print_differently_are_left_out() -> None:
     one, two, nudged = (record(off, printed=("took", f"{at}.5 s")) for at, off in ((1, 0.0), (2, 0.0), (3, NUDGED)))
     assert judge([one, two, nudged], record(printed=("took", "9.5 s"))).same is True

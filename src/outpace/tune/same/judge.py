@@ -28,7 +28,6 @@ NOISE = 0.4  # of the arrays that training changes: what one rounding moves as f
 PRINTED = 2e-3  # of a number that is printed: by as much two runs of one text may differ for it to be compared
 DIGITS = 2e-5  # of it, likewise of the edited text, beside what the two differ by
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-_FILLED = re.compile(rf"\s*{_NUMBER.pattern}\s*")
 _PROGRESS = re.compile(r"\x08|━|[mµn]?s/(?:step|epoch|it)\b|\bit/s\b|\d+%\|")
 _PACE = re.compile(r"\x08+|(?:\d+:)?\d+:\d+|[\d.?]+\s*(?:[mµun]?s|min|h)\b(?:/\w+)?|[\d.?]+\s*\w+/s\b|[━=>.╺╸ ]{2,}")
 _SHOWN = 3
@@ -392,7 +391,7 @@ def _lines(printed: Sequence[str]) -> list[str]:
 
 def _words(line: str) -> str:
     """A line without its numbers, and without the blanks beside them, which fill up columns."""
-    return _FILLED.sub("#", line)
+    return _NUMBER.sub("#", " ".join(line.split())).replace(" #", "#").replace("# ", "#")
 
 
 def _last_digit(number: str) -> float:
