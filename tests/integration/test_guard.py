@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import random
@@ -87,9 +88,14 @@ def made(folder: Path, text: str) -> dict[str, str]:
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """Everything in a folder but what a command makes for itself in the folder for temporary files."""
-    files = (path for path in folder.rglob("*") if path.is_file() and not {"__pycache__"} & {*path.parts})
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    """Everything in a folder. What is removed meanwhile, as by a process that is about to end, is not there."""
+    found = {}
+    for path, _, names in os.walk(folder):  # which passes over folders that are gone
+        for name in () if "__pycache__" in path else names:
+            with contextlib.suppress(FileNotFoundError):
+                file = Path(path, name)
+                found[str(file.relative_to(folder))] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return found
 
 
 def outpace(folder: Path, way: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
