@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,8 @@ DIGITS = 2e-5  # of it, likewise of the edited text, beside what the two differ 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _PROGRESS = re.compile(r"\x08|━|[mµn]?s/(?:step|epoch|it)\b|\bit/s\b|\d+%\|")
 _PACE = re.compile(r"\x08+|(?:\d+:)?\d+:\d+|[\d.?]+\s*(?:[mµun]?s|min|h)\b(?:/\w+)?|[\d.?]+\s*\w+/s\b|[━=>.╺╸ ]{2,}")
-_WHEN = re.compile(
-    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?: \d{4})?"
-)
+_WHEN = re.compile(r"(\d{4}-\d\d-\d\d)[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?|([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d) \d\d:\d\d:\d\d")
+_DAY = 86_400.0  # seconds
 _SHOWN = 3
 
 
@@ -116,7 +116,6 @@ class _Comparison:
         self.told: set[str] = set()
         self.changed_here: set[str] = set()  # at the mark that is looked at
         self.told_here: set[str] = set()
-        self.off_here: list[str] = []  # numbers that rounding moves, and that differ by more than it was seen to
         self.parts = 0  # the last pass where most of what training changes tells, if that is no longer so at the last mark
         self.spreads: dict[str, float] = {}
 
@@ -163,9 +162,6 @@ class _Comparison:
             tell = len(self.told_here & self.changed_here) >= (1 - NOISE) * len(self.changed_here)
             last = max(last, key[2]) if tell else last
             self.parts = 0 if tell else last
-            if not tell:  # how far a rounding grows is not known from one: what is made of these numbers tells as little
-                return last
-        self.faults += self.off_here
         return last
 
     def _noise(self) -> list[str]:
@@ -190,7 +186,7 @@ class _Comparison:
 
     def _mark(self, key: tuple[str, int, int]) -> None:
         one, two, nudged, edited = (each.marks[key] for each in (self.one, self.two, self.nudged, self.edited))
-        self.changed_here, self.told_here, self.off_here = set(), set(), []
+        self.changed_here, self.told_here = set(), set()
         for path, value in one.values.items():
             other = two.find(path)
             if isinstance(value, str):
@@ -256,8 +252,7 @@ class _Comparison:
         others = np.count_nonzero(value != _wide(found)) if value.dtype.kind == "i" else value.size
         turned = others <= (STEPPED if away <= 1 else TURNED) * value.size
         if not (away <= tolerance or turned):
-            faults = self.off_here if spread and value.dtype.kind == "f" else self.faults
-            faults.append(f"{_said(key)}: {path} is off by {away:.3g}, of {scale:.3g}")
+            self.faults.append(f"{_said(key)}: {path} is off by {away:.3g}, of {scale:.3g}")
 
     def _change(self, path: str, value: Any) -> float:
         """How far the value is from what it was at the first mark."""
@@ -288,7 +283,7 @@ class _Comparison:
             if path not in self.edited.files and self._ended_alike():
                 self.faults.append(f"it does not write {path}")
             elif path in self.edited.files:
-                self._lines(f"writes in {path}", [_lines(each.files[path]) for each in runs])
+                self._lines(f"writes in {path}", [_timeless(each.files[path]) for each in runs])
 
     def _ended_alike(self) -> bool:
         """Whether both came to an end of their own, and to the same one."""
@@ -390,12 +385,23 @@ def _distance(one: Any, two: Any) -> float:
 
 
 def _lines(printed: Sequence[str]) -> list[str]:
-    """What was written, without the time of day, which runs that begin together may share; of a progress bar the last that it showed, without
-    times: in how many steps it comes there is a matter of pace."""
-    shown = [_WHEN.sub("when", line) for line in printed if line.strip()]
+    """What was printed; of a progress bar the last that it showed, without times: in how many steps it comes there is a matter of pace."""
+    shown = _timeless(line for line in printed if line.strip())
     bar = [bool(_PROGRESS.search(line)) for line in shown]
     ends = zip(shown, bar, [*bar[1:], False], strict=False)
     return [_PACE.sub(" ", line) if is_bar else line for line, is_bar, next_is in ends if not (is_bar and next_is)]
+
+
+def _timeless(lines: Iterable[str]) -> list[str]:
+    """Lines without the time at which they were written, which runs that begin together may share in part. Other days' are data."""
+    now = time.time()
+    days = {
+        time.strftime(form, of(now - ago))
+        for form in ("%Y-%m-%d", "%a %b %e")
+        for of in (time.localtime, time.gmtime)
+        for ago in (0.0, _DAY)
+    }
+    return [_WHEN.sub(lambda found: "when" if found[1] in days or found[2] in days else found[0], line) for line in lines]
 
 
 def _words(line: str) -> str:

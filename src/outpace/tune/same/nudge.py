@@ -129,13 +129,18 @@ class Nudge:
 
     def _first(self, value: Any) -> Any:
         tf = sys.modules["tensorflow"]
-        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and 1 < value.size <= _MOST:
-            return self._moved(value)
-        if not tf.is_tensor(value) or not value.dtype.is_floating or not (value.shape.num_elements() or 0) > 1:
+        tensor = tf.is_tensor(value) and value.dtype.is_floating
+        if not (tensor or (isinstance(value, np.ndarray) and value.dtype.kind == "f")):
             return value
-        signs = self._chance.integers(0, 2, value.shape, np.int8) * 2.0 - 1.0
-        moved = value * tf.constant(1 + 2 * _ROUNDING.get(value.dtype.size, 2.0**-11) * signs, value.dtype)
-        return tf.where(value == tf.round(value), value, moved)
+        if not 1 < (value.shape.num_elements() or 0 if tensor else value.size) <= _MOST:
+            return value
+        try:
+            held = np.asarray(value)
+        except NotImplementedError:  # it has no value yet
+            signs = self._chance.integers(0, 2, value.shape, np.int8) * 2.0 - 1.0
+            moved = value * tf.constant(1 + 2 * _ROUNDING.get(value.dtype.size, 2.0**-11) * signs, value.dtype)
+            return tf.where(2 * value == tf.round(2 * value), value, moved)
+        return np.where(_given(held), held, self._moved(held))  # also where the state before the loop was of whole numbers
 
     def _array(self, value: Any) -> Any:
         try:
