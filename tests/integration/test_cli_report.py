@@ -256,6 +256,28 @@ def test_nothing_is_lost_where_a_process_is_stopped_while_it_writes(unbuffered: 
     assert len(document["tools"]) > 10
 
 
+def test_a_signal_that_is_lost_in_a_destructor_ends_the_process_still() -> None:
+    script = """if True:
+        import os, signal, time
+        from outpace.cli import process
+
+        class Told:
+            def __del__(self):
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        process._AGAIN = 0.2
+        process.end_on_signals()
+        try:
+            Told()
+            print("lost", flush=True)
+            time.sleep(100)
+        except process.Ended as ended:
+            ended.end()
+    """
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=90)
+    assert (done.returncode, done.stdout) == (-signal.SIGTERM, "lost\n"), done.stderr
+
+
 def test_a_folder_with_one_readable_profile_reports_it_and_names_the_others(tmp_path: Path) -> None:
     shutil.copytree(profile_path("custom_loop"), tmp_path / "run")
     shutil.copy(BROKEN / "garbage.xplane.pb", tmp_path / "run" / "zz.xplane.pb")

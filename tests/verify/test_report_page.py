@@ -385,7 +385,11 @@ def test_one_search_finds_rows_of_all_tables(report: Report) -> None:
     report.write("#find input", "conv2dbackpropfilter")
     report.wait("document.querySelectorAll('#find li a').length > 3")
     assert len(set(report.run("[...document.querySelectorAll('#find a')].map(a => a.hash.split('/')[0])"))) > 1
+    first = report.run("document.querySelector('#find a').hash")
     report.press("Enter")
+    report.wait(f"location.hash === {json.dumps(first)}")
+    report.press("/", "/")
+    report.run("[...document.querySelectorAll('#find a')].find(a => /\\/\\d+$/.test(a.hash)).click()")
     report.wait("document.querySelector('tr.target') !== null")
     assert "BackpropFilter" in report.text("tr.target")
 

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
+_AGAIN = 20.0  # seconds; supervisors wait 10 to 90 before they kill
 _MMAP_THRESHOLD, _TOP_PAD, _TRIM_THRESHOLD = -3, -2, -1  # of glibc's malloc.h
 
 
@@ -59,6 +60,7 @@ class Ended(BaseException):
 
     def end(self) -> NoReturn:
         """End by the signal itself, as whoever sent it expects."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
         atexit._run_exitfuncs()
         signal.signal(self.number, signal.SIG_DFL)
         os.kill(os.getpid(), self.number)
@@ -92,11 +94,19 @@ def whole_writes() -> None:
 
 
 def end_on_signals() -> None:
-    """From now on the signals that end a process raise `Ended`; one that is ignored (`nohup`) stays so."""
+    """From now on the signals that end a process raise `Ended`; one that is ignored (`nohup`) stays so.
+
+    Where that is raised inside a `__del__` or a callback of C, Python prints it and goes on: it is raised again every 20 seconds.
+    """
 
     def told(number: int, frame: FrameType | None) -> None:
+        def again(_: int, frame: FrameType | None) -> NoReturn:
+            raise Ended(number)
+
         for each in _ENDING:
             signal.signal(each, signal.SIG_IGN)  # supervisors send two in a row
+        signal.signal(signal.SIGALRM, again)
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN, _AGAIN)
         raise Ended(number)
 
     for number in _ENDING:

@@ -40,17 +40,17 @@ const Routes = (() => {
   }
 
   /* Keeps a place while the page still grows: tables, charts and pictures get their height a little later, and would push it out of sight.
-     It ends where the reader scrolls or does anything else. */
+     It ends where the reader scrolls or does anything else. A page that shrinks scrolls by itself: that is no reader. */
   function hold(place) {
     held.abort();
     const own = held = new AbortController(), { signal } = own, root = document.documentElement, end = () => own.abort();
-    let at = 0;
-    const put = () => { place(); at = scrollY; };
+    let at = 0, height = 0;
+    const put = () => { place(); at = scrollY; height = root.scrollHeight; };
     const grown = new ResizeObserver(put);
     root.style.overflowAnchor = "none"; // what the browser scrolls by itself is not told from what a reader does
     signal.addEventListener("abort", () => { grown.disconnect(); root.style.overflowAnchor = ""; });
     for (const moved of ["wheel", "touchmove", "mousedown", "keydown"]) addEventListener(moved, end, { passive: true, signal });
-    document.addEventListener("scroll", () => { if (scrollY !== at) end(); }, { passive: true, signal });
+    document.addEventListener("scroll", () => { if (scrollY !== at && root.scrollHeight === height) end(); }, { passive: true, signal });
     setTimeout(end, GROWING);
     put();
     grown.observe(document.body);
