@@ -44,11 +44,17 @@ coverage: src/outpace/_native/core.so  ## which lines of the analysis half the f
 	OUTPACE_FAST=1 PYTHONPATH=src $(BIN)/python -m pytest -n 2 -m "not verify and not slow" --cov --cov-fail-under=95 --cov-report=term \
 	  tests/unit tests/golden tests/property tests/contract
 
-check: .venv/.installed  ## lint, format, types, layers, documentation
+# What checks the report's scripts. Without a lock file, which would name the registry's host; the versions are exact.
+tests/scripts/node_modules/.installed: tests/scripts/package.json
+	npm install --prefix tests/scripts --no-package-lock --no-audit --no-fund --silent
+	@touch $@
+
+check: .venv/.installed tests/scripts/node_modules/.installed  ## lint, format, types, layers, documentation
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	npm run --silent --prefix tests/scripts check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
 
 docs: .venv/.installed  ## build the documentation into build/site
@@ -84,4 +90,4 @@ fuzz:  ## mutants of the core's input under sanitizers, also while it changes (M
 	bash native/tests/run.sh $(MUTANTS) $(SEED)
 
 clean:  ## remove what the targets made
-	rm -rf .venv .venv-* build dist demo src/*.egg-info
+	rm -rf .venv .venv-* build dist demo src/*.egg-info tests/scripts/node_modules

@@ -60,6 +60,7 @@ Pictures.add("area", (box, spec, table) => {
     return [first, end < 0 ? rows.length : end];
   }
 
+  /** @param {number[]} seen */
   function heights([first, end]) {
     const seen = rows.slice(first, end).map(sum), most = Math.max(...seen), least = Math.min(...seen);
     if (height.value === "limit") return [0, Math.max(...rows.slice(first, end).map(limit)) * 1.04];

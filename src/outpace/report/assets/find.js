@@ -83,7 +83,7 @@ const Find = (() => {
     field.addEventListener("focus", () => { if (field.value.trim()) list.hidden = false; });
     box.addEventListener("keydown", (event) => move(event, field, list));
     list.addEventListener("click", (event) => { if (event.target.closest("a")) list.hidden = true; });
-    document.addEventListener("click", (event) => { if (!box.contains(event.target)) list.hidden = true; });
+    document.addEventListener("click", (event) => { if (!event.target.closest("#find")) list.hidden = true; });
     document.addEventListener("keydown", (event) => {
       if (event.key !== "/" || event.ctrlKey || event.metaKey || event.target.matches("input, textarea, select")) return;
       event.preventDefault();

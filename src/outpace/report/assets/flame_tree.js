@@ -44,7 +44,7 @@ const FlameTree = (() => {
   function arrange(children) {
     const sums = new Map();
     for (const one of children) sums.set(stem(one), (sums.get(stem(one)) || 0) + one.size);
-    children.sort((a, b) => NO_NAME.test(a.name) - NO_NAME.test(b.name) || sums.get(stem(b)) - sums.get(stem(a)) || ORDER.compare(a.name, b.name));
+    children.sort((a, b) => Number(NO_NAME.test(a.name)) - Number(NO_NAME.test(b.name)) || sums.get(stem(b)) - sums.get(stem(a)) || ORDER.compare(a.name, b.name));
   }
 
   /* Every node below `top`, parents first; without recursion, because names may nest deeper than the stack. */

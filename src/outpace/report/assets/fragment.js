@@ -6,7 +6,7 @@
     const table = head.closest("table"), body = table.tBodies[0], at = head.cellIndex;
     const falls = head.getAttribute("aria-sort") ? head.getAttribute("aria-sort") === "ascending" : head.classList.contains("v");
     const value = (row) => row.cells[at].dataset.v ?? row.cells[at].textContent;
-    const missing = (row) => row.cells[at].textContent === "–";
+    const missing = (row) => Number(row.cells[at].textContent === "–");
     const order = (a, b) => missing(a) - missing(b) || (falls ? -1 : 1) * value(a).localeCompare(value(b), "en", { numeric: true });
     const number = (a, b) => missing(a) - missing(b) || (falls ? -1 : 1) * (Number(value(a)) - Number(value(b)));
     body.append(...[...body.rows].sort(head.classList.contains("v") ? number : order));

@@ -46,7 +46,7 @@ Pictures.add("graph", (box, spec, table) => {
       const first = [...below.get(row)].sort((a, b) => weight.get(b) - weight.get(a))[0];
       if (first !== undefined && !columns.has(first)) columns.set(first, columns.get(row));
     }
-    const placed = new Map(order.map(({ row, depth }) => [row, { depth, column: columns.get(row) }]));
+    const placed = new Map(order.map(({ row, depth }) => [row, { depth, column: columns.get(row), line: 0 }]));
     if (last > 0 && width < PHONE) one(order.filter(({ depth }) => depth === 0).map(({ row }) => row), below, placed);
     return { placed, byId, count: last + 1 };
   }
@@ -113,7 +113,7 @@ Pictures.add("graph", (box, spec, table) => {
   }
 
   function shapeOf(count, bars, narrow) {
-    const high = 52 + bars * BAR, wide = Math.floor(width / count - BESIDE * (count > 1));
+    const high = 52 + bars * BAR, wide = Math.floor(width / count - (count > 1 ? BESIDE : 0));
     if (narrow) return { width: width - 6 - (count - 1) * INDENT, height: high };
     if (width >= count * (570 + BESIDE)) return { beside: true, width: Math.min(700, wide), height: 60, text: 290 };
     return { width: Math.max(280, Math.min(340, wide)), height: high };

@@ -22,6 +22,7 @@ const Grid = (() => {
       this.opened = new Set();
       this.filters = new Map();
       this.words = "";
+      this.filtering = false; // whether a row of filters, one by column, stands below the heads
       this.sorted = null;
       this.active = [0, 0];
       this.high = LINE + GAP;
@@ -225,6 +226,7 @@ const Grid = (() => {
       else cell.classList.add("unjointed");
     }
 
+    /** @param {number[]} place */
     cell([at, column]) {
       return this.body.querySelector(`tr[data-at="${at}"]`)?.cells[column + 1];
     }

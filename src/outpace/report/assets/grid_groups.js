@@ -54,10 +54,10 @@ const GridGroups = (() => {
 
   /* What a file holds of the lines that are drawn, with all columns; where they are groups, a last column counts the rows of each. */
   function saved(grid) {
-    const { lines, columns, grouped } = grid, isGroup = (line) => typeof line === "object";
-    const values = lines.map((line) => columns.map((column) => (isGroup(line) ? value(grid, line, column) : column.values[line])));
+    const { columns, grouped } = grid, isGroup = (line) => typeof line === "object";
+    const values = grid.lines.map((line) => columns.map((column) => (isGroup(line) ? value(grid, line, column) : column.values[line])));
     if (!grouped) return { heads: columns, values };
-    return { heads: [...columns, { name: "rows", unit: "count" }], values: values.map((own, at) => [...own, isGroup(lines[at]) ? lines[at].rows.length : null]) };
+    return { heads: [...columns, { name: "rows", unit: "count" }], values: values.map((own, at) => [...own, isGroup(grid.lines[at]) ? grid.lines[at].rows.length : null]) };
   }
 
   function row(grid, group, at) {

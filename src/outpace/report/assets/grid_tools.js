@@ -96,7 +96,7 @@ const GridTools = (() => {
     const button = Dom.button("Filter columns", "A filter for each column: words of a text, or > 5 ms, 10..20 of a number", () => {
       grid.filtering = !grid.filtering;
       if (!grid.filtering && grid.filters.size) { grid.filters.clear(); grid.choose(); }
-      button.setAttribute("aria-pressed", String(Boolean(grid.filtering)));
+      button.setAttribute("aria-pressed", String(grid.filtering));
       grid.drawHead();
       if (grid.filtering) grid.head.querySelector(".filters input").focus();
     });

@@ -18,7 +18,7 @@ const Tables = (() => {
   function column(stored) {
     if (Array.isArray(stored)) return stored;
     const { texts, at, of = [] } = stored;
-    for (let i = 0, text = ""; texts && i < texts.length; i += 2) of.push((text = text.slice(0, texts[i]) + texts[i + 1]));
+    for (let i = 0, text = "", end = texts?.length || 0; i < end; i += 2) of.push((text = text.slice(0, texts[i]) + texts[i + 1]));
     return at.map((number) => of[number] ?? null);
   }
 
@@ -45,21 +45,21 @@ const Tables = (() => {
   }
 
   /* What a column's filter asks for: words of a text; of numbers `> 5 ms`, `10..20`, or what the cell shows. */
-  function asks(text, column) {
-    const value = (row) => column.values[row];
-    if (!Units.isText(column.unit)) {
+  function asks(text, asked) {
+    const value = (row) => asked.values[row];
+    if (!Units.isText(asked.unit)) {
       const range = text.match(BETWEEN);
       if (range) {
-        const [low, high] = [Units.parse(range[1], column.unit), Units.parse(range[2], column.unit)];
+        const [low, high] = [Units.parse(range[1], asked.unit), Units.parse(range[2], asked.unit)];
         if (low !== null && high !== null) return (row) => value(row) !== null && value(row) >= low && value(row) <= high;
       }
       const [, sign, rest] = text.match(SIGN) || [];
-      const limit = sign ? Units.parse(rest, column.unit) : null;
-      const holds = { "<": (v) => v < limit, ">": (v) => v > limit, "<=": (v) => v <= limit, ">=": (v) => v >= limit, "=": (v) => v === limit };
-      if (limit !== null) return (row) => value(row) !== null && holds[sign](value(row));
+      const limit = sign ? Units.parse(rest, asked.unit) : null;
+      const fits = { "<": (v) => v < limit, ">": (v) => v > limit, "<=": (v) => v <= limit, ">=": (v) => v >= limit, "=": (v) => v === limit };
+      if (limit !== null) return (row) => value(row) !== null && fits[sign](value(row));
     }
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-    return (row) => words.every((word) => column.texts[row].toLowerCase().includes(word));
+    return (row) => words.every((word) => asked.texts[row].toLowerCase().includes(word));
   }
 
   /* A spreadsheet must not run a name as a formula: the same rule as `outpace.report.csv_`. */
@@ -73,7 +73,7 @@ const Tables = (() => {
 
   /* Lines of values below the heads of their columns, as a CSV file. */
   function save(name, heads, lines) {
-    const written = [heads.map((head) => csvCell(head.name, "")), ...lines.map((values) => values.map((value, i) => csvCell(value, heads[i].unit)))];
+    const written = [heads.map((head) => csvCell(head.name, "")), ...lines.map((line) => line.map((value, i) => csvCell(value, heads[i].unit)))];
     const link = Dom.html("a", { download: name + ".csv" });
     link.href = URL.createObjectURL(new Blob([written.map((cells) => cells.join(",") + "\r\n").join("")], { type: "text/csv" }));
     link.click();

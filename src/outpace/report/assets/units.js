@@ -1,8 +1,12 @@
 "use strict";
 /* Numbers as people read them: the same forms as `outpace.model.units.humanize`. */
 const Units = (() => {
+  /** @typedef {[number, string][]} Steps */
+  /** @type {Steps} */
   const TIME = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"], [1, "ps"]];
+  /** @type {Steps} */
   const BYTES = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
+  /** @type {Steps} */
   const LARGE = [[1e12, " T"], [1e9, " G"], [1e6, " M"]];
   const FORMATS = [0, 1, 2].map((digits) => // made once: a table has a hundred thousand numbers
     new Intl.NumberFormat("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits, roundingMode: "halfEven" }));
@@ -21,10 +25,10 @@ const Units = (() => {
   function general(value) {
     if (value === 0) return "0";
     const shown = Number(value.toPrecision(3)), [factor, name] = LARGE.find(([f]) => Math.abs(shown) >= f) || [1, ""];
-    const scaled = Number((shown / factor).toPrecision(3)), size = Math.abs(scaled);
-    if (size >= 1000 && size < 1e6) return fixed(scaled, 0) + name;
-    if (size >= 1e-4 && size < 1000) return scaled + name;
-    return scaled.toExponential(2).replace(/\.?0+e/, "e").replace(/e([+-])(\d)$/, "e$10$2") + name;
+    const kept = Number((shown / factor).toPrecision(3)), size = Math.abs(kept);
+    if (size >= 1000 && size < 1e6) return fixed(kept, 0) + name;
+    if (size >= 1e-4 && size < 1000) return kept + name;
+    return kept.toExponential(2).replace(/\.?0+e/, "e").replace(/e([+-])(\d)$/, "e$10$2") + name;
   }
 
   function humanize(value, unit) {

@@ -1,0 +1,19 @@
+/* What the report's scripts may take for granted on their own page. */
+
+/* What a selector finds, and what an event happens to, is an HTML element; of which kind, the end of the selector says. */
+interface ParentNode {
+  querySelector(selectors: string): HTMLElement | null;
+  querySelectorAll(selectors: `${string} a`): NodeListOf<HTMLAnchorElement>;
+  querySelectorAll(selectors: string): NodeListOf<HTMLElement>;
+}
+interface EventTarget {
+  closest(selectors: string): HTMLElement | null;
+  matches: any; // (selectors: string) => boolean; of a media query, boolean
+}
+interface Document {
+  getElementById(id: "keys"): HTMLDialogElement;
+  readonly activeElement: HTMLElement | null;
+}
+interface Window {
+  outpaceSorts?: boolean; // a notebook's pages bring their script each
+}
