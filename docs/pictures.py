@@ -1,16 +1,18 @@
 """Make the pictures of the documentation from real output: `make pictures`. It needs Chromium, and nothing of the network.
 
-The HTML report, the first screen in a terminal, and the timeline, of profiles in tests/data.
+The HTML report, the first screen in a terminal, the workbench, of profiles in tests/data.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 import tempfile
-import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from PIL import Image
@@ -20,14 +22,16 @@ from rich.text import Text
 
 import outpace
 from outpace.report import terminal
-from outpace.viewer import parse_selection, write_trace
-from outpace.viewer.serve import Server, interface
+from outpace.ui.server import Server
+from outpace.ui.site import Site
+from outpace.ui.verdicts import Cache
 from tests.verify.chromium import CHROMIUM, Page
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "pictures"
 PROFILES = Path("tests") / "data" / "profiles"
-REPORT, SCREEN, TIMELINE = "tfdata_heavy", "input_bound_generator", "tf_gpu_v100_bert"
+REPORT, SCREEN = "tfdata_heavy", "input_bound_generator"
+RUNS = ("input_bound_generator", "tfdata_heavy", "retracing", "jax_loop", "tf_gpu_v100_bert", "keras_fit")
 LARGEST = 200_000  # bytes of a picture
 _COLORS = ((224, 108, 117), (152, 195, 121), (229, 192, 123), (97, 175, 239), (198, 120, 221), (86, 182, 194))
 _THEME = TerminalTheme(
@@ -98,34 +102,60 @@ def screen() -> None:
     (TARGET / "screen.svg").write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n", encoding="utf-8")
 
 
+@contextmanager
+def workbench(folder: Path) -> Iterator[tuple[Page, Server]]:
+    """The workbench with some runs, and a browser on its list, once all verdicts are there."""
+    logs = folder / "logs"
+    for at, name in enumerate(RUNS):
+        run = logs / "plugins" / "profile" / f"2026_11_{at + 10}_09_{at + 20}_00"
+        shutil.copytree(PROFILES / name, run, dirs_exist_ok=True)
+    os.chdir(folder)  # the picture shows paths as a reader would type them
+    site = Site([logs.name], Cache(folder / "cache"))
+    server = Server(site.answer)
+    server.start()
+    try:
+        with Page(folder / f"browser-{server.port}", "1400,900") as page:
+            page.ask("Emulation.setDeviceMetricsOverride", width=1400, height=900, deviceScaleFactor=1, mobile=False)
+            page.ask("Page.navigate", url=server.address)
+            page.wait(f"document.querySelectorAll('#runs td.v').length === {2 * len(RUNS)}", 60)
+            page.wait("!document.body.innerText.includes('not looked at')", 120)
+            yield page, server
+    finally:
+        server.stop()
+        site.close()
+        os.chdir(ROOT)
+
+
+def runs(folder: Path) -> None:
+    """The list of runs."""
+    with workbench(folder) as (page, _):
+        time.sleep(1)
+        save(page.screenshot(), "runs.png")
+
+
 def timeline(folder: Path) -> None:
-    """Perfetto with the steps of a run on GPUs."""
-    with outpace.open(PROFILES / TIMELINE) as profile, tempfile.TemporaryFile() as file:
-        write_trace(profile.run, file.fileno(), selection=parse_selection(None, "0", "^/device|/Steps$|Memory|tf_data|python3"))
-        with Server(interface(), file) as server:
-            thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-            thread.start()
-            try:
-                with Page(folder / "browser-trace", "1400,900") as page:
-                    page.ask("Emulation.setDeviceMetricsOverride", width=1400, height=900, deviceScaleFactor=1, mobile=False)
-                    page.ask("Page.navigate", url=server.address)
-                    page.wait("!!(window.app && window.app.trace)", 120)
-                    page.run("window.waitForPerfettoIdle()")
-                    time.sleep(5)
-                    save(page.screenshot(), "timeline.png")
-            finally:
-                server.shutdown()
-                thread.join()
+    """A step in Perfetto, inside the workbench."""
+    with workbench(folder) as (page, _):
+        page.run("document.querySelector('#runs a').click()")
+        page.wait("document.readyState === 'complete' && !!document.querySelector('.view.on h1')", 60)
+        page.run("location.hash = 'timeline'")
+        page.wait("!!document.querySelector('.stage iframe')?.contentWindow.app?.trace", 120)
+        page.run("document.querySelector('.stage iframe').contentWindow.waitForPerfettoIdle()")
+        time.sleep(5)
+        save(page.screenshot(), "timeline.png")
 
 
 def main(wanted: list[str]) -> None:
-    """Make all pictures, or those that are named: report, screen, timeline."""
+    """Make all pictures, or those that are named: report, screen, runs, timeline."""
     if CHROMIUM is None:
         sys.exit("There is no Chromium here: install Debian's package chromium.")
     os.chdir(ROOT)  # the pictures show paths as a reader would type them
     TARGET.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        makers = {"report": lambda: report(Path(folder)), "screen": screen, "timeline": lambda: timeline(Path(folder))}
+        makers = {
+            **{"report": lambda: report(Path(folder)), "screen": screen},
+            **{"runs": lambda: runs(Path(folder)), "timeline": lambda: timeline(Path(folder))},
+        }
         for name in wanted or makers:
             makers[name]()
 

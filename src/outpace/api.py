@@ -20,6 +20,7 @@ from outpace.model.text import clean
 from outpace.model.units import counted
 from outpace.store.logdir import find_profiles, local_copy, read_capture_record
 from outpace.timeline import Run
+from outpace.timeline.part import Part
 from outpace.tools import Tool, discover, find
 from outpace.tools.every import EveryTool
 from outpace.trace import Trace, open_trace
@@ -68,6 +69,13 @@ class Profile(EveryTool):
         if tool not in self._pages:
             self._pages[tool] = find(tool).analyse(self.run)
         return self._pages[tool]
+
+    def part(self, *, hosts: Sequence[str] = (), devices: Sequence[str] = (), steps: tuple[int, int] | None = None) -> Profile:
+        """Some hosts, some devices (planes) and some steps (the first and the last number, both included) as a profile of its own.
+
+        All tools then speak of that part alone. Raises UsageError where there is nothing of it.
+        """
+        return Profile(Part(tuple(hosts), tuple(devices), steps).of(self.run))
 
     @functools.cached_property
     def warnings(self) -> tuple[str, ...]:

@@ -2,9 +2,14 @@
 
 /* What a selector finds, and what an event happens to, is an HTML element; of which kind, the end of the selector says. */
 interface ParentNode {
+  querySelectorAll(selectors: "select"): NodeListOf<HTMLSelectElement>;
+  querySelector(selectors: `[name=${string}`): HTMLInputElement | null;
   querySelector(selectors: string): HTMLElement | null;
   querySelectorAll(selectors: `${string} a`): NodeListOf<HTMLAnchorElement>;
   querySelectorAll(selectors: string): NodeListOf<HTMLElement>;
+}
+interface Element {
+  closest(selectors: string): HTMLElement | null;
 }
 interface EventTarget {
   closest(selectors: string): HTMLElement | null;
@@ -12,6 +17,8 @@ interface EventTarget {
 }
 interface Document {
   getElementById(id: "keys"): HTMLDialogElement;
+  getElementById(id: "filter"): HTMLInputElement;
+  getElementById(id: string): HTMLElement | null;
   readonly activeElement: HTMLElement | null;
 }
 interface Window {

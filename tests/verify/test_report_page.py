@@ -378,6 +378,25 @@ def test_a_long_table_draws_the_rows_in_sight(report: Report) -> None:
     assert "/…/transformer/layer_20/" in report.text("tr.target"), "names are cut where they agree, not where they differ"
 
 
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_a_view_has_its_height_when_it_is_painted(name: str, report: Report) -> None:
+    """What is drawn later would push away what a reader looks at."""
+    report.visit(name)
+    grown = report.run("""(async () => {
+      const found = [], frame = () => new Promise(requestAnimationFrame), height = () => document.documentElement.scrollHeight;
+      for (const view of [...document.querySelectorAll('.view')].slice(1)) {
+        location.hash = view.id;
+        await frame();
+        await frame();
+        const first = height();
+        await new Promise((then) => setTimeout(then, 400));
+        if (height() !== first) found.push([view.id, first, height()]);
+      }
+      return found;
+    })()""")
+    assert grown == []
+
+
 def test_one_search_finds_rows_of_all_tables(report: Report) -> None:
     report.visit("keras_fit")
     report.press("/", "/")

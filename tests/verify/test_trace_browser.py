@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +13,11 @@ import pytest
 from outpace.testing import SpaceBuilder
 from outpace.timeline import Run
 from outpace.trace import read_trace
+from outpace.ui.server import Server
+from outpace.ui.timeline import Alone
 from outpace.viewer import ExportSummary, write_trace
-from outpace.viewer.serve import Server, interface
+from outpace.viewer.build import interface
+from outpace.viewer.sight import sight
 from tests.support import opened
 from tests.verify.chromium import CHROMIUM, Page
 from tests.verify.test_browser import colors
@@ -34,18 +36,16 @@ def shown(run: Run, folder: Path, seconds: float = 60) -> Iterator[tuple[Page, S
     """The run in a browser, loaded."""
     with tempfile.TemporaryFile() as file:
         written = write_trace(run, file.fileno())
-        with Server(interface(), file) as server:
-            thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-            thread.start()
-            try:
-                with Page(folder / "browser") as page:
-                    page.ask("Page.navigate", url=server.address)
-                    page.wait("!!(window.app && window.app.trace)", seconds)
-                    page.run("window.waitForPerfettoIdle()")
-                    yield page, server, written
-            finally:
-                server.shutdown()
-                thread.join()
+        server = Server(Alone(interface(), file, sight(run)).answer)
+        server.start()
+        try:
+            with Page(folder / "browser") as page:
+                page.ask("Page.navigate", url=server.address)
+                page.wait("!!(window.app && window.app.trace)", seconds)
+                page.run("window.waitForPerfettoIdle()")
+                yield page, server, written
+        finally:
+            server.stop()
 
 
 def query(page: Page, sql: str) -> list[list[str]]:
@@ -67,7 +67,7 @@ def complete(page: Page, written: ExportSummary) -> None:
 
 def offline(page: Page, server: Server) -> None:
     """Whatever the page asked another machine for was stopped in the browser, by the policy that the server sends."""
-    own = server.address.rsplit("/", 1)[0] + "/"
+    own = server.address.partition("?")[0]
     outside = {url for url in page.requests if not url.startswith((own, "data:", "blob:"))}
     assert outside <= page.stopped, outside - page.stopped
 

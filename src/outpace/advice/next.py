@@ -12,7 +12,7 @@ from outpace.timeline import Run
 
 def following(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> tuple[Command, ...]:
     """At most two: capture again where the capture itself is the trouble; else look where the first finding points, and try changes."""
-    script = _script(run)
+    script = run.script
     source = shlex.quote(run.source)
     first = next((f for f in findings if f.severity is not Severity.INFO), None)
     if first is not None and first.id.startswith(CAPTURE):
@@ -36,9 +36,3 @@ def _trial(run: Run, script: str) -> Command | None:
     if not script or program(run).predicts:
         return None
     return Command(f"outpace tune {script}", "try the changes, measure what each gains")
-
-
-def _script(run: Run) -> str:
-    """The script that was captured with its arguments, by its record; empty where the profile has none."""
-    record = next((record for record in run.records.values() if record.get("script")), None)
-    return shlex.join((str(record["script"]), *map(str, record.get("argv", ())))) if record is not None else ""

@@ -19,7 +19,21 @@ from outpace.cli.console import note
 from outpace.cli.options import PASSED_ON
 from outpace.cli.process import Ended, end_on_signals, leave, whole_writes
 
-COMMANDS = ("report", "explain", "profile", "capture", "serve", "trace", "doctor", "lint", "tune", "race", "replay", "tools")
+COMMANDS = (
+    "report",
+    "explain",
+    "ui",
+    "profile",
+    "capture",
+    "serve",
+    "trace",
+    "doctor",
+    "lint",
+    "tune",
+    "race",
+    "replay",
+    "tools",
+)
 _OF_SCRIPTS = ("profile", "serve", "tune")  # what follows the script is passed on to it
 
 

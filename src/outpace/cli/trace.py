@@ -112,11 +112,13 @@ def _to_file(profile: Profile, target: Path, form: str, selection: Selection) ->
 
 
 def _view(path: str, form: str, selection: Selection, browser: bool, port: int) -> None:
-    import webbrowser
-
     from outpace import api
+    from outpace.cli.ui import serve
     from outpace.model import OutputError
-    from outpace.viewer.serve import Server, interface
+    from outpace.ui.server import Server
+    from outpace.ui.timeline import Alone
+    from outpace.viewer.build import interface
+    from outpace.viewer.sight import selected
 
     folder = interface()
     profile = api.open(path)
@@ -127,15 +129,10 @@ def _view(path: str, form: str, selection: Selection, browser: bool, port: int) 
             raise OutputError(
                 f"The trace cannot be written to {tempfile.gettempdir()}: {error.strerror or error}. Set TMPDIR to another place."
             ) from error
-        with Server(folder, file, port) as server:
-            _tell(profile, written, f"The viewer is at {server.address} (end it with Ctrl-C)")
-            if browser and not webbrowser.open(server.address):
-                forward = f"{server.server_port}:localhost:{server.server_port}"
-                note(f"No browser could be started here: open the address yourself (over SSH, after 'ssh -L {forward} HOST').")
-            try:
-                server.serve_forever()
-            except KeyboardInterrupt:
-                note("")
+        seen = selected(profile.run, selection)
+        server = Server(Alone(folder, file, seen).answer, port)
+        _tell(profile, written, f"The viewer is at {server.address} (end it with Ctrl-C)")
+        serve(server, browser)
 
 
 def _tell(profile: Profile, written: ExportSummary, place: str) -> None:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from outpace._dataclass import dataclass
 from outpace.model import Chart, Page, Report
 from outpace.model.files import whole
 from outpace.report import palette
-from outpace.report.html_data import picture
-from outpace.report.html_view import document_view, page_view
+from outpace.report.html_data import PICTURES, picture
+from outpace.report.html_view import document_view, one_view, page_view
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -26,7 +27,7 @@ _ASSETS = Path(__file__).parent / "assets"
 _STYLES = ("report.css", "tables.css", "charts.css", "views.css")
 _SCRIPTS = (
     *("dom.js", "units.js", "tables.js", "grid_layout.js", "grid_groups.js", "grid_tools.js", "grid.js"),
-    *("columns_input.js", "columns.js", "step.js", "find.js", "routes.js"),
+    *("columns_input.js", "columns.js", "step.js", "find.js", "views.js", "routes.js", "theme.js"),
 )
 _LAST = "page.js"
 _FIRST = "document.documentElement.classList.add('routed')"
@@ -43,12 +44,58 @@ def render(report: Report) -> str:
         .get_template("report.html.j2")
         .render(
             view=document_view(report),
+            app=None,
             policy=_policy((_FIRST, script), style),
             style=Markup(style),
             first=Markup(_FIRST),
             script=Markup(script),
         )
     )
+
+
+@dataclass(frozen=True)
+class App:
+    """Where a server has what belongs to the report's document, by addresses relative to it: the folders of `assets` and of
+    `views`, the `home` page, the `timeline`; `part` is what stands behind all of them, from the `?` on, and `chips` what may be chosen.
+    """
+
+    assets: str
+    views: str
+    home: str
+    timeline: str
+    part: str
+    chips: Mapping[str, Any]
+
+
+def render_app(report: Report, app: App) -> str:
+    """The report's document for a server that also has its scripts, its style and its views: links to them in the place of their text."""
+    view = document_view(report, lambda name: f"{app.views}{name}{app.part}")
+    return _environment().get_template("report.html.j2").render(view=view, app=app)
+
+
+def render_view(report: Report, view: str) -> str | None:
+    """One view of `render_app`'s document, to be put into its section; None where the report has none of that id."""
+    shown = one_view(report, view)
+    return None if shown is None else _environment().get_template("view.html.j2").render(page=shown)
+
+
+def every_script(*more: str) -> str:
+    """The scripts of all kinds of report, with `more` of a page's own before the one that starts them."""
+    return "\n".join((some_scripts(*_SCRIPTS, *_of_pictures(".js")), *more, _asset(_LAST)))
+
+
+def some_scripts(*names: str) -> str:
+    """Scripts that other pages share with the report."""
+    return "\n".join(map(_asset, names))
+
+
+def every_style(*more: str) -> str:
+    """The style of all kinds of report, and `more`."""
+    return "\n".join((_color_rules(), *map(_asset, (*_STYLES, *_of_pictures(".css"))), *more))
+
+
+def _of_pictures(ending: str) -> list[str]:
+    return list(dict.fromkeys(name for names in PICTURES.values() for name in names if name.endswith(ending)))
 
 
 def write(report: Report, path: Path) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -36,8 +36,8 @@ _MOST_NAMED = 12
 _THINNEST = 0.002  # of the width: two pixels on a desk
 
 
-def document_view(report: Report) -> dict[str, Any]:
-    """Everything that the full document shows."""
+def document_view(report: Report, later: Callable[[str], str] | None = None) -> dict[str, Any]:
+    """Everything that the document shows. With `later` the summary alone: it says where each view comes from, by its id."""
     screen, places = first_screen(report), Places(report)
     shown_first = screen.changes[:_MOST_CHANGES]
     absent = [page for page in report.pages if page.unavailable and not (page.sections or page.glance or page.findings)]
@@ -55,10 +55,25 @@ def document_view(report: Report) -> dict[str, Any]:
         "next": [{"line": clean(c.line), "what": clean_prose(c.what)} for c in screen.next],
         "others": [_finding(f, places) for f in report.findings if f not in shown_first],
         "pages": [
-            {**page_view(page, places, screen), "data": _embedded(page, places)} for page in report.pages if page not in absent
+            {"id": places.page(page), "title": clean(page.title), "later": later(places.page(page))}
+            if later
+            else _view(page, places, screen)
+            for page in report.pages
+            if page not in absent
         ],
         "absent": [_absent(page, places) for page in absent],
     }
+
+
+def one_view(report: Report, view: str) -> dict[str, Any] | None:
+    """What a document's view of that id shows; None where it has no such view."""
+    places = Places(report)
+    page = next((page for page in report.pages if places.page(page) == view), None)
+    return None if page is None else _view(page, places, first_screen(report))
+
+
+def _view(page: Page, places: Places, screen: FirstScreen) -> dict[str, Any]:
+    return {**page_view(page, places, screen), "data": _embedded(page, places)}
 
 
 def page_view(page: Page, places: Places | None = None, screen: FirstScreen | None = None) -> dict[str, Any]:

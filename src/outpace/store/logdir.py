@@ -49,11 +49,25 @@ class ProfileSet:
 
 @dataclass(frozen=True)
 class RunInfo:
-    """One run of a log directory: its name, its folder, and when its newest profile was written (seconds, 0: unknown)."""
+    """One run of a log directory: its name, its folder, and when its newest profile was written (seconds, 0: unknown).
+
+    `state` changes when its files do: it is made of their names, sizes and times. `hosts`: how many profiles it holds.
+    """
 
     run: str
     folder: str
     modified: float
+    state: str = ""
+    hosts: int = 1
+
+    @property
+    def age(self) -> tuple[float, float, str]:
+        """Order of runs: by the time in the name where there is one, since copying a profile gives it a new file time."""
+        written = self.modified
+        if stamp := _TIMESTAMP.match(self.run):
+            with contextlib.suppress(ValueError, OverflowError):  # digits that are no date
+                written = datetime.datetime.strptime(stamp.group(), "%Y_%m_%d_%H_%M_%S").timestamp()
+        return written, self.modified, self.run
 
 
 def find_profiles(source: str | os.PathLike[str]) -> ProfileSet:
@@ -115,6 +129,16 @@ def shortest(path: str) -> str:
         with contextlib.suppress(NotFoundError, OSError):
             known += [logdir] * (find_profiles(logdir).folder.rstrip("/") == path.rstrip("/"))
     return min(map(near, known), key=len)
+
+
+def run_at(folder: str | os.PathLike[str]) -> RunInfo:
+    """The run that a folder with profiles is; NotFoundError where it holds none."""
+    given = os.fspath(folder)
+    tree = open_tree(given)
+    info = _info(tree, tree.root.rstrip("/"))
+    if info is None:
+        raise NotFoundError(f"{given} holds no profile.")
+    return info
 
 
 @contextlib.contextmanager
@@ -212,24 +236,25 @@ def _runs(tree: Tree, root: str) -> tuple[RunInfo, ...]:
         level = [f"{place}/{name}" for place in level for name in tree.folders(place) if name != "plugins"]
     if _base(root) == "profile":
         found += _runs_of(tree, root.rstrip("/"))
-    return tuple(sorted(found, key=_age, reverse=True))
+    return tuple(sorted(found, key=lambda run: run.age, reverse=True))
 
 
 def _runs_of(tree: Tree, profile_folder: str) -> Iterator[RunInfo]:
     for name in tree.folders(profile_folder):
-        folder = f"{profile_folder}/{name}"
-        times = [entry.modified for entry in tree.files(folder) if ending_of(entry.name, in_folders=True)]
-        if times:
-            yield RunInfo(name, tree.public(folder), max(times))
+        info = _info(tree, f"{profile_folder}/{name}")
+        if info is not None:
+            yield info
 
 
-def _age(run: RunInfo) -> tuple[float, float, str]:
-    """Order of runs: by the time in the name where there is one, since copying a profile gives it a new file time."""
-    written = run.modified
-    if stamp := _TIMESTAMP.match(run.run):
-        with contextlib.suppress(ValueError, OverflowError):  # digits that are no date
-            written = datetime.datetime.strptime(stamp.group(), "%Y_%m_%d_%H_%M_%S").timestamp()
-    return written, run.modified, run.run
+def _info(tree: Tree, folder: str) -> RunInfo | None:
+    """What a folder says of the run that it holds; None where it holds no profile."""
+    entries = [e for e in tree.files(folder) if ending_of(e.name, in_folders=True) or e.name.endswith(SUFFIX)]
+    profiles = [e for e in entries if not e.name.endswith(SUFFIX)]
+    if not profiles:
+        return None
+    state = repr(sorted((e.name, e.size, e.modified) for e in entries))
+    hosts = len({host_of(e.name) for e in profiles})
+    return RunInfo(_base(folder), tree.public(folder), max(e.modified for e in profiles), state, hosts)
 
 
 def _base(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
@@ -58,6 +59,12 @@ class Run:
     def record(self, host: str) -> Record:
         """What Outpace's capture noted for this host; empty when it did not make the profile."""
         return self.records.get(host, {})
+
+    @property
+    def script(self) -> str:
+        """The script that was captured with its arguments, as a command line, by the capture's record; empty where there is none."""
+        record = next((record for record in self.records.values() if record.get("script")), None)
+        return shlex.join((str(record["script"]), *map(str, record.get("argv", ())))) if record is not None else ""
 
     def core_count(self, timeline: Timeline) -> int | None:
         """Cores that the host's process could use: as the capture says, else as many as threads of the pool that divides ops among them were

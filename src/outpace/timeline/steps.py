@@ -100,6 +100,22 @@ class Steps:
         rows = np.flatnonzero(self.complete & steady)
         return rows if len(rows) else np.arange(len(self))
 
+    def only(self, chosen: Mask, new_row: Indices) -> Steps:
+        """Some of the steps, of a trace that holds some of the events: `new_row` says for each event its row there, -1 for none."""
+        number = np.cumsum(chosen) - 1
+        roots = chosen[self.root_step] & (new_row[self.root_row] >= 0)
+        return replace(
+            self,
+            number=self.number[chosen],
+            start=self.start[chosen],
+            end=self.end[chosen],
+            line=self.line[chosen],
+            complete=self.complete[chosen],
+            root_row=new_row[self.root_row[roots]].astype(self.root_row.dtype),
+            root_step=number[self.root_step[roots]].astype(self.root_step.dtype),
+            groups={group: int(number[step]) for group, step in self.groups.items() if chosen[step]},
+        )
+
     def with_per_row(self, steps: int) -> Steps:
         """The same rows, each standing for `steps` training steps."""
         return replace(self, per_row=steps)

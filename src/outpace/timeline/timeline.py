@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,12 +34,22 @@ _WANTED = (  # what most metrics ask for, decoded in one pass over the file
 )
 
 
+class Known(NamedTuple):
+    """What is known of the steps of a part of a trace, from the whole of it: `Timeline`'s `steps`, `step_of` and `handed_over`."""
+
+    steps: Steps
+    step_of: Codes
+    handed_over: tuple[Steps, Codes]
+
+
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Steps and op instances of one host. `use_marks=False` hides marks and step lines, to see what inference alone finds."""
+    """Steps and op instances of one host. `use_marks=False` hides marks and step lines, to see what inference alone finds; what is `known`
+    is not looked for."""
 
     trace: Trace
     use_marks: bool = True
+    known: Known | None = None
     derived: Derived = field(default_factory=Derived, init=False, repr=False)
 
     @property
@@ -58,6 +69,8 @@ class Timeline:
     def _found(self) -> Steps:
         from outpace.timeline.causality import STATS
 
+        if self.known is not None:
+            return self.known.steps
         if self.trace.partial:
             return no_steps("a part of the profile is lost")
         self.trace.load((*_WANTED, *STATS))
@@ -79,17 +92,21 @@ class Timeline:
     @once
     def step_of(self) -> Codes:
         """Index of the step that caused each event, -1 for none; int32 over all events."""
+        if self.known is not None:
+            return self.known.step_of
         return step_of_events(self.trace, self._found, self._hidden)
 
     @once
     def steps(self) -> Steps:
         """The host's steps."""
-        return self._found.with_per_row(self._executions_per_row())
+        return self._found if self.known is not None else self._found.with_per_row(self._executions_per_row())
 
     @once
     def handed_over(self) -> tuple[Steps, Codes]:
         """(the steps by the host's clock, the step of each event): not when devices work, but when the work is handed over to them, which is
         when memory for it is allocated."""
+        if self.known is not None:
+            return self.known.handed_over
         if self.trace.partial or not self._found.ahead or self._of_host[0].ahead:
             return self.steps, self.step_of
         steps, _ = self._of_host

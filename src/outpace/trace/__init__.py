@@ -12,16 +12,30 @@ from outpace._lazy import lazy
 if TYPE_CHECKING:
     from outpace.trace.formats.xspace.reader import read_trace
     from outpace.trace.open import open_trace
+    from outpace.trace.part import part_of
     from outpace.trace.source import InMemory, Source
     from outpace.trace.stats import StatColumn, Value
     from outpace.trace.trace import Lines, Loss, Plane, Trace
 
-__all__ = ["InMemory", "Lines", "Loss", "Plane", "Source", "StatColumn", "Trace", "Value", "open_trace", "read_trace"]
+__all__ = [
+    "InMemory",
+    "Lines",
+    "Loss",
+    "Plane",
+    "Source",
+    "StatColumn",
+    "Trace",
+    "Value",
+    "open_trace",
+    "part_of",
+    "read_trace",
+]
 __getattr__ = lazy(
     __name__,
     {
         "formats.xspace.reader": "read_trace",
         "open": "open_trace",
+        "part": "part_of",
         "source": "InMemory Source",
         "stats": "StatColumn Value",
         "trace": "Lines Loss Plane Trace",

@@ -285,5 +285,5 @@ const Columns = (() => {
     return charts.get(box);
   }
 
-  return { of, start: () => document.querySelectorAll("[data-chart]").forEach((box) => Dom.whenWide(box, () => of(box))) };
+  return { of, start: (part) => part.querySelectorAll("[data-chart]").forEach((box) => Dom.whenWide(box, () => of(box))) };
 })();

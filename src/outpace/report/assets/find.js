@@ -35,7 +35,8 @@ const Find = (() => {
     return found;
   }
 
-  function search(text) {
+  async function search(text) {
+    await Views.all();
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
     if (!words.length) return [];
     index ||= places();
@@ -78,7 +79,10 @@ const Find = (() => {
     let wait = 0;
     field.addEventListener("input", () => {
       clearTimeout(wait);
-      wait = setTimeout(() => draw(list, search(field.value), field.value.trim()), 120);
+      wait = setTimeout(async () => {
+        const asked = field.value, found = await search(asked);
+        if (field.value === asked) draw(list, found, asked.trim());
+      }, 120);
     });
     field.addEventListener("focus", () => { if (field.value.trim()) list.hidden = false; });
     box.addEventListener("keydown", (event) => move(event, field, list));

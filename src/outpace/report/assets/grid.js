@@ -331,7 +331,7 @@ const Grid = (() => {
   }
 
   /* Tables are built when they come near the part of the page that is seen. */
-  function start() {
+  function start(part) {
     const seen = new IntersectionObserver((entries) => {
       for (const entry of entries) {
         if (!entry.isIntersecting) continue;
@@ -339,7 +339,7 @@ const Grid = (() => {
         of(entry.target);
       }
     }, { rootMargin: "300px" });
-    document.querySelectorAll("[data-table]").forEach((box) => seen.observe(box));
+    part.querySelectorAll("[data-table]").forEach((box) => seen.observe(box));
   }
 
   return { start, of };

@@ -1,4 +1,4 @@
-/* Theme and tooltips, and the start of everything. */
+/* Tooltips, and the start of everything. */
 const Tips = (() => {
   const tip = document.getElementById("tip");
 
@@ -16,7 +16,6 @@ const Tips = (() => {
   const hide = () => { tip.hidden = true; };
 
   function start() {
-    document.querySelectorAll("[data-tip] > title").forEach((title) => title.remove());
     const pointed = (event) => {
       const target = event.target.closest ? event.target.closest("[data-tip]") : null;
       if (target) show(target.dataset.tip, event.clientX, event.clientY);
@@ -36,31 +35,6 @@ const Tips = (() => {
 })();
 
 const Page = (() => {
-  const KEY = "outpace-theme";
-
-  function theme() {
-    const root = document.documentElement, button = document.getElementById("theme");
-    const system = matchMedia("(prefers-color-scheme: dark)");
-    const stored = () => { try { return localStorage.getItem(KEY); } catch { return null; } };
-    const asked = new URLSearchParams(location.search).get("theme") || stored();
-    if (asked === "dark" || asked === "light") root.dataset.theme = asked;
-    const dark = () => (root.dataset.theme || (system.matches ? "dark" : "light")) === "dark";
-    const label = () => { button.textContent = dark() ? "Light" : "Dark"; };
-    button.addEventListener("click", () => {
-      root.dataset.theme = dark() ? "light" : "dark";
-      try { localStorage.setItem(KEY, root.dataset.theme); } catch { /* a file opened from disk may have no storage */ }
-      label();
-    });
-    system.addEventListener("change", label);
-    label();
-    button.hidden = false;
-  }
-
-  /* What scrolls must be reached without a mouse. */
-  function areas() {
-    document.querySelectorAll("main .scroll").forEach((area) => { area.tabIndex = 0; });
-  }
-
   /* The list of keys, on a click or with the key that asks in other programs. */
   function keys() {
     const button = document.getElementById("ask"), list = document.getElementById("keys");
@@ -75,13 +49,10 @@ const Page = (() => {
   }
 
   function start() {
-    theme();
+    Theme.start();
     keys();
-    areas();
     Tips.start();
-    Columns.start();
-    if (typeof Pictures !== "undefined") Pictures.start(); // a report without them has none
-    Grid.start();
+    Views.enliven(document.querySelector("main"));
     Find.start();
     Routes.start();
   }

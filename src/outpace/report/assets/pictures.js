@@ -67,7 +67,7 @@ const Pictures = (() => {
   return {
     column, textWidth, tipAt, choices,
     add: (kind, build) => kinds.set(kind, build),
-    start: () => document.querySelectorAll("[data-picture]").forEach((box) => {
+    start: (part) => part.querySelectorAll("[data-picture]").forEach((box) => {
       if (kinds.has(box.dataset.picture)) open(box, kinds.get(box.dataset.picture));
     }),
   };

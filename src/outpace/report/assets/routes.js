@@ -15,6 +15,7 @@ const Routes = (() => {
       if (on) { link.setAttribute("aria-current", "page"); link.scrollIntoView({ block: "nearest", inline: "nearest" }); }
       else link.removeAttribute("aria-current");
     });
+    Views.draw(view);
     return changed;
   }
 
@@ -22,6 +23,8 @@ const Routes = (() => {
   function resolve(parts) {
     const own = document.getElementById(parts.join("/"));
     if (own?.closest(".view")) return { element: own, make: () => own };
+    const stage = document.getElementById(parts[0]);
+    if (stage?.dataset.timeline !== undefined) return { element: stage, make: () => stage };
     const table = document.querySelector(`[data-table="${CSS.escape(parts.slice(0, -1).join("/"))}"]`);
     if (table && /^\d+$/.test(parts.at(-1))) return { element: table, make: () => Grid.of(table).reveal(Number(parts.at(-1))), around: table };
     const view = document.getElementById(parts[0]);
@@ -40,7 +43,7 @@ const Routes = (() => {
   }
 
   /* Keeps a place while the page still grows: tables, charts and pictures get their height a little later, and would push it out of sight.
-     It ends where the reader scrolls or does anything else. A page that shrinks scrolls by itself: that is no reader. */
+     It ends where the reader scrolls or does anything else. A page that shrinks below what is seen scrolls by itself: that is no reader. */
   function hold(place) {
     held.abort();
     const own = held = new AbortController(), { signal } = own, root = document.documentElement, end = () => own.abort();
@@ -50,7 +53,8 @@ const Routes = (() => {
     root.style.overflowAnchor = "none"; // what the browser scrolls by itself is not told from what a reader does
     signal.addEventListener("abort", () => { grown.disconnect(); root.style.overflowAnchor = ""; });
     for (const moved of ["wheel", "touchmove", "mousedown", "keydown"]) addEventListener(moved, end, { passive: true, signal });
-    document.addEventListener("scroll", () => { if (scrollY !== at && root.scrollHeight === height) end(); }, { passive: true, signal });
+    const shrank = () => root.scrollHeight < height && scrollY + innerHeight > root.scrollHeight - 2;
+    document.addEventListener("scroll", () => { if (scrollY !== at && !shrank()) end(); }, { passive: true, signal });
     setTimeout(end, GROWING);
     put();
     grown.observe(document.body);
@@ -72,14 +76,22 @@ const Routes = (() => {
     return true;
   }
 
-  /* Shows what the address names. `at` is where the page was scrolled to, when a reader goes back. */
-  function go(at) {
+  /* Shows what the address names. `at` is where the page was scrolled to, when a reader goes back; `changed` says that its view was shown just now. */
+  function go(at, changed = false) {
     const asked = location.hash.slice(1) || FIRST, parts = asked.split("/").map(decoded);
+    const later = document.getElementById(parts[0])?.closest(".view"), comes = Views.awaited(later);
+    if (comes) {
+      const anew = show(later) || before === null;
+      before = asked;
+      comes.then((came) => { if (came && (location.hash.slice(1) || FIRST) === asked) go(at, anew); });
+      return;
+    }
     const found = resolve(parts), first = document.getElementById(FIRST);
     const view = (found?.element || document.getElementById(parts[0]))?.closest(".view") || first;
-    const moved = show(view) || before === null;
+    const moved = show(view) || before === null || changed;
     before = asked;
     Tips.hide();
+    if (view.dataset.timeline !== undefined) Timeline.open(view, parts.slice(1));
     if (!found?.element.dataset.chart) document.querySelectorAll(".opened").forEach((panel) => panel.remove());
     if (at !== undefined) { if (found && found.element !== view) found.make(); hold(() => scrollTo(0, at)); return; }
     if (!found || (found.element !== view && !land(found, moved))) Dom.say("Not in this report: " + parts.join(" / "));

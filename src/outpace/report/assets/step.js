@@ -52,6 +52,11 @@ const Step = (() => {
     const host = chart.choices.length > 1 && chart.spec.select === "host" ? " --host " + quoted(chart.of[row]) : "";
     const { source } = document.body.dataset, label = quoted(chart.labels[row]);
     const line = (what, text) => Dom.html("p", { class: "command" }, what, Dom.html("code", {}, text), " ", Dom.button("Copy", "Copy the command", () => Dom.copy(text, "the command")));
+    if (document.getElementById("timeline")) {
+      const link = Dom.html("a", {}, "In the timeline"), at = ["timeline", "step", chart.labels[row], ...(host ? [chart.of[row]] : [])];
+      link.href = "#" + at.map(encodeURIComponent).join("/");
+      return [Dom.html("p", {}, link), line("Every event of it: ", `outpace explain ${source} ${label}${host}`)];
+    }
     return [line("Every event of it: ", `outpace explain ${source} ${label}${host}`), line("In the timeline: ", `outpace trace ${source} --steps ${label}`)];
   }
 

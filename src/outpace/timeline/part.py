@@ -1,0 +1,88 @@
+"""A part of a run: some of its hosts, some of its steps. What is derived of it is derived of the part alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace.model import UsageError
+from outpace.model.arrays import Codes, Indices, Mask
+from outpace.timeline.run import Run
+from outpace.timeline.steps import Steps
+from outpace.timeline.timeline import Known, Timeline
+from outpace.trace import part_of
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which part: `hosts` and `devices` (planes) by name (none: all), `steps` the first and the last number, both included (None: all, and what
+    lies between them)."""
+
+    hosts: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    steps: tuple[int, int] | None = None
+
+    def of(self, run: Run) -> Run:
+        """That part of a run; the run itself where it is all of it. Raises UsageError where the run has nothing of it."""
+        hosts = _hosts(run, self.hosts)
+        if self.devices or self.steps is not None:
+            hosts = tuple(part for timeline in hosts if (part := self._of(timeline)) is not None)
+            if not hosts:
+                raise UsageError(f"Nothing of the run is such a part: {_there(run)}.")
+        elif hosts == run.hosts:
+            return run
+        kept = {t.host for t in hosts}
+        records = {host: record for host, record in run.records.items() if host in kept}
+        return Run(run.source, hosts, records, (f"Only a part of the run is in this report: {self}.", *run.remarks))
+
+    def __str__(self) -> str:
+        told = [f"{what} {', '.join(names)}" for what, names in (("host", self.hosts), ("device", self.devices)) if names]
+        if self.steps is not None:
+            first, last = self.steps
+            told.insert(0, f"step {first}" if first == last else f"steps {first} to {last}")
+        return "; ".join(told) or "all of it"
+
+    def _of(self, timeline: Timeline) -> Timeline | None:
+        """The host's part: what belongs to the steps, and what belongs to none and ran in their time, of the devices and of the host itself;
+        None where it has none of them."""
+        steps, trace, step_of = timeline.steps, timeline.trace, timeline.step_of
+        chosen, kept = np.ones(len(steps), bool), np.ones(len(trace), bool)
+        if self.steps is not None:
+            chosen = (steps.number >= self.steps[0]) & (steps.number <= self.steps[1])
+            if not chosen.any():
+                return None
+            begin, end = steps.start[chosen].min(), steps.end[chosen].max()
+            meanwhile = (trace.start < end) & ((trace.end > begin) | (trace.start >= begin))
+            kept = (meanwhile & (step_of < 0)) | np.append(chosen, False)[step_of]
+        if self.devices:
+            others = [plane for plane in timeline.device_planes if plane.name not in self.devices]
+            if len(others) == len(timeline.device_planes):
+                return None
+            for plane in others:
+                kept[trace.rows_of(plane)] = False
+        rows, new_row = np.flatnonzero(kept), np.full(len(trace), -1, np.int64)
+        new_row[rows] = np.arange(len(rows))
+        own, handed_over = (_known(*each, chosen, rows, new_row) for each in ((steps, step_of), timeline.handed_over))
+        return Timeline(part_of(trace, rows), timeline.use_marks, Known(*own, handed_over))
+
+
+def _hosts(run: Run, names: Sequence[str]) -> tuple[Timeline, ...]:
+    missing = [name for name in names if name not in run.by_host]
+    if missing:
+        raise UsageError(f"The run has no host {missing[0]}. There are: {', '.join(run.by_host)}.")
+    return tuple(t for t in run.hosts if not names or t.host in names)
+
+
+def _there(run: Run) -> str:
+    """What there is to choose from."""
+    steps = [f"{t.host} has steps {t.steps.number.min()} to {t.steps.number.max()}" for t in run.hosts if len(t.steps)]
+    devices = dict.fromkeys(plane.name for t in run.hosts for plane in t.device_planes)
+    return ", ".join((*(steps or ["it has no steps"]), *([f"devices are {', '.join(devices)}"] if devices else [])))
+
+
+def _known(steps: Steps, step_of: Codes, chosen: Mask, rows: Indices, new_row: Indices) -> tuple[Steps, Codes]:
+    """The chosen steps, and the step among them of each event of the part."""
+    number = np.append(np.where(chosen, np.cumsum(chosen) - 1, -1), -1).astype(step_of.dtype)
+    return steps.only(chosen, new_row), number[step_of[rows]]

@@ -1,0 +1,70 @@
+"""A part of a trace: some of its events as a trace of their own, whose stats still come from the whole one's file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from outpace.model.arrays import Indices
+from outpace.trace.stats import StatColumn
+from outpace.trace.trace import Lines, Trace
+
+if TYPE_CHECKING:
+    from outpace.trace.export import Slices, Writer
+
+
+def part_of(trace: Trace, rows: Indices) -> Trace:
+    """The trace with the events in these rows (ascending) alone. Planes, lines and names stay, also those without an event."""
+    bounds = np.searchsorted(rows, trace.lines.first_event)
+    lines = Lines(
+        trace.lines.plane,
+        trace.lines.id,
+        trace.lines.timestamp_ns,
+        bounds.astype(trace.lines.first_event.dtype),
+        trace.lines.names,
+    )
+    at = {int(row): place for place, row in enumerate(rows.tolist())} if trace.occurrences else {}
+    return replace(
+        trace,
+        lines=lines,
+        name=trace.name[rows],
+        start=trace.start[rows],
+        duration=trace.duration[rows],
+        occurrences={at[row]: count for row, count in trace.occurrences.items() if row in at},
+        _source=_Part(trace, rows),
+        _stats={},
+        _loading=Lock(),
+    )
+
+
+class _Part:
+    """The source of a part: see `Source`."""
+
+    def __init__(self, whole: Trace, rows: Indices) -> None:
+        self._whole, self._rows = whole, rows
+
+    def find_stats(self, names: Sequence[str], begin: int, end: int) -> dict[str, StatColumn]:
+        """The whole trace's values, of the part's events, by their rows in it."""
+        rows = self._rows[begin:end]
+        self._whole.load(names)
+        return {name: _taken(self._whole.stat(name), rows, begin) for name in names}
+
+    def write_line(self, out: Writer, trace: Trace, slices: Slices) -> int:
+        """The part's events of a line, as the whole trace writes them."""
+        from outpace.trace.export import NO_FLOWS
+
+        mask = np.zeros(len(self._whole), bool)
+        mask[self._rows if slices.mask is None else self._rows[np.asarray(slices.mask, bool)]] = True
+        return self._whole.write_line(out, replace(slices, mask=mask, flows=NO_FLOWS))
+
+
+def _taken(column: StatColumn, rows: Indices, begin: int) -> StatColumn:
+    """The values of the events in `rows`, the first of which is row `begin` of the part."""
+    at = np.searchsorted(rows, column.row)
+    kept = np.flatnonzero(np.append(rows, -1)[at] == column.row)
+    row = (at[kept] + begin).astype(column.row.dtype)
+    return StatColumn(column.name, row, column.kind[kept], column.bits[kept], column.length[kept], column._data, column._names)

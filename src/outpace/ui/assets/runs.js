@@ -1,0 +1,101 @@
+/* The list of runs: it asks again every two seconds, so that new runs and verdicts appear by themselves. */
+const Runs = (() => {
+  const EACH = 2000; // ms
+  const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+  const TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+  const ticked = new Set();
+  let runs = [], drawn = "";
+
+  const element = (id) => document.getElementById(id);
+
+  function when(seconds) {
+    if (!seconds) return "";
+    const at = new Date(seconds * 1000), today = DAY.format(at) === DAY.format(new Date());
+    return (today ? "" : DAY.format(at) + ", ") + TIME.format(at);
+  }
+
+  function change(against) {
+    if (!against) return "";
+    const text = Math.abs(against.share) < against.same ? "same" : (against.share < 0 ? "−" : "+") + Math.abs(against.share * 100).toFixed(0) + "%";
+    const kind = text === "same" ? "muted" : against.share < 0 ? "faster" : "slower";
+    return Dom.html("span", { class: kind, title: `against ${against.name}, the run before it of the same program` }, text);
+  }
+
+  function tick(run) {
+    const box = Dom.html("input", { type: "checkbox", "aria-label": "Tick " + run.name });
+    box.checked = ticked.has(run.id);
+    box.addEventListener("change", () => {
+      if (box.checked) ticked.add(run.id);
+      else ticked.delete(run.id);
+      both();
+    });
+    return box;
+  }
+
+  /* Two ticked runs can be seen side by side, the older one on the left. */
+  function both() {
+    const chosen = runs.filter((run) => ticked.has(run.id)).map((run) => run.id).reverse();
+    element("both").hidden = chosen.length !== 2;
+    element("both").querySelector("a").setAttribute("href", `side/${chosen.join("/")}/`);
+  }
+
+  function verdict(run) {
+    if (run.waits) return [Dom.html("span", { class: "muted" }, "not looked at yet …")];
+    if (run.error) return [Dom.html("span", { class: "muted" }, run.error)];
+    const first = run.change ? [Dom.html("div", { class: "first" }, "First: " + run.change, ...(run.saves ? [" Saves ", Dom.html("b", { class: "gain" }, run.saves)] : []))] : [];
+    return [run.headline, ...first];
+  }
+
+  function line(run) {
+    const name = Dom.html("a", { href: `run/${run.id}/` }, run.name), place = run.place ? [Dom.html("div", { class: "muted" }, run.place)] : [];
+    const cell = (kind, ...content) => Dom.html("td", { class: kind }, ...content);
+    return Dom.html("tr", {}, cell("tick", tick(run)), cell("name", name, ...place, ...(run.hosts > 1 ? [Dom.html("div", { class: "muted" }, run.hosts + " hosts")] : [])),
+      cell("when", when(run.when)), cell("said", ...verdict(run)), cell("v", run.step || ""), cell("v", change(run.against)), cell("script", run.script || ""));
+  }
+
+  function draw() {
+    const words = document.getElementById("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const seen = runs.filter((run) => {
+      const all = [run.name, run.place, run.script, run.headline, run.change].join("\n").toLowerCase();
+      return words.every((word) => all.includes(word));
+    });
+    const focused = document.activeElement?.closest("tr")?.querySelector("a")?.getAttribute("href"), which = document.activeElement?.tagName;
+    element("runs").replaceChildren(...seen.map(line));
+    if (focused) element("runs").querySelector(`tr:has(a[href="${focused}"]) ${which}`)?.focus({ preventScroll: true });
+    const waiting = runs.filter((run) => run.waits).length, some = seen.length === runs.length ? "" : `${seen.length} of `;
+    element("state").textContent = runs.length ? `${some}${runs.length} ${runs.length === 1 ? "run" : "runs"}, newest first${waiting ? `; ${waiting} still to be looked at` : ""}` : "";
+    element("none").hidden = runs.length > 0;
+    both();
+  }
+
+  async function ask() {
+    try {
+      const answer = await fetch("runs");
+      if (!answer.ok) throw new Error(await answer.text());
+      const text = await answer.text();
+      if (text !== drawn) {
+        runs = JSON.parse(text);
+        draw();
+        drawn = text;
+      }
+    } catch (error) {
+      drawn = "";
+      element("state").textContent = "The workbench does not answer: start 'outpace ui' again. " + error.message;
+    }
+    setTimeout(ask, document.hidden ? EACH * 5 : EACH);
+  }
+
+  function start() {
+    Theme.start();
+    element("filter").addEventListener("input", draw);
+    document.addEventListener("keydown", (event) => {
+      if (event.key !== "/" || event.target.matches("input")) return;
+      event.preventDefault();
+      element("filter").focus();
+    });
+    ask();
+  }
+
+  return { start };
+})();
+Runs.start();

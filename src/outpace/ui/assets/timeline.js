@@ -1,0 +1,51 @@
+/* The timeline of this run: Perfetto's viewer in a frame, at the step that the address names, else at the first steady one. */
+const Timeline = (() => {
+  let opened = null;
+
+  async function place(address, asked) {
+    const [kind, step, host] = asked, [own, part] = address.split("?"), query = new URLSearchParams(part);
+    if (kind === "step" && step) query.set("step", step);
+    if (host) query.set("host", host);
+    const answer = await fetch(`${own}?${query}`);
+    if (!answer.ok) throw new Error(await answer.text());
+    return answer.json();
+  }
+
+  /* The viewer keeps its settings in the browser: times in milliseconds, unless somebody has chosen another form there. */
+  function inMilliseconds() {
+    const KEY = "perfettoSettings";
+    try {
+      localStorage.setItem(KEY, JSON.stringify({ timestampFormat: "milliseconds", ...JSON.parse(localStorage.getItem(KEY) || "{}") }));
+    } catch { /* no storage, or none of its kind: the viewer's own form */ }
+  }
+
+  /* What the viewer is told in its address: where the trace comes from, what is in sight, and to open all tracks. */
+  function viewer(seen) {
+    const expand = [{ id: "dev.perfetto.ExpandTracksByRegex", args: ["^(/device|Host Threads)"] }];
+    const told = new URLSearchParams({
+      url: new URL(seen.trace, location.href).href, mode: "embedded", hideSidebar: "true",
+      visStart: String(seen.begin), visEnd: String(seen.end), startupCommands: JSON.stringify(expand),
+    });
+    return new URL("../../viewer/index.html", location.href).href + "#!/?" + told;
+  }
+
+  async function open(view, asked) {
+    const wanted = asked.join("/");
+    if (opened === wanted) return;
+    opened = wanted;
+    const stage = view.querySelector(".stage"), title = view.querySelector("h2");
+    stage.replaceChildren(Dom.html("p", { class: "muted" }, "The trace is on the way …"));
+    try {
+      const seen = await place(view.dataset.timeline, asked);
+      if (opened !== wanted) return;
+      title.textContent = "Timeline: " + seen.title;
+      inMilliseconds();
+      stage.replaceChildren(Dom.html("iframe", { src: viewer(seen), title: title.textContent }));
+    } catch (error) {
+      opened = null;
+      stage.replaceChildren(Dom.html("p", { class: "unavailable" }, error.message));
+    }
+  }
+
+  return { open };
+})();

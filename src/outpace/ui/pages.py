@@ -1,0 +1,100 @@
+"""The workbench's own pages: the list of runs, and two of them side by side. Texts of runs are cleaned here; templates escape them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from outpace.model import Unit
+from outpace.model.text import clean, clean_prose, shown
+from outpace.report import html
+from outpace.ui import verdicts
+from outpace.ui.runs import Listed
+from outpace.ui.verdicts import Cache, Verdict
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_ASSETS = Path(__file__).parent / "assets"
+_SAME = 0.01  # a step that is so much longer or shorter is called the same
+
+
+def home(roots: Sequence[str]) -> str:
+    """The list of runs; its lines come from `lines`."""
+    return _environment().get_template("runs.html.j2").render(roots=[clean(root) for root in roots])
+
+
+def side(left: Listed, right: Listed) -> str:
+    """Two runs side by side."""
+    runs = [{"id": run.id, "name": _name(run)} for run in (left, right)]
+    return _environment().get_template("side.html.j2").render(runs=runs)
+
+
+def lines(runs: Sequence[Listed], cache: Cache) -> list[dict[str, Any]]:
+    """What the list shows of each run."""
+    known = [(run, cache.get(run.info)) for run in runs]
+    return [
+        {
+            "id": run.id,
+            "name": clean(run.info.run),
+            "place": clean(run.place),
+            "when": run.info.age[0],
+            "hosts": run.info.hosts,
+            **({"waits": True} if verdict is None else _line(verdict, known[at + 1 :])),
+        }
+        for at, (run, verdict) in enumerate(known)
+    ]
+
+
+def _line(verdict: Verdict, older: Sequence[tuple[Listed, Verdict | None]]) -> dict[str, Any]:
+    if verdict.error:
+        return {"error": clean_prose(verdict.error)}
+    line: dict[str, Any] = {
+        "headline": clean_prose(verdict.headline),
+        "step": shown(verdict.step, Unit.PS) if verdict.step else "",
+        "ps": verdict.step,
+        "change": clean_prose(verdict.change),
+        "saves": clean(verdict.saves),
+        "script": clean(verdict.script),
+    }
+    steps = ((other, its) for other, its in older if its is not None and its.step)
+    before = next(((other, its) for other, its in steps if verdicts.alike(verdict, its)), None)
+    if verdict.step and before is not None:
+        line["against"] = {
+            "share": verdict.step / before[1].step - 1,
+            "same": _SAME,
+            "name": clean(before[0].info.run),
+            "id": before[0].id,
+        }
+    return line
+
+
+def _name(run: Listed) -> str:
+    return clean(f"{run.place}/{run.info.run}" if run.place else run.info.run)
+
+
+@cache
+def asset(name: str) -> str | None:
+    """A file of the pages; None where there is none of that name."""
+    if name == "report.js":
+        return html.every_script(_own("timeline.js"), _own("chips.js"))
+    if name == "report.css":
+        return html.every_style(_own("report.css"))
+    if name == "runs.js":
+        return "\n".join((html.some_scripts("dom.js", "theme.js"), _own("runs.js")))
+    if name == "runs.css":
+        return html.every_style(_own("runs.css"))
+    return None
+
+
+def _own(name: str) -> str:
+    return (_ASSETS / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader
+
+    return Environment(loader=FileSystemLoader(_ASSETS), autoescape=True, trim_blocks=True, lstrip_blocks=True)

@@ -1,0 +1,97 @@
+"""The workbench's own server: this machine's loopback address, behind the guard, with bounded connections."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+from outpace.model import OutpaceError
+from outpace.ui.guard import TOKEN, Guard
+from outpace.ui.http import Request, Response
+from outpace.ui.wsgi import application
+
+ADDRESS = "127.0.0.1"
+_THREADS = 8
+_CONNECTIONS = 900  # more are not accepted until one ends
+_OTHERS = 100  # descriptors for all else: profiles, the analysing processes
+_SILENT = 15  # seconds after which a connection that says nothing is closed
+_LARGEST_HEAD = 1 << 15  # bytes of a request's headers
+
+
+class Server:
+    """Serves `answer` to whoever passes the guard, until `stop`."""
+
+    def __init__(self, answer: Callable[[Request], Response], port: int = 0, hosts: frozenset[str] = frozenset()) -> None:
+        from waitress.server import create_server
+
+        listening = _listening(port)
+        self.port = listening.getsockname()[1]
+        self.guard = Guard.new(self.port, hosts)
+        self.last = time.monotonic()
+        self._answer = answer
+        self._server = create_server(
+            application(self._guarded),
+            sockets=[listening],
+            threads=_THREADS,
+            connection_limit=_most_connections(),
+            asyncore_use_poll=True,
+            channel_timeout=_SILENT,
+            cleanup_interval=5,
+            max_request_header_size=_LARGEST_HEAD,
+            max_request_body_size=1 << 16,
+            ident=None,
+            clear_untrusted_proxy_headers=True,
+        )
+        self._thread: threading.Thread | None = None
+
+    @property
+    def address(self) -> str:
+        """Where the browser finds the site, with the token that lets it in."""
+        return f"http://{ADDRESS}:{self.port}/?{TOKEN}={self.guard.token}"
+
+    def run(self) -> None:
+        """Serve until `stop`, or until an exception (Ctrl-C, a signal)."""
+        self._server.run()
+
+    def start(self) -> None:
+        """Serve beside what goes on."""
+        self._thread = threading.Thread(target=self.run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close all connections."""
+        self._server.close()
+
+    def _guarded(self, request: Request) -> Response:
+        refusal = self.guard.refusal(request)
+        if refusal is not None:
+            return refusal
+        self.last = time.monotonic()
+        return self._answer(request)
+
+
+def _most_connections() -> int:
+    """As many as the process may have descriptors for."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _CONNECTIONS + _OTHERS
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        return max(10, soft - _OTHERS)
+    return _CONNECTIONS
+
+
+def _listening(port: int) -> socket.socket:
+    own = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        own.bind((ADDRESS, port))
+    except OSError as error:
+        own.close()
+        raise OutpaceError(
+            f"Port {port} of this machine cannot be used: {error.strerror or error}. Choose another one with --port, or none."
+        ) from error
+    return own

@@ -1,0 +1,193 @@
+"""The workbench's addresses and what stands there. Handlers are functions of a request; whoever serves them passed the guard already."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from outpace.model import NotFoundError, OutpaceError, UsageError
+from outpace.report import html
+from outpace.ui import pages, parts, timeline, verdicts, worker
+from outpace.ui.http import BYTES, JSON, Request, Response, text
+from outpace.ui.runs import Listed, listed
+from outpace.ui.verdicts import Cache, Verdict
+from outpace.ui.worker import Opened, Worker
+from outpace.viewer.build import interface
+
+_FRESH = 1.0  # seconds for which a list of runs is not read again
+_WATCHED = 30.0  # seconds after the last look at the list, in which verdicts still fill in
+_PATIENCE = 600.0  # seconds for the analysis of one run
+_MOST_REPORTS = 4  # in memory
+
+
+class Site:
+    """The runs below `roots`. `close` ends what it has started."""
+
+    def __init__(self, roots: Sequence[str], cache: Cache | None = None) -> None:
+        self.roots = tuple(roots)
+        self._cache = cache or Cache()
+        self._worker, self._filler = Worker(), Worker(nice=10)
+        self._reports: OrderedDict[tuple[str, str, str], Opened] = OrderedDict()
+        self._lock, self._opening = threading.Lock(), threading.Lock()
+        self._listed: tuple[float, tuple[Listed, ...]] = (-_FRESH, ())
+        self._looked, self._closed = threading.Event(), threading.Event()
+        self._last_look = -_WATCHED
+        self._routes: tuple[tuple[re.Pattern[str], Callable[..., Response]], ...] = tuple(
+            (re.compile(pattern), handler)
+            for pattern, handler in (
+                (r"", self._home),
+                (r"runs", self._runs),
+                (r"assets/(\w+\.\w+)", self._asset),
+                (r"side/([0-9a-f]{12})/([0-9a-f]{12})/", self._side),
+                (r"run/([0-9a-f]{12})/", self._report),
+                (r"run/([0-9a-f]{12})/view/([\w-]+)", self._view),
+                (r"run/([0-9a-f]{12})/report\.html", self._file),
+                (r"run/([0-9a-f]{12})/sight", self._sight),
+                (r"run/([0-9a-f]{12})/trace", self._trace),
+                (r"viewer/(.*)", self._viewer),
+            )
+        )
+        threading.Thread(target=self._fill, daemon=True).start()
+
+    def answer(self, request: Request) -> Response:
+        """The answer to a request; a sentence where something is in the way."""
+        for pattern, handler in self._routes:
+            match = pattern.fullmatch(request.path)
+            if match is not None:
+                try:
+                    return handler(request, *match.groups())
+                except NotFoundError as error:
+                    return text(404, str(error))
+                except UsageError as error:
+                    return text(400, str(error))
+                except (OutpaceError, OSError, MemoryError) as error:
+                    return text(500, str(error))
+        return text(404, "There is nothing here.")
+
+    def close(self) -> None:
+        """End the processes that analyse."""
+        self._closed.set()
+        self._looked.set()
+        self._worker.stop()
+        self._filler.stop()
+
+    # what the addresses show
+
+    def _home(self, request: Request) -> Response:
+        return Response(pages.home(self.roots).encode())
+
+    def _runs(self, request: Request) -> Response:
+        self._last_look = time.monotonic()
+        self._looked.set()
+        return _json(pages.lines(self._all(), self._cache))
+
+    def _asset(self, request: Request, name: str) -> Response:
+        content = pages.asset(name)
+        return (
+            text(404, "There is no such file.")
+            if content is None
+            else Response(content.encode(), timeline.TYPES[Path(name).suffix])
+        )
+
+    def _side(self, request: Request, left: str, right: str) -> Response:
+        both = self._run(left), self._run(right)
+        return Response(pages.side(*both).encode("utf-8", "replace"))
+
+    def _report(self, request: Request, run: str) -> Response:
+        opened, part = self._opened(self._run(run), request), parts.asked(request.query)
+        chips = parts.shown(opened.choice, request.query)
+        app = html.App("../../assets/", "view/", "../../", "sight", f"?{part}" if part else "", chips)
+        return Response(html.render_app(opened.report, app).encode("utf-8", "replace"))
+
+    def _view(self, request: Request, run: str, view: str) -> Response:
+        shown = html.render_view(self._opened(self._run(run), request).report, view)
+        return text(404, "This report has no such view.") if shown is None else Response(shown.encode("utf-8", "replace"))
+
+    def _file(self, request: Request, run: str) -> Response:
+        """The report as one file, to keep or to send."""
+        listed = self._run(run)
+        name = re.sub(r"[^\w.-]", "_", listed.info.run)
+        headers = {"Content-Disposition": f'attachment; filename="outpace-{name}.html"'}
+        return Response(html.render(self._opened(listed, request).report).encode("utf-8", "replace"), headers=headers)
+
+    def _sight(self, request: Request, run: str) -> Response:
+        info, step = self._run(run).info, request.query.get("step", "")
+        number = int(step) if re.fullmatch(r"-?\d{1,18}", step) else None
+        seen, steps = self._worker.ask(_PATIENCE, timeline.seen, info.folder, info.state, number, request.query.get("host"))
+        trace = "trace" if steps is None else f"trace?first={steps[0]}&last={steps[1]}"
+        return _json({"trace": trace, "begin": seen.begin, "end": seen.end, "title": seen.title})
+
+    def _trace(self, request: Request, run: str) -> Response:
+        info, (first, last) = self._run(run).info, (request.query.get(name, "") for name in ("first", "last"))
+        chosen = (int(first), int(last)) if re.fullmatch(r"(-?\d{1,18}) (-?\d{1,18})", f"{first} {last}") else None
+        with tempfile.TemporaryDirectory(prefix="outpace-") as folder:
+            path = os.path.join(folder, "trace")
+            self._worker.ask(_PATIENCE, timeline.write, info.folder, info.state, path, chosen)
+            return Response(open(path, "rb"), BYTES)
+
+    def _viewer(self, request: Request, name: str) -> Response:
+        return timeline.viewer_file(interface(), name)
+
+    # what they are made of
+
+    def _all(self) -> tuple[Listed, ...]:
+        when, found = self._listed
+        if time.monotonic() - when > _FRESH:
+            found = listed(self.roots)
+            self._listed = (time.monotonic(), found)
+        return found
+
+    def _run(self, wanted: str) -> Listed:
+        """The run of an id: only what was listed can be asked for."""
+        found = next((run for run in self._all() if run.id == wanted), None)
+        if found is None:
+            raise NotFoundError("This run is not, or no longer, below the workbench's folders.")
+        return found
+
+    def _opened(self, run: Listed, request: Request) -> Opened:
+        folder, state, part = key = run.info.folder, run.info.state, parts.asked(request.query)
+        with self._opening:  # the views of a page are asked for at once
+            with self._lock:
+                if key in self._reports:
+                    self._reports.move_to_end(key)
+                    return self._reports[key]
+            opened = self._worker.ask(_PATIENCE, worker.opened, folder, state, dict(parse_qsl(part)))
+            if opened.verdict is not None:
+                self._cache.put(run.info, opened.verdict)
+            with self._lock:
+                self._reports[key] = opened
+                while len(self._reports) > _MOST_REPORTS:
+                    self._reports.popitem(last=False)
+            return opened
+
+    def _fill(self) -> None:
+        """Verdicts of what nobody has opened, newest first, as long as somebody looks at the list."""
+        while True:
+            self._looked.wait()
+            self._looked.clear()
+            while not self._closed.is_set() and time.monotonic() - self._last_look < _WATCHED:
+                run = next((run for run in self._all() if self._cache.get(run.info) is None), None)
+                if run is None:
+                    break
+                try:
+                    verdict = self._filler.ask(_PATIENCE, verdicts.judged, run.info.folder)
+                except Exception as error:  # whatever one run does, the others have their line
+                    verdict = Verdict(error=str(error) or type(error).__name__)
+                if not self._closed.is_set():
+                    self._cache.put(run.info, verdict)
+            self._filler.stop()
+            if self._closed.is_set():
+                return
+
+
+def _json(value: Any) -> Response:
+    return Response(json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode(), JSON)

@@ -1,0 +1,99 @@
+"""The timeline of a run for the viewer inside the workbench, and of one profile alone for `outpace trace`."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from outpace.ui import worker
+from outpace.ui.http import BYTES, HTML, JSON, Request, Response, elsewhere, text
+from outpace.viewer import ExportSummary, Selection, write_trace
+from outpace.viewer.build import file_of, opening, policy
+from outpace.viewer.sight import Sight, sight
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+TYPES = {
+    ".html": HTML,
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".json": JSON,
+    ".wasm": "application/wasm",
+    ".woff2": "font/woff2",
+    ".png": "image/png",
+}
+_ALL = 400_000  # events that the viewer opens within a second or two
+_AROUND = 3  # steps on either side, of a longer capture
+
+
+def seen(folder: str, state: str, step: int | None, host: str | None) -> tuple[Sight, tuple[int, int] | None]:
+    """In a worker: what is in sight, and the first and the last step that the file needs to hold for it (None: all of the capture)."""
+    run = worker.profile(folder, state).run
+    found = sight(run, step, host)
+    if found.step is None or run.events <= _ALL:
+        return found, None
+    return found, (found.step - _AROUND, found.step + _AROUND)
+
+
+def write(folder: str, state: str, path: str, steps: tuple[int, int] | None) -> ExportSummary:
+    """In a worker: write the trace, or these steps of it, into a file."""
+    with open(path, "wb") as file:
+        return write_trace(worker.profile(folder, state).run, file.fileno(), selection=Selection(steps=steps))
+
+
+def viewer_file(folder: Path, name: str) -> Response:
+    """A file of the viewer's build."""
+    file = file_of(folder, name)
+    if file is None:
+        return text(404, "The viewer has no such file.")
+    return Response(file.read_bytes(), TYPES.get(file.suffix, BYTES), headers={"Content-Security-Policy": policy(folder)})
+
+
+class _Again(io.RawIOBase):
+    """An open file, read from its beginning, whatever others have read of it."""
+
+    def __init__(self, file: int) -> None:
+        self._file, self._at = file, 0
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def seekable(self) -> bool:
+        """Always."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """As of any file."""
+        begin = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: os.fstat(self._file).st_size}[whence]
+        self._at = max(0, begin + offset)
+        return self._at
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """As of any file."""
+        into = memoryview(buffer).cast("B")
+        block = os.pread(self._file, len(into), self._at)
+        into[: len(block)] = block
+        self._at += len(block)
+        return len(block)
+
+
+class Alone:
+    """One trace and the viewer, which opens it on what is to be seen."""
+
+    def __init__(self, folder: Path, trace: IO[bytes], seen: Sight) -> None:
+        self._folder, self._trace, self._seen = folder, trace, seen
+
+    def answer(self, request: Request) -> Response:
+        """The answer to a request."""
+        if request.path == "":
+            own = f"http://{request.headers['host']}/trace"  # the viewer takes whole addresses only
+            return elsewhere("viewer/index.html" + opening(own, self._seen, hideSidebar="true"))
+        if request.path == "trace":
+            return Response(io.BufferedReader(_Again(self._trace.fileno())), BYTES)
+        if request.path.startswith("viewer/"):
+            return viewer_file(self._folder, request.path.removeprefix("viewer/"))
+        return text(404, "There is nothing here.")

@@ -1,0 +1,112 @@
+"""What a run's line says: its bottleneck in a sentence, its step, and what to change first. Kept in the user's cache."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from outpace._dataclass import dataclass
+from outpace._version import __version__
+from outpace.model.codec import decode
+from outpace.model.files import whole
+from outpace.report.first_screen import first_screen, saving_text
+
+if TYPE_CHECKING:
+    from outpace.api import Profile
+    from outpace.model import Report
+    from outpace.store.logdir import RunInfo
+
+_SAMPLE = 16  # numbers of a sample of names; a digest of BLAKE2b has room for no more
+_ALIKE = 0.5
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`step`: the steady step in ps, 0 where there is none; `script`: what was captured, with its arguments, "" where that is not known;
+    `ops`: a sample of the names of its ops (see `alike`); `error`: why the run could not be read, and then all else is empty."""
+
+    headline: str = ""
+    step: float = 0.0
+    change: str = ""
+    saves: str = ""
+    script: str = ""
+    ops: tuple[int, ...] = ()
+    error: str = ""
+
+
+def of(profile: Profile, report: Report) -> Verdict:
+    """What the line of an opened run says."""
+    screen, run = first_screen(report), profile.run
+    first = screen.changes[0] if screen.changes else None
+    change, saves = (first.action or first.sentence, saving_text(first, screen.step)) if first is not None else ("", "")
+    names = {f"{op.name}:{op.type}" for timeline in run.hosts for op in timeline.ops if op.type}
+    return Verdict(screen.headline, screen.step, change, saves, run.script, _sample(names))
+
+
+def alike(one: Verdict, other: Verdict) -> bool:
+    """Whether two runs are of one program: of one script where both say theirs, else at least half of their ops have the same names."""
+    if one.script and other.script:
+        return one.script.split()[0] == other.script.split()[0]
+    same = sum(a == b for a, b in zip(one.ops, other.ops, strict=False))
+    return same >= _SAMPLE * _ALIKE
+
+
+def _sample(names: Iterable[str]) -> tuple[int, ...]:
+    """Of each of some orders of all names the first: two sets have as many of these in common as they have names (MinHash, Broder 1997)."""
+    keys = [name.encode("utf-8", "surrogateescape") for name in names]
+    orders = (hashlib.blake2b(key, digest_size=4 * _SAMPLE).digest() for key in keys)
+    numbers = [[int.from_bytes(each[i : i + 4], "big") for i in range(0, 4 * _SAMPLE, 4)] for each in orders]
+    return tuple(map(min, zip(*numbers, strict=True)))
+
+
+def judged(folder: str) -> Verdict:
+    """In a worker: the verdict of a run that nobody looks at; nothing of it stays open."""
+    from outpace import api
+
+    with api.open(folder) as profile:
+        return of(profile, profile.report())
+
+
+class Cache:
+    """Verdicts on disk, by run, state of its files, and version of Outpace. A cache that cannot be written is none."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder or _user_cache() / "outpace" / "verdicts"
+        self._known: dict[str, Verdict] = {}
+
+    def get(self, run: RunInfo) -> Verdict | None:
+        """The verdict; None where there is none yet."""
+        key = _key(run)
+        if key not in self._known:
+            with contextlib.suppress(OSError, ValueError, TypeError):
+                self._known[key] = decode(Verdict, json.loads((self._folder / f"{key}.json").read_bytes()))
+        return self._known.get(key)
+
+    def put(self, run: RunInfo, verdict: Verdict) -> None:
+        """Keep a verdict. An error is kept as long as the server runs: another try may find it gone."""
+        key = _key(run)
+        self._known[key] = verdict
+        if not verdict.error:
+            from outpace.model import OutputError
+
+            with contextlib.suppress(OutputError), whole(self._folder / f"{key}.json", "The verdict") as file:
+                file.write(json.dumps(_plain(verdict)).encode("utf-8", "replace"))
+
+
+def _plain(verdict: Verdict) -> dict[str, Any]:
+    return {name: getattr(verdict, name) for name in ("headline", "step", "change", "saves", "script", "ops", "error")}
+
+
+def _key(run: RunInfo) -> str:
+    return hashlib.sha256(f"{__version__}\n{run.folder}\n{run.state}".encode("utf-8", "surrogateescape")).hexdigest()[:40]
+
+
+def _user_cache() -> Path:
+    """The folder for caches that the XDG Base Directory Specification names."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    return Path(named) if os.path.isabs(named) else Path(os.path.expanduser("~")) / ".cache"

@@ -1,0 +1,64 @@
+"""What of a timeline is in sight when the viewer opens: one step, never the whole capture."""
+
+from __future__ import annotations
+
+from outpace._dataclass import dataclass
+from outpace.model import UsageError
+from outpace.timeline import Run
+from outpace.timeline.clock import shifts_ns
+from outpace.viewer.select import Selection
+
+_MARGIN = 0.02  # of what is in sight, so that its ends are seen
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A stretch of time, in ns from the trace's beginning; `step` is its number, None for the whole capture; `title` says what it is."""
+
+    begin: int
+    end: int
+    step: int | None
+    title: str
+
+
+def sight(run: Run, step: int | None = None, host: str | None = None) -> Sight:
+    """Where a step stands, by default the first of the steady ones; all of the capture where there is none.
+
+    Raises UsageError where the host (by default the first) has no such step.
+    """
+    timeline = next((t for t in run.hosts if t.host == host), None) or run.hosts[0]
+    steps, shift = timeline.steps, shifts_ns(run)
+    if step is None and not len(steps):
+        return Sight(0, _end(run), None, "the whole capture")
+    if step is None:
+        row = int(steps.whole[0]) if len(steps.whole) else 0
+    else:
+        rows = (steps.number == step).nonzero()[0]
+        if not len(rows):
+            there = f"steps {steps.number.min()} to {steps.number.max()}" if len(steps) else "no steps"
+            raise UsageError(f"{timeline.host} has no step {step}: it has {there}.")
+        row = int(rows[0])
+    begin, end = (int(at[row]) // 1000 + shift[timeline.host] for at in (steps.start, steps.end))
+    room, number = int((end - begin) * _MARGIN), int(steps.number[row])
+    return Sight(max(0, begin - room), end + room, number, f"step {number} of {timeline.host}")
+
+
+def selected(run: Run, selection: Selection) -> Sight:
+    """What is in sight of a part of a run: the stretch or the steps that were selected, else what `sight` says."""
+    if selection.window is not None:
+        begin, end = selection.window
+        return Sight((begin or 0) // 1000, _end(run) if end is None else end // 1000, None, "the selected time")
+    if selection.steps is not None:
+        shift = shifts_ns(run)
+        spans = [(selection.span(t, shift[t.host] * 1000), shift[t.host]) for t in run.hosts]
+        known = [(span[0] // 1000 + moved, span[1] // 1000 + moved) for span, moved in spans if span is not None]
+        return Sight(min(begin for begin, _ in known), max(end for _, end in known), None, "the selected steps")
+    return sight(run)
+
+
+def _end(run: Run) -> int:
+    """Where the last event of a run ends, ns from its beginning."""
+    shift = shifts_ns(run)
+    return max(
+        (int((t.trace.start + t.trace.duration).max()) // 1000 + shift[t.host] for t in run.hosts if len(t.trace)), default=0
+    )

@@ -1,0 +1,299 @@
+"""The workbench by its addresses: a real site over real profiles, and the command's own server under hostile hands."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outpace.ui.http import Request, Response
+from outpace.ui.site import Site
+from outpace.ui.verdicts import Cache
+from tests.support import profile_path
+
+NAMES = ("keras_fit", "jax_loop")
+
+
+def logdir(folder: Path, names: tuple[str, ...] = NAMES) -> Path:
+    for name in names:
+        shutil.copytree(profile_path(name), folder / "plugins" / "profile" / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("logs")
+    broken = folder / "plugins" / "profile" / "broken"
+    broken.mkdir(parents=True)
+    (broken / "vm.xplane.pb").write_bytes(b"no profile")
+    made = Site([str(logdir(folder))], Cache(tmp_path_factory.mktemp("cache")))
+    yield made
+    made.close()
+
+
+def ask(site: Site, path: str, **query: str) -> Response:
+    return site.answer(Request(path, query=query))
+
+
+def page(site: Site, path: str, **query: str) -> str:
+    answer = ask(site, path, **query)
+    assert answer.status == 200, answer
+    assert isinstance(answer.body, bytes)
+    return answer.body.decode()
+
+
+def lines(site: Site) -> dict[str, Any]:
+    return {line["name"]: line for line in json.loads(page(site, "runs"))}
+
+
+def test_verdicts_fill_in(site: Site) -> None:
+    deadline = time.monotonic() + 60
+    while any(line.get("waits") for line in lines(site).values()):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    found = lines(site)
+    assert found["keras_fit"]["headline"].startswith("Bound by") and found["keras_fit"]["step"]
+    assert "is no profile" in found["broken"]["error"] or "not" in found["broken"]["error"]
+
+
+def test_a_run_opens_on_its_summary_and_its_views_come_by_themselves(site: Site) -> None:
+    run = lines(site)["keras_fit"]["id"]
+    document = page(site, f"run/{run}/")
+    assert len(document) < 40_000, "tables come with their views"
+    views = re.findall(r'data-later="(view/[\w-]+)"', document)
+    assert len(views) > 8
+    for view in views:
+        assert 'type="application/json"' in page(site, f"run/{run}/{view}") or "explain" in view
+    whole = ask(site, f"run/{run}/report.html")
+    assert b"<!doctype html>" in bytes(whole.body)[:100] and "outpace-keras_fit.html" in whole.headers["Content-Disposition"]  # type: ignore[arg-type]
+
+
+def test_a_part_of_a_run_is_another_address(site: Site) -> None:
+    run = lines(site)["keras_fit"]["id"]
+    document = page(site, f"run/{run}/", steps="12:15")
+    assert "Only a part of the run is in this report: steps 12 to 15." in document and "10.8 ms" in document
+    assert 'data-later="view/overview?steps=12%3A15"' in document and 'value="15"' in document
+    assert '"step"' in page(site, f"run/{run}/view/overview", steps="12:15")
+    for query, said in (
+        ({"steps": "x"}, b"is no range"),
+        ({"steps": "900"}, b"has steps 9 to 24"),
+        ({"hosts": "7"}, b"1 hosts"),
+        ({"device": "/x"}, b"Nothing"),
+    ):
+        answer = ask(site, f"run/{run}/", **query)
+        assert answer.status == 400 and said in bytes(answer.body), answer  # type: ignore[arg-type]
+
+
+def test_the_timeline_opens_on_a_step(site: Site) -> None:
+    run = lines(site)["keras_fit"]["id"]
+    first = json.loads(page(site, f"run/{run}/sight"))
+    tenth = json.loads(page(site, f"run/{run}/sight", step="10"))
+    assert 0 <= first["begin"] < first["end"] and tenth["title"].startswith("step 10 of")
+    assert (tenth["end"] - tenth["begin"]) / 1e6 == pytest.approx(13.0, abs=3.0)
+    answer = ask(site, f"run/{run}/{tenth['trace']}")
+    assert not isinstance(answer.body, bytes)
+    with answer.body:
+        assert len(answer.body.read()) > 100_000
+    missing = ask(site, f"run/{run}/sight", step="999")
+    assert missing.status == 400 and b"no step 999" in bytes(missing.body)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "run/000000000000/",
+            "run/../../etc/passwd",
+            "run/0123456789ab",
+            "viewer/../../../etc/passwd",
+            "viewer/..%2f..%2fetc/passwd",
+        ),
+        *(
+            "viewer//etc/passwd",
+            "viewer/\x00",
+            "assets/../site.py",
+            "assets/site.py",
+            "assets/runs.html.j2",
+            "etc/passwd",
+            "side/x/y/",
+        ),
+        *("run/ffffffffffff/view/overview", "run/ffffffffffff/trace", "view/overview", "..", "//", "runs/", "\udcff"),
+    ],
+)
+def test_nothing_outside_the_folders_is_shown(site: Site, path: str) -> None:
+    assert ask(site, path).status == 404
+
+
+def test_a_run_that_cannot_be_read_says_why(site: Site) -> None:
+    answer = ask(site, f"run/{lines(site)['broken']['id']}/")
+    assert answer.status in (404, 500) and b"vm" in bytes(answer.body)  # type: ignore[arg-type]
+
+
+class Served:
+    """`outpace ui` as a user starts it."""
+
+    def __init__(self, folder: Path, cache: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "outpace.cli", "ui", str(folder), "--no-browser"],
+            stderr=subprocess.PIPE, text=True, env={**os.environ, "XDG_CACHE_HOME": str(cache)},
+        )  # fmt: skip
+        assert self.process.stderr is not None
+        line = self.process.stderr.readline()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=(\S+)", line)
+        assert found is not None, line
+        self.port, self.token = int(found[1]), found[2]
+
+    def raw(self, data: bytes, seconds: float = 10) -> bytes:
+        with socket.create_connection(("127.0.0.1", self.port), seconds) as connection:
+            connection.sendall(data)
+            connection.settimeout(seconds)
+            answer = b""
+            try:
+                while not _whole(answer) and (block := connection.recv(1 << 16)):
+                    answer += block
+            except (TimeoutError, ConnectionResetError):
+                pass
+            return answer
+
+    def get(self, path: str, **headers: str) -> tuple[int, bytes]:
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)) as connection:
+            connection.request("GET", path, headers={"Authorization": f"Bearer {self.token}", **headers})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+
+
+def _whole(answer: bytes) -> bool:
+    """Whether all of an answer has come that says its length."""
+    head, end, body = answer.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)content-length: (\d+)", head)
+    return bool(end) and length is not None and len(body) >= int(length[1])
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = logdir(tmp_path_factory.mktemp("served"))
+    one = Served(folder, tmp_path_factory.mktemp("cache"))
+    yield one
+    one.process.terminate()
+    with one.process as process:
+        assert process.wait(30) == -signal.SIGTERM
+
+
+RAW = [
+    b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"GET / HTTP/1.0\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n",
+    b"GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /runs HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /runs HTTP/1.1\r\nHost: localhost\r\nCookie: outpace-1=x\r\n\r\n",
+    b"GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /%2e%2e/%2e%2e/etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n0123456789",
+    b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx",
+    b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nffffffffff\r\n",
+    b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n",
+    b"PUT /runs HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"TRACE / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"CONNECT evil.example:443 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n",
+    b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"".join(b"X%d: y\r\n" % i for i in range(10_000)) + b"\r\n",
+    b"GET / HTTP/1.1\r\nHost: localhost\r\n folded: x\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nX Y: z\r\n\r\n",
+    b"GET / HTTP/1.1\nHost: localhost\n\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    b"\x00" * 1000,
+    b"SSH-2.0-OpenSSH_9.0\r\n\r\n",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("at", range(len(RAW)))
+def test_hostile_bytes_are_refused_or_harmless(served: Served, at: int) -> None:
+    answer = served.raw(RAW[at], seconds=3)
+    assert not answer.startswith(b"HTTP/1.1 200") and not answer.startswith(b"HTTP/1.0 200"), answer[:300]
+    assert b"Traceback" not in answer and b"root:" not in answer
+    assert served.get("/runs")[0] == 200
+
+
+def test_only_who_has_the_token_sees_runs(served: Served) -> None:
+    assert served.get("/runs")[0] == 200
+    assert served.get("/runs", Authorization="")[0] == 401
+    status, body = served.get("/", Authorization="")
+    assert status == 401 and b"outpace ui" in body
+
+
+def test_many_silent_connections_keep_nobody_out(served: Served) -> None:
+    half = []
+    try:
+        for at in range(600):
+            half.append(socket.create_connection(("127.0.0.1", served.port), 10))
+            half[-1].sendall(b"GET / HTTP/1.1\r\nHost: loc"[: at % 26])
+        assert served.get("/runs")[0] == 200
+    finally:
+        for connection in half:
+            connection.close()
+
+
+def test_a_slow_client_keeps_nobody_waiting(served: Served) -> None:
+    run = json.loads(served.get("/runs")[1])[0]["id"]
+    slow = []
+    request = f"GET /run/{run}/report.html HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {served.token}\r\n\r\n"
+    try:
+        for _ in range(20):  # who never reads what they asked for
+            connection = socket.socket()
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+            connection.connect(("127.0.0.1", served.port))
+            connection.sendall(request.encode())
+            slow.append(connection)
+        time.sleep(1.0)
+        assert served.get("/runs")[0] == 200
+    finally:
+        for connection in slow:
+            connection.close()
+
+
+def test_without_a_folder_it_says_the_ways_to_a_run() -> None:
+    done = subprocess.run([sys.executable, "-m", "outpace.cli", "ui"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert all(way in done.stderr for way in ("outpace profile", "ProfilerCallback", "outpace capture"))
+
+
+def test_a_killed_workbench_leaves_no_process(tmp_path: Path) -> None:
+    one = Served(logdir(tmp_path / "logs", ("keras_fit",)), tmp_path / "cache")
+    run = json.loads(one.get("/runs")[1])[0]["id"]
+    assert one.get(f"/run/{run}/")[0] == 200
+    own = str(one.process.pid)
+    children = [p for p in os.listdir("/proc") if p.isdigit() and _parent(p) == own]
+    assert children
+    with one.process as process:
+        process.kill()
+    deadline = time.monotonic() + 20
+    while any(os.path.exists(f"/proc/{child}") for child in children):
+        assert time.monotonic() < deadline, children
+        time.sleep(0.2)
+
+
+def _parent(process: str) -> str:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1]
+    except OSError:
+        return ""

