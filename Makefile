@@ -77,9 +77,19 @@ demo: .venv/.installed  ## profile a real training script (an image classifier w
 bench: .venv/.installed .venv-bench/xprof/.installed  ## measure against XProf 2.24.2 and xprof-rs, side by side (see bench/README.md)
 	bash bench/run.sh
 
-verify: .venv/.installed .venv-bench/xprof/.installed  ## the long run: sanitizers, fuzzing, browser, XProf live, all shared profiles, a machine that stops, other versions
+# TensorBoard's versions, each with this wheel, without TensorFlow; the last with XProf's tab beside ours. (2.20 needs setuptools' pkg_resources.)
+TENSORBOARDS = 2.19.0 2.20.0 2.21.0 2.21.0-xprof
+.venv-bench/tensorboard-%/.installed: .venv/.installed
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install -q --disable-pip-version-check 'setuptools<82' tensorboard==$(firstword $(subst -, ,$*)) viztracer \
+	  $(if $(findstring xprof,$*),xprof==2.24.2) dist/*.whl
+	@touch $@
+
+verify: .venv/.installed .venv-bench/xprof/.installed $(TENSORBOARDS:%=.venv-bench/tensorboard-%/.installed)  ## the long run: sanitizers, fuzzing, browser, XProf live, all shared profiles, a machine that stops, other versions
 	bash native/tests/run.sh 10000
-	OUTPACE_XPROF_PYTHON=$(CURDIR)/.venv-bench/xprof/bin/python $(BIN)/python -m pytest -m verify -rs
+	OUTPACE_XPROF_PYTHON=$(CURDIR)/.venv-bench/xprof/bin/python \
+	OUTPACE_TENSORBOARDS=$(subst $(eval ) ,:,$(TENSORBOARDS:%=$(CURDIR)/.venv-bench/tensorboard-%/bin/python)) \
+	  $(BIN)/python -m pytest -m verify -rs
 	$(BIN)/python -m pytest -p tests.stops -n 2 --dist loadfile --no-loadscope-reorder tests/unit \
 	  tests/integration/test_profile_python.py tests/integration/test_profiler_callback.py tests/integration/test_monitor.py
 	bash tests/versions.sh

@@ -73,5 +73,10 @@ def _as_html(page: Any) -> str:
 _lazy.as_html = _as_html
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext outpace` in a notebook."""
+    importlib.import_module("outpace.notebook.magics").register(shell)
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})

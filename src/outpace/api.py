@@ -32,16 +32,23 @@ class Profile(EveryTool):
     """An opened profile. Every tool is a method: `outpace.open(path).overview()` returns the tool's `Page`.
 
     It holds the decoded events, and keeps what it computed. `close()` lets go of them, and so does the end of a `with` block; pages that
-    it gave stay as they are.
+    it gave stay as they are. `older`: how many older runs the log directory holds that it was opened from.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, older: int = 0) -> None:
         self._run: Run | None = run
+        self.older = older
         self._pages: dict[str, Page] = {}
         self._repr = f"<outpace.Profile {run.source!r}: {run.events:,} events of {', '.join(t.host for t in run.hosts)}>"
 
     def __repr__(self) -> str:
         return self._repr if self._run is not None else f"{self._repr[:-1]}, closed>"
+
+    def _repr_html_(self) -> str:
+        """A notebook shows the report: the summary, and the page of each tool folded."""
+        from outpace.report.html import render_notebook
+
+        return render_notebook(self.report())
 
     def __enter__(self) -> Profile:
         return self
@@ -150,7 +157,7 @@ def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:
             remarks.append(warning)
     source = str(path) if len(found.files) == 1 and found.files[0].path == str(path) else found.folder
     told = {"records": records, "remarks": tuple(remarks)}
-    return Profile(Run.of(traces, source, use_marks=use_marks, **told))
+    return Profile(Run.of(traces, source, use_marks=use_marks, **told), found.older)
 
 
 def is_stored(path: str) -> bool:

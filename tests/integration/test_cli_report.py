@@ -256,6 +256,14 @@ def test_nothing_is_lost_where_a_process_is_stopped_while_it_writes(unbuffered: 
     assert len(document["tools"]) > 10
 
 
+def test_older_runs_are_told(tmp_path: Path) -> None:
+    for name in ("2026_01_01_00_00_00", "2026_01_02_00_00_00"):
+        shutil.copytree(profile_path("custom_loop"), tmp_path / "plugins" / "profile" / name)
+    done = outpace("report", tmp_path)
+    assert "also holds 1 older run; this is the newest. 'outpace ui" in done.stderr
+    assert "older" not in outpace("report", profile_path("custom_loop")).stderr
+
+
 def test_a_signal_that_is_lost_in_a_destructor_ends_the_process_still() -> None:
     script = """if True:
         import os, signal, time

@@ -16,7 +16,7 @@ interface EventTarget {
   matches: any; // (selectors: string) => boolean; of a media query, boolean
 }
 interface Document {
-  getElementById(id: "keys"): HTMLDialogElement;
+  getElementById(id: "keys" | "capture"): HTMLDialogElement;
   getElementById(id: "filter"): HTMLInputElement;
   getElementById(id: string): HTMLElement | null;
   readonly activeElement: HTMLElement | null;

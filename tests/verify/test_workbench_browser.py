@@ -13,6 +13,7 @@ import pytest
 from outpace.ui.server import Server
 from outpace.ui.site import Site
 from outpace.ui.verdicts import Cache
+from tests.integration.test_remote_capture import free_ports
 from tests.support import opened, profile_path
 from tests.verify.chromium import CHROMIUM, Page
 
@@ -97,6 +98,30 @@ def test_runs_show_their_verdicts_and_new_ones_appear(bench: Workbench) -> None:
     finally:
         shutil.rmtree(added)
     bench.lines()
+
+
+def test_the_dialog_captures_and_says_what_failed(bench: Workbench) -> None:
+    bench.visit()
+    bench.lines()
+    bench.page.run("document.getElementById('ask-capture').click()")
+    bench.wait("document.getElementById('capture').open")
+    named = bench.page.run("[...document.querySelectorAll('#capture [name]')].map(f => f.name)")
+    assert named == ["addresses", "duration", "delay", "retries", "host_level", "device_level", "python_level"]
+    nobody, other = free_ports(2)
+    bench.page.run(f"document.querySelector('#capture textarea').value = 'localhost:{nobody}, localhost:{other}'")
+    bench.page.run(
+        "document.querySelector('#capture [name=retries]').value = '0'; document.querySelector('#capture .begin').click()"
+    )
+    bench.wait("document.querySelectorAll('#capture tr.missing').length === 2")
+    assert "No profile was captured" in bench.page.run("document.querySelector('#capture .state').textContent")
+    bench.page.run(
+        "document.querySelector('#capture [name=delay]').value = '60s'; document.querySelector('#capture .begin').click()"
+    )
+    bench.wait(
+        "!document.querySelector('#capture .stop').hidden && document.querySelector('#capture .state').textContent.includes('waiting')"
+    )
+    bench.page.run("document.querySelector('#capture .close').click()")
+    bench.wait("fetch('capture').then(r => r.json()).then(s => s.state === 'stopped')")
 
 
 def test_the_list_is_filtered(bench: Workbench) -> None:

@@ -7,13 +7,12 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from outpace.capture.remote.result import sentence
 from outpace.cli.console import note
-from outpace.model.units import counted
 
 if TYPE_CHECKING:
     from outpace.capture.remote.result import Progress
 
-USUAL = 2.0  # seconds that profiles take to arrive; where lines stay, nothing is said before
 PATIENCE = 10.0  # seconds between two lines that say the same, where lines stay
 
 
@@ -43,21 +42,3 @@ class Lines:
         if text != self._said or progress.elapsed - self._since >= PATIENCE:
             self._said, self._since = text, progress.elapsed
             note(f"outpace: {text}")
-
-
-def sentence(progress: Progress, duration: float, moving: bool) -> str:
-    """The progress in words; a `moving` one counts seconds."""
-    through = len(progress.outcomes)
-    count = f"{counted(progress.total, 'worker')}"
-    left = f", {max(0.0, progress.expected - progress.elapsed):.0f} s left" if moving else ""
-    if progress.phase == "delay":
-        return f"waiting {progress.expected:g} s before the capture{left}"
-    if progress.phase == "pause":
-        return f"asking again those that gave no profile: attempt {progress.attempt}"
-    if progress.phase == "connect":
-        return f"connecting to {count}"
-    if progress.asked < progress.total:
-        count = f"{progress.asked} of {count}"
-    if progress.elapsed <= progress.expected + (0.0 if moving else USUAL):
-        return f"capturing {duration:g} s on {count}{left}"
-    return f"waiting for profiles; {through} of {counted(progress.total, 'worker')} through"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -41,7 +42,9 @@ def report(
     """
     tune()
     from outpace import api
+    from outpace.cli.console import note
     from outpace.cli.output import show
+    from outpace.model.units import counted
 
     kept = path.endswith(STORED) and api.is_stored(path)
     with in_background(
@@ -50,6 +53,9 @@ def report(
         profile = None if kept else api.open(path)
         if profile is not None:
             profile.run.prepare()
+    if profile is not None and profile.older:
+        runs = counted(profile.older, "older run")
+        note(f"Note: {path} also holds {runs}; this is the newest. 'outpace ui {shlex.quote(path)}' shows all.")
     report = profile.report(tool) if profile is not None else api.stored(path, tool)
     show(
         report,

@@ -164,7 +164,7 @@ def _python(facts: Facts) -> list[CheckResult]:
 def _frameworks(system: System, facts: Facts) -> list[CheckResult]:
     if not facts.frameworks:
         text = "This Python has neither TensorFlow nor JAX: reports work, captures do not."
-        return [problem("framework", text, facts.python, command="pip install 'outpace[tensorflow]'")]
+        return [problem("framework", text, facts.python, command="pip install tensorflow-cpu libcst")]
     return [_framework(system, facts, framework) for framework in facts.frameworks]
 
 

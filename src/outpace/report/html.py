@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import secrets
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -18,7 +19,7 @@ from outpace.model import Chart, Page, Report
 from outpace.model.files import whole
 from outpace.report import palette
 from outpace.report.html_data import PICTURES, picture
-from outpace.report.html_view import document_view, one_view, page_view
+from outpace.report.html_view import document_view, notebook_view, one_view, page_view
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -115,6 +116,16 @@ def render_fragment(page: Page) -> str:
 
     style, script = Markup(_style((page,), _STYLES[:-1])), Markup(_asset("fragment.js"))
     return _environment().get_template("fragment.html.j2").render(page=page_view(page), style=style, script=script)
+
+
+def render_notebook(report: Report) -> str:
+    """Return a report as static HTML for a notebook's output, without a frame or a port: the summary, and each tool's page folded. Where the
+    notebook runs scripts, links open what they lead to, and headings sort."""
+    from markupsafe import Markup
+
+    view = notebook_view(report, f"outpace-{secrets.token_hex(4)}/")
+    style, script = Markup(_style(report.pages, _STYLES)), Markup(_asset("fragment.js"))
+    return _environment().get_template("notebook.html.j2").render(view=view, style=style, script=script)
 
 
 def _pictures(pages: Sequence[Page], ending: str) -> list[str]:

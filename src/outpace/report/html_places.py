@@ -17,11 +17,16 @@ SUMMARY = "summary"
 
 
 class Places:
-    """Addresses of what a report shows. Names are made harmless and stay different from each other."""
+    """Addresses of what a report shows. Names are made harmless and stay different from each other.
 
-    def __init__(self, report: Report) -> None:
+    `before` stands before each of them, where a document may show several reports: a notebook. Such a report is `still`: it carries no data to
+    sort, filter or draw from.
+    """
+
+    def __init__(self, report: Report, before: str = "") -> None:
         taken = {SUMMARY, "absent"}
-        self._pages = {page.id: _free(slug(page.id), taken) for page in report.pages}
+        self.still, self.summary, self.absent = bool(before), before + SUMMARY, before + "absent"
+        self._pages = {page.id: before + _free(slug(page.id), taken) for page in report.pages}
         self._tables: dict[str, str] = {}
         self._findings: dict[tuple[str, ...], str] = {}
         for page in report.pages:

@@ -26,7 +26,7 @@ from outpace.model import (
 from outpace.model.text import clean, clean_prose, elide, shorten, shown
 from outpace.report import chart_data, html_data, html_tables, svg
 from outpace.report.first_screen import FirstScreen, drawable, first_screen, saving_bound, saving_text
-from outpace.report.html_places import SUMMARY, Places
+from outpace.report.html_places import Places
 
 _SHORT_NAME = 72
 _MOST_COLUMNS = 240
@@ -38,11 +38,21 @@ _THINNEST = 0.002  # of the width: two pixels on a desk
 
 def document_view(report: Report, later: Callable[[str], str] | None = None) -> dict[str, Any]:
     """Everything that the document shows. With `later` the summary alone: it says where each view comes from, by its id."""
-    screen, places = first_screen(report), Places(report)
+    return _document(report, Places(report), later)
+
+
+def notebook_view(report: Report, before: str) -> dict[str, Any]:
+    """Everything of a report that stands in a notebook beside others; `before` begins all its addresses."""
+    return _document(report, Places(report, before), None)
+
+
+def _document(report: Report, places: Places, later: Callable[[str], str] | None) -> dict[str, Any]:
+    screen = first_screen(report)
     shown_first = screen.changes[:_MOST_CHANGES]
     absent = [page for page in report.pages if page.unavailable and not (page.sections or page.glance or page.findings)]
     return {
-        "id": SUMMARY,
+        "id": places.summary,
+        "absent_id": places.absent,
         "source": clean(report.source),
         "shell_source": shlex.quote(clean(report.source)),
         "warnings": screen.warnings,
@@ -73,7 +83,7 @@ def one_view(report: Report, view: str) -> dict[str, Any] | None:
 
 
 def _view(page: Page, places: Places, screen: FirstScreen) -> dict[str, Any]:
-    return {**page_view(page, places, screen), "data": _embedded(page, places)}
+    return {**page_view(page, places, screen), "data": () if places.still else _embedded(page, places)}
 
 
 def page_view(page: Page, places: Places | None = None, screen: FirstScreen | None = None) -> dict[str, Any]:
@@ -104,7 +114,7 @@ class _Ids:
     """Ids of the elements of one page; a fragment has none, since a notebook may show a page twice."""
 
     def __init__(self, page: Page, places: Places | None) -> None:
-        self.places = places
+        self.places, self.still = places, places is None or places.still
         self.view = places.page(page) if places else ""
         self._tables = places.tables(page) if places else {}
         self.in_rows = frozenset(section.table.name for section in page.sections if isinstance(section, Rows))
@@ -124,7 +134,7 @@ class _Ids:
 
     def chart(self, name: str) -> str:
         """Id of the embedded data of a chart."""
-        return f"{self.view}/chart-{name}" if self.view else ""
+        return f"{self.view}/chart-{name}" if self.view and not self.still else ""
 
 
 def _again(report: Report) -> str:
@@ -306,7 +316,7 @@ def _tree(chart: Chart) -> dict[str, Any]:
 
 def _table(section: Rows | Chart, ids: _Ids) -> dict[str, Any]:
     table = section.table
-    return {**html_tables.view(section, raw=ids.places is None), "id": ids.once(table), "data": ids.data(table)}
+    return {**html_tables.view(section, raw=ids.still), "id": ids.once(table), "data": "" if ids.still else ids.data(table)}
 
 
 def _embedded(page: Page, places: Places) -> list[tuple[str, Markup]]:

@@ -39,12 +39,13 @@ class ProfileFile:
 
 @dataclass(frozen=True)
 class ProfileSet:
-    """The profiles of one run, one file per host, sorted by host; `folder` holds them."""
+    """The profiles of one run, one file per host, sorted by host; `folder` holds them. `older`: how many older runs the source holds."""
 
     source: str
     run: str
     folder: str
     files: tuple[ProfileFile, ...]
+    older: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def find_profiles(source: str | os.PathLike[str]) -> ProfileSet:
             "Make one with `outpace profile SCRIPT`, or give the folder that the training job wrote its profile to."
         )
     newest = runs[0]
-    return ProfileSet(given, newest.run, newest.folder, _profiles_in(tree, tree.private(newest.folder)))
+    return ProfileSet(given, newest.run, newest.folder, _profiles_in(tree, tree.private(newest.folder)), len(runs) - 1)
 
 
 def _what_else(tree: Tree, root: str) -> str:

@@ -296,7 +296,7 @@ class Hosted:
         wanted = self.plan["fit"]
         if self.fits:
             return f"the script called Keras' fit {counted(self.fits, 'time')}, so that there was no fit number {wanted}"
-        return "the script called no Keras fit, so there was nothing to tune"
+        return "the script called no Keras fit and ran no loop of training steps, so there was nothing to tune"
 
 
 def place_of(loop: Loop) -> Place:

@@ -21,9 +21,9 @@ _ASSETS = Path(__file__).parent / "assets"
 _SAME = 0.01  # a step that is so much longer or shorter is called the same
 
 
-def home(roots: Sequence[str]) -> str:
-    """The list of runs; its lines come from `lines`."""
-    return _environment().get_template("runs.html.j2").render(roots=[clean(root) for root in roots])
+def home(roots: Sequence[str], captures: bool) -> str:
+    """The list of runs, whose lines come from `lines`; with a dialog that `captures`."""
+    return _environment().get_template("runs.html.j2").render(roots=[clean(root) for root in roots], captures=captures)
 
 
 def side(left: Listed, right: Listed) -> str:
@@ -83,7 +83,7 @@ def asset(name: str) -> str | None:
     if name == "report.css":
         return html.every_style(_own("report.css"))
     if name == "runs.js":
-        return "\n".join((html.some_scripts("dom.js", "theme.js"), _own("runs.js")))
+        return "\n".join((html.some_scripts("dom.js", "theme.js"), _own("capture.js"), _own("runs.js")))
     if name == "runs.css":
         return html.every_style(_own("runs.css"))
     return None

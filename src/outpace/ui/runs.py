@@ -22,7 +22,12 @@ class Listed:
     @property
     def id(self) -> str:
         """What the run's addresses contain: the same as long as it lies where it does."""
-        return hashlib.sha256(self.info.folder.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+        return id_of(self.info.folder)
+
+
+def id_of(folder: str) -> str:
+    """The id of the run in a folder, a path or a URL."""
+    return hashlib.sha256(folder.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
 def listed(roots: Sequence[str]) -> tuple[Listed, ...]:

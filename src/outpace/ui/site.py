@@ -17,8 +17,9 @@ from urllib.parse import parse_qsl
 from outpace.model import NotFoundError, OutpaceError, UsageError
 from outpace.report import html
 from outpace.ui import pages, parts, timeline, verdicts, worker
+from outpace.ui.captures import Captures
 from outpace.ui.http import BYTES, JSON, Request, Response, text
-from outpace.ui.runs import Listed, listed
+from outpace.ui.runs import Listed, id_of, listed
 from outpace.ui.verdicts import Cache, Verdict
 from outpace.ui.worker import Opened, Worker
 from outpace.viewer.build import interface
@@ -30,10 +31,11 @@ _MOST_REPORTS = 4  # in memory
 
 
 class Site:
-    """The runs below `roots`. `close` ends what it has started."""
+    """The runs below `roots`, and `captures` into the first of them. `close` ends what it has started."""
 
-    def __init__(self, roots: Sequence[str], cache: Cache | None = None) -> None:
+    def __init__(self, roots: Sequence[str], cache: Cache | None = None, *, captures: bool = True) -> None:
         self.roots = tuple(roots)
+        self._captures = Captures(self.roots[0]) if captures else None
         self._cache = cache or Cache()
         self._worker, self._filler = Worker(), Worker(nice=10)
         self._reports: OrderedDict[tuple[str, str, str], Opened] = OrderedDict()
@@ -46,6 +48,8 @@ class Site:
             for pattern, handler in (
                 (r"", self._home),
                 (r"runs", self._runs),
+                (r"capture", self._capture),
+                (r"capture/stop", self._stop_capture),
                 (r"assets/(\w+\.\w+)", self._asset),
                 (r"side/([0-9a-f]{12})/([0-9a-f]{12})/", self._side),
                 (r"run/([0-9a-f]{12})/", self._report),
@@ -59,7 +63,9 @@ class Site:
         threading.Thread(target=self._fill, daemon=True).start()
 
     def answer(self, request: Request) -> Response:
-        """The answer to a request; a sentence where something is in the way."""
+        """The answer to a request; a sentence where something is in the way. What has an effect is asked for by POST, and nothing else is."""
+        if request.method == "POST" and not request.path.startswith("capture"):
+            return text(405, "There is nothing to do here.")
         for pattern, handler in self._routes:
             match = pattern.fullmatch(request.path)
             if match is not None:
@@ -74,7 +80,9 @@ class Site:
         return text(404, "There is nothing here.")
 
     def close(self) -> None:
-        """End the processes that analyse."""
+        """End the processes that analyse, and a capture that runs."""
+        if self._captures is not None:
+            self._captures.stop()
         self._closed.set()
         self._looked.set()
         self._worker.stop()
@@ -83,12 +91,30 @@ class Site:
     # what the addresses show
 
     def _home(self, request: Request) -> Response:
-        return Response(pages.home(self.roots).encode())
+        return Response(pages.home(self.roots, self._captures is not None).encode())
 
     def _runs(self, request: Request) -> Response:
         self._last_look = time.monotonic()
         self._looked.set()
         return _json(pages.lines(self._all(), self._cache))
+
+    def _capture(self, request: Request) -> Response:
+        """How far a capture is; by POST, begin one."""
+        if self._captures is None:
+            return text(404, "Nothing is captured from here.")
+        if request.method == "POST":
+            self._captures.begin(request.body)
+        state = dict(self._captures.look())
+        folder = state.pop("folder", None)
+        if folder is not None:
+            state["run"] = id_of(folder)
+        return _json(state)
+
+    def _stop_capture(self, request: Request) -> Response:
+        if self._captures is None or request.method != "POST":
+            return text(404, "Nothing is stopped so.")
+        self._captures.stop()
+        return self._capture(Request("capture"))
 
     def _asset(self, request: Request, name: str) -> Response:
         content = pages.asset(name)

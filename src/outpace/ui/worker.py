@@ -1,14 +1,18 @@
-"""A process that analyses for the workbench: whatever a profile costs, or does, the server goes on."""
+"""A process that analyses for the workbench: whatever a profile costs, or does, the server goes on.
+
+It is a Python of its own, which knows nothing of the program that asks (TensorBoard, a notebook), and ends with it.
+"""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import signal
+import subprocess
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor, TimeoutError
-from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from outpace.model import OutpaceError
@@ -21,64 +25,87 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _MOST_OPEN = 2  # profiles that a worker keeps open: a report's, and the one that was read before it
+_START = "import sys; from outpace.ui.worker import serve; serve(*map(int, sys.argv[1:]))"
 
 
 class Worker:
-    """Runs functions in one process of its own, which starts with the first of them, and anew after one that ended it."""
+    """Runs functions in one process, which starts with the first of them, and anew after one that ended it."""
 
     def __init__(self, nice: int = 0) -> None:
-        self._nice, self._lock = nice, threading.Lock()
-        self._pool: ProcessPoolExecutor | None = None
+        self._nice = nice
+        self._turn, self._changing = threading.Lock(), threading.Lock()
+        self._running: tuple[subprocess.Popen[bytes], Connection] | None = None
 
     def ask(self, seconds: float, function: Callable[..., _T], *arguments: object) -> _T:
-        """What the function returns in the worker's process. It must be importable there.
+        """What the function returns in the worker's process; it must be importable there. Questions are answered one after the other.
 
         Raises what it raises; OutpaceError where it ended the process or took longer than `seconds`.
         """
-        pool = self._started()
-        future = pool.submit(function, *arguments)
-        try:
-            return future.result(seconds)
-        except TimeoutError:
-            self.stop()
-            raise OutpaceError(f"The analysis was ended after {seconds:.0f} s.") from None
-        except BrokenProcessPool:
-            self.stop()
-            raise OutpaceError("The process that analysed it was ended, perhaps for want of memory.") from None
+        with self._turn:
+            _, connection = self._started()
+            try:
+                connection.send((function, arguments))
+                if not connection.poll(seconds):
+                    self.stop()
+                    raise OutpaceError(f"The analysis was ended after {seconds:.0f} s.")
+                failed, value = connection.recv()
+            except (EOFError, OSError):
+                self.stop()
+                raise OutpaceError("The process that analysed it was ended, perhaps for want of memory.") from None
+        if failed:
+            raise value
+        result: _T = value
+        return result
 
     def stop(self) -> None:
         """End the process, whatever it does."""
-        with self._lock:
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            for process in list((pool._processes or {}).values()):
-                process.kill()
-            pool.shutdown(wait=False, cancel_futures=True)
+        with self._changing:
+            running, self._running = self._running, None
+        if running is not None:
+            process, connection = running
+            process.kill()
+            process.wait()
+            connection.close()
 
-    def _started(self) -> ProcessPoolExecutor:
-        with self._lock:
-            if self._pool is None:
-                context = multiprocessing.get_context("spawn")
-                self._pool = ProcessPoolExecutor(1, context, initializer=_begin, initargs=(self._nice, os.getpid()))
-            return self._pool
+    def _started(self) -> tuple[subprocess.Popen[bytes], Connection]:
+        with self._changing:
+            if self._running is None:
+                own, its = Pipe()
+                with its:
+                    command = [sys.executable, "-c", _START, str(its.fileno()), str(self._nice)]
+                    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[its.fileno()], env=_environment())
+                self._running = process, own
+            return self._running
 
 
-def _begin(nice: int, parent: int) -> None:
-    """Settle the worker's process: it ends with the server, which also answers the terminal's Ctrl-C."""
-    import signal
+def _environment() -> dict[str, str]:
+    """The worker finds the packages that this process has found, wherever from."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
+
+def serve(connection: int, nice: int) -> None:
+    """The worker's process: answers until whoever asks has gone."""
     from outpace import api
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is for the server
     os.nice(nice)
     api.load(None, "html")
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            threading.Event().wait(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+    asking = Connection(connection)
+    while True:
+        try:
+            function, arguments = asking.recv()
+        except EOFError:
+            return
+        try:
+            answer = False, function(*arguments)
+        except Exception as error:  # the one who asked learns of it
+            answer = True, error
+        try:
+            asking.send(answer)
+        except BrokenPipeError:
+            return
+        except Exception as error:  # what cannot be sent
+            asking.send((True, OutpaceError(f"{type(error).__name__}: {error}")))
 
 
 _open: OrderedDict[tuple[str, str], Profile] = OrderedDict()  # in the worker's process

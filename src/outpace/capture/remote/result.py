@@ -6,6 +6,8 @@ from outpace._dataclass import dataclass
 from outpace.model.errors import CaptureError, PartialCaptureError
 from outpace.model.units import counted
 
+_USUAL = 2.0  # seconds that profiles take to arrive; where lines stay, nothing is said before
+
 
 @dataclass(frozen=True)
 class HostOutcome:
@@ -58,3 +60,21 @@ class Progress:
     asked: int
     outcomes: tuple[HostOutcome, ...]
     total: int
+
+
+def sentence(progress: Progress, duration: float, moving: bool) -> str:
+    """The progress in words; a `moving` one counts seconds."""
+    through = len(progress.outcomes)
+    count = f"{counted(progress.total, 'worker')}"
+    left = f", {max(0.0, progress.expected - progress.elapsed):.0f} s left" if moving else ""
+    if progress.phase == "delay":
+        return f"waiting {progress.expected:g} s before the capture{left}"
+    if progress.phase == "pause":
+        return f"asking again those that gave no profile: attempt {progress.attempt}"
+    if progress.phase == "connect":
+        return f"connecting to {count}"
+    if progress.asked < progress.total:
+        count = f"{progress.asked} of {count}"
+    if progress.elapsed <= progress.expected + (0.0 if moving else _USUAL):
+        return f"capturing {duration:g} s on {count}{left}"
+    return f"waiting for profiles; {through} of {counted(progress.total, 'worker')} through"

@@ -1,4 +1,5 @@
-/* Tables of a notebook: a click on a heading sorts the rows that are shown. Where scripts do not run, they stay as they are. */
+/* Reports in a notebook: a click on a heading sorts the rows that are shown, a link opens what it leads to. Where scripts do not run, they stay as
+   they are. */
 (() => {
   const HEADS = ".outpace.fragment table.rows thead th", KEYS = ["Enter", " "];
 
@@ -14,13 +15,21 @@
     head.setAttribute("aria-sort", falls ? "descending" : "ascending");
   }
 
+  /* Notebooks take an address for one of their own: a link inside a report is followed here. */
+  function follow(link) {
+    const target = document.getElementById(decodeURIComponent(link.hash.slice(1)));
+    for (let parent = target; parent; parent = parent.parentElement) if (parent.matches("details")) parent.setAttribute("open", "");
+    target?.scrollIntoView({ block: "start" });
+  }
+
   document.querySelectorAll(HEADS).forEach((head) => { head.tabIndex = 0; });
   if (window.outpaceSorts) return;
   window.outpaceSorts = true;
   const asked = (event) => (event.type === "click" || KEYS.includes(event.key)) && event.target.closest?.(HEADS);
   for (const type of ["click", "keydown"])
-    document.addEventListener(type, (event) => {
-      const head = asked(event);
+    document.addEventListener(type, (event) => { // before the notebook's own
+      const head = asked(event), link = event.type === "click" && event.target.closest?.(".outpace.fragment a[href^='#']");
       if (head) { event.preventDefault(); sort(head); }
-    });
+      if (link) { event.preventDefault(); event.stopPropagation(); follow(link); }
+    }, true);
 })();

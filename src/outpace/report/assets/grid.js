@@ -35,7 +35,9 @@ const Grid = (() => {
     column(columns, name) {
       const spec = columns.find((c) => c.name === name);
       const values = Tables.values(Tables.load(this.route), name);
-      return { ...spec, values, texts: values.map((value) => Units.humanize(value, spec.unit)), right: !Units.isText(spec.unit), hidden: this.hidden.includes(name) };
+      const texts = values.map((value) => Units.humanize(value, spec.unit)), right = !Units.isText(spec.unit);
+      const prose = !right && texts.length <= ALL_DRAWN && GridLayout.isProse(texts);
+      return { ...spec, values, texts, right, prose, hidden: this.hidden.includes(name) };
     }
 
     frame() {
@@ -52,6 +54,7 @@ const Grid = (() => {
       this.live.hidden = false;
       this.box.querySelector(".still").hidden = true;
       this.scroller.addEventListener("scroll", () => this.scrolled(), { passive: true });
+      this.scroller.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
       this.body.addEventListener("keydown", (event) => this.key(event));
       this.body.addEventListener("mousedown", (event) => this.pick(event.target));
       this.body.addEventListener("click", (event) => { if (event.target.closest("tr.group")) this.enter(Number(event.target.closest("tr").dataset.at)); });
@@ -163,6 +166,14 @@ const Grid = (() => {
       this.draw();
     }
 
+    /* The wheel moves the page, unless the reader works in the table: a page of tables would stop at each of them. */
+    wheel(event) {
+      const inside = this.scroller.contains(document.activeElement) || event.ctrlKey || event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
+      if (inside || this.scroller.scrollHeight <= this.scroller.clientHeight) return;
+      event.preventDefault();
+      scrollBy(0, event.deltaY * (event.deltaMode === WheelEvent.DOM_DELTA_LINE ? this.high : 1));
+    }
+
     /* The rows in sight, between two rows as high as all that are not. */
     draw() {
       const all = this.lines.length <= ALL_DRAWN;
@@ -209,10 +220,10 @@ const Grid = (() => {
       number.append(link);
       row.append(number);
       this.shown.forEach((column, i) => {
-        const cell = Dom.html("td", { class: (column.right ? "v" : "t") + (i === 0 ? " first" : "") }, column.short[index]);
+        const cell = Dom.html("td", { class: (column.right ? "v" : "t") + (i === 0 ? " first" : "") + (column.prose ? " prose" : "") }, column.short[index]);
         cell.tabIndex = -1;
         if (i === 0 && this.nameLines > 1) this.breakName(cell, column.short[index]);
-        if (!column.right && (column.short[index] !== column.texts[index] || GridLayout.pixels(column.texts[index].length) > this.widths[i]))
+        if (!column.right && !column.prose && (column.short[index] !== column.texts[index] || GridLayout.pixels(column.texts[index].length) > this.widths[i]))
           cell.dataset.tip = column.texts[index];
         row.append(cell);
       });

@@ -1,7 +1,9 @@
 /* How wide the columns of a table are, and how their names are cut to fit. */
 const GridLayout = (() => {
-  const CHARACTER = 7.6, PADDING = 22, NARROWEST = 64, WIDEST = 90, BOLD = 1.2;
+  const CHARACTER = 7.6, PADDING = 22, NARROWEST = 64, WIDEST = 240, BOLD = 1.2;
   const PHONE = 700, ON_PHONE = 22, MOST_LINES = 2, FIRST = 44, OTHER = 26, SLACK = 6;
+
+  const SENTENCE = /^[^/:=<>{}[\]|]*$/, WORDS = 4;
 
   const longest = (texts) => texts.reduce((most, text) => Math.max(most, text.length), 0);
   const pixels = (characters) => Math.max(NARROWEST, Math.ceil(characters * CHARACTER + PADDING));
@@ -20,16 +22,28 @@ const GridLayout = (() => {
     return Math.min(wanted(column), Math.max(heading(column), room < PHONE ? ON_PHONE : at === 0 ? FIRST : OTHER));
   }
 
+  /* What each gets of what is left: who asks for little gets it, the others have equal parts. */
+  function shared(asked, left) {
+    const given = asked.map(() => 0), order = asked.map((_, i) => i).filter((i) => asked[i] > 0).sort((a, b) => asked[a] - asked[b]);
+    order.forEach((i, at) => {
+      given[i] = Math.max(0, Math.min(asked[i], Math.floor(left / (order.length - at))));
+      left -= given[i];
+    });
+    return given;
+  }
+
+  /* Whether a column holds sentences, which are broken into lines rather than cut: words alone, in a table that is drawn whole. */
+  const isProse = (texts) => texts.every((text) => SENTENCE.test(text)) && texts.some((text) => text.split(" ").length > WORDS);
+
   /* Numbers have the room that they need; names share what is left, and are cut where they agree until they fit. */
   function fit(columns, room, rows) {
     const widths = columns.map((column, i) => pixels(least(column, i, room)));
     const gaps = columns.map((column, i) => Math.max(0, pixels(wanted(column)) - widths[i]));
-    const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
-    const left = room - sum(widths), asked = sum(gaps);
+    const more = shared(gaps, room - widths.reduce((a, b) => a + b, 0));
     return columns.map((column, i) => {
-      const width = widths[i] + (left > 0 && asked ? Math.floor(gaps[i] * Math.min(1, left / asked)) : 0);
+      const width = widths[i] + more[i];
       column.short = column.texts;
-      if (column.right) return width;
+      if (column.right || column.prose) return width;
       const fits = i === 0 && rows > 1 ? characters(width) * rows - SLACK : characters(width); // room to break at a joint
       column.short = Units.elide(column.texts, fits);
       const wide = room < PHONE ? width : Math.max(width, Math.min(pixels(longest(column.short)), room / 2));
@@ -48,5 +62,5 @@ const GridLayout = (() => {
     return fitting.findLast((end) => "/: ".includes(text[end - 1])) ?? fitting.at(-1) ?? null;
   }
 
-  return { fit, joint, lines, pixels, characters };
+  return { fit, isProse, joint, lines, pixels, characters };
 })();

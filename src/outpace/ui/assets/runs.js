@@ -87,9 +87,10 @@ const Runs = (() => {
 
   function start() {
     Theme.start();
+    Capture.start();
     element("filter").addEventListener("input", draw);
     document.addEventListener("keydown", (event) => {
-      if (event.key !== "/" || event.target.matches("input")) return;
+      if (event.key !== "/" || event.target.matches("input, textarea, select")) return;
       event.preventDefault();
       element("filter").focus();
     });

@@ -1,0 +1,81 @@
+"""The workbench as a tab of TensorBoard, which finds it by the entry point `tensorboard_plugins`: the runs below its log directory, to read.
+
+TensorBoard asks for no token and lets its own pages be framed by itself alone; nothing here has an effect, so that nobody needs one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tensorboard.plugins import base_plugin
+
+from outpace.ui.http import Request, Response, text
+from outpace.ui.runs import listed
+from outpace.ui.site import Site
+from outpace.ui.wsgi import Environment, Start, application
+
+_NAME = "outpace"
+_BELOW = "/data/plugin/outpace/app"
+_ENTRY = "export function render() { document.location.replace(new URL('./app/', import.meta.url)); }\n"
+
+
+class Loader(base_plugin.TBLoader):  # type: ignore[misc]  # TensorBoard has no types
+    """Makes the tab, where there is a log directory."""
+
+    def load(self, context: base_plugin.TBContext) -> base_plugin.TBPlugin | None:
+        """The tab; None where TensorBoard reads no log directory."""
+        roots = _roots(context)
+        return Tab(roots) if roots else None
+
+
+class Tab(base_plugin.TBPlugin):  # type: ignore[misc]  # TensorBoard has no types
+    """The tab: an entry script that leads to the workbench's own pages."""
+
+    plugin_name = _NAME
+
+    def __init__(self, roots: tuple[str, ...]) -> None:
+        self._roots, self._active = roots, False
+        self._site: Site | None = None
+
+    def get_plugin_apps(self) -> Mapping[str, Callable[[Environment, Start], Iterable[bytes]]]:
+        """The addresses below TensorBoard's own."""
+        pages = application(self._answer)
+        entry = application(lambda _: Response(_ENTRY.encode(), "text/javascript; charset=utf-8"))
+
+        def app(environment: Environment, start: Start) -> Iterable[bytes]:
+            """TensorBoard's addresses are whole; and it warns of answers without a type, as "not modified" is."""
+            own = {name: value for name, value in environment.items() if name != "HTTP_IF_NONE_MATCH"}
+            return pages({**own, "PATH_INFO": environment["PATH_INFO"].partition(_BELOW)[2]}, start)
+
+        return {"/index.js": entry, "/*": app}
+
+    def is_active(self) -> bool:
+        """Whether the log directory holds a run; asked often, so that a yes is kept."""
+        self._active = self._active or bool(listed(self._roots))
+        return self._active
+
+    def frontend_metadata(self) -> base_plugin.FrontendMetadata:
+        """The tab's name and its script. The pages look for new runs themselves."""
+        return base_plugin.FrontendMetadata(es_module_path="/index.js", tab_name="Outpace", disable_reload=True)
+
+    def _answer(self, request: Request) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            return text(405, "There is nothing to do here.")
+        if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+            return text(403, "Pages of other sites get nothing here.")
+        self._site = self._site or Site(self._roots, captures=False)
+        return self._site.answer(request)
+
+
+def _roots(context: Any) -> tuple[str, ...]:
+    """The folders that TensorBoard was started with: its log directory, or those of `--logdir_spec` (`name:folder,folder,...`)."""
+    if context.logdir:
+        return (str(context.logdir),)
+    spec = getattr(context.flags, "logdir_spec", "") or ""
+    folders = []
+    for entry in filter(None, map(str.strip, spec.split(","))):
+        name, colon, folder = entry.partition(":")
+        is_named = bool(colon) and "/" not in name and not folder.startswith("//")  # else the colon is a path's or a URL's
+        folders.append(folder if is_named else entry)
+    return tuple(folders)
