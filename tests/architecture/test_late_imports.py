@@ -16,6 +16,7 @@ BY_NAME = {
     "capture/sources.py": "the script's own Keras and TensorFlow, once it has imported them",
     "capture/tracing.py": "the script's own TensorFlow, once it has imported it",
     "cli/__init__.py": "commands load when they are called",
+    "notebook/magics.py": "what a cell imports, before it is captured",
     "tools/__init__.py": "tools are discovered",
     "tools/tool.py": "a tool's work loads when its page is asked for",
     "trace/formats/__init__.py": "formats are discovered",

@@ -16,6 +16,8 @@ from outpace.ui.verdicts import Cache
 from tests.integration.test_remote_capture import free_ports
 from tests.support import opened, profile_path
 from tests.verify.chromium import CHROMIUM, Page
+from tests.verify.test_report_access import EVERYTHING, FOUND
+from tests.verify.test_report_access import axe as axe
 
 pytestmark = [
     pytest.mark.verify,
@@ -218,3 +220,40 @@ def test_a_step_opens_in_the_timeline_inside(bench: Workbench) -> None:
     )
     bench.page.console.clear()  # the viewer grumbles at what its policy forbids
     bench.page.requests[:] = [url for url in bench.page.requests if url not in bench.page.stopped]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("place", ["runs", "dialog", "run", "side"])
+def test_nothing_serious_is_found_for_readers_who_do_not_see_it(place: str, theme: str, bench: Workbench, axe: str) -> None:
+    bench.page.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
+    try:
+        if place == "run":
+            bench.open("multi_host")
+        else:
+            bench.visit()
+            bench.lines()
+        if place == "dialog":
+            bench.page.run("document.getElementById('ask-capture').click()")
+        if place == "side":
+            bench.page.run("[...document.querySelectorAll('#runs input')].slice(0, 2).forEach(box => box.click())")
+            bench.page.run("document.querySelector('#both a').click()")
+            bench.wait("[...document.querySelectorAll('iframe')].length === 2 && document.readyState === 'complete'")
+        bench.page.run(f"{axe}; 0")
+        assert bench.page.run(FOUND % json.dumps(EVERYTHING if theme == "light" else ["color-contrast"])) == []
+    finally:
+        bench.page.ask("Emulation.setEmulatedMedia", features=[])
+
+
+@pytest.mark.parametrize("width", [390, 800, 2560])
+def test_nothing_stands_out_of_the_window(width: int, bench: Workbench) -> None:
+    for name in ("", "multi_host"):
+        if name:
+            bench.open(name)
+        else:
+            bench.visit()
+            bench.lines()
+        bench.page.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        bench.wait(f"innerWidth === {width}")
+        assert bench.page.run("document.documentElement.scrollWidth <= innerWidth"), name
+        if not name and width == 390:
+            assert bench.page.run("document.querySelector('#runs td.said').getBoundingClientRect().width > 300")

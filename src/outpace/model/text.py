@@ -20,6 +20,7 @@ MAX_SHOWN = 2000
 
 _PLAIN = re.compile(r"[ -~]*")
 _PARTS = re.compile(r"[^/:,<( ]*[/:,<( ]+|[^/:,<( ]+")  # of a name: scopes, namespaces, arguments
+_PINCHED = re.compile(r"([^0-9/:,<( …]{4})[^0-9/:,<( …]{2,}([/:,<( ]+)")  # a part whose word is long and has no number
 # control, format (bidi overrides, zero width), surrogate, private use, line and paragraph separators
 _HOSTILE = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z'\"])")
@@ -67,8 +68,9 @@ def first_clause(prose: str) -> str:
 def elide(names: Sequence[str], width: int, *, cut: bool = True) -> list[str]:
     """The names of one column, those longer than `width` cut where they agree with others, and never where they differ.
 
-    Of names that begin and end alike, a part (`layer_3/`) that follows from what stands before it tells nothing and is left out. What is
-    still too long is cut in the middle if `cut` allows it, where the names then still differ. `Units.elide` of the page is equal.
+    Of names that begin and end alike, a part (`layer_3/`) that follows from what stands before it tells nothing and is left out. Of what is
+    still too long, words without a number are pinched, the longest first, and then it is cut in the middle if `cut` allows it; both where
+    the names then still differ. `Units.elide` of the page is equal.
     """
     if all(len(name) <= width for name in names):
         return list(names)
@@ -81,8 +83,22 @@ def elide(names: Sequence[str], width: int, *, cut: bool = True) -> list[str]:
     elided = _unless_alike(
         {name: name if len(name) <= width else _elided(own, follows, width) for name, own in parts.items()}, whole
     )
-    short = _unless_alike({name: shorten(text, width) for name, text in elided.items()}, elided) if cut else elided
+    if not cut:
+        return [elided[name] for name in names]
+    pinched = _unless_alike({name: _pinched(text, width) for name, text in elided.items()}, elided)
+    short = _unless_alike({name: shorten(text, width) for name, text in pinched.items()}, pinched)
     return [short[name] for name in names]
+
+
+def _pinched(text: str, width: int) -> str:
+    """A name whose long words, but for the last and for those with a number, are cut to their beginnings, the longest first, until it fits."""
+    parts = _PARTS.findall(text)
+    spare = [i for i, part in enumerate(parts[:-1]) if _PINCHED.fullmatch(part)]
+    for i in sorted(spare, key=lambda i: (-len(parts[i]), i)):
+        if len("".join(parts)) <= width:
+            break
+        parts[i] = _PINCHED.sub(r"\1" + ELLIPSIS + r"\2", parts[i])
+    return "".join(parts)
 
 
 def _unless_alike(shorter: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:

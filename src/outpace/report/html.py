@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -31,6 +32,7 @@ _SCRIPTS = (
     *("columns_input.js", "columns.js", "step.js", "find.js", "views.js", "routes.js", "theme.js"),
 )
 _LAST = "page.js"
+_COMMENT = re.compile(r"^[ \t]*/\*.*?\*/[ \t]*$", re.MULTILINE | re.DOTALL)
 _FIRST = "document.documentElement.classList.add('routed')"
 """Runs before anything is drawn: without scripts, views stand one below the other."""
 
@@ -170,8 +172,9 @@ def _hash(text: str) -> str:
 
 @cache
 def _asset(name: str) -> str:
-    """Text of an asset as a browser will hash it, with LF line ends, and without indentation: every report carries it."""
-    return "\n".join(line.lstrip() for line in (_ASSETS / name).read_text(encoding="utf-8").splitlines())
+    """Text of an asset as a browser will hash it, with LF line ends, without indentation and comments of their own: every report carries it."""
+    text = _COMMENT.sub("", (_ASSETS / name).read_text(encoding="utf-8"))
+    return "\n".join(filter(None, (line.strip() for line in text.splitlines())))
 
 
 @cache

@@ -48,6 +48,7 @@ const GridLayout = (() => {
       column.short = Units.elide(column.texts, fits);
       const wide = room < PHONE ? width : Math.max(width, Math.min(pixels(longest(column.short)), room / 2));
       const most = Math.max(fits, characters(wide), 3);
+      if (most > fits) column.short = Units.elide(column.texts, most); // some differ more than others: these have room now
       column.short = column.short.map((text) => Units.shorten(text, most)); // there is no room for all that differs
       return wide;
     });

@@ -76,6 +76,18 @@ const Units = (() => {
     return text;
   }
 
+  const PINCHED = /^([^0-9/:,<( …]{4})[^0-9/:,<( …]{2,}([/:,<( ]+)$/u; // a part whose word is long and has no number
+
+  /* A name whose long words, but for the last and for those with a number, are cut to their beginnings, the longest first, until it fits. */
+  function pinched(text, width) {
+    const parts = text.match(PART) || [], spare = [...parts.keys()].slice(0, -1).filter((i) => PINCHED.test(parts[i]));
+    for (const i of spare.sort((a, b) => parts[b].length - parts[a].length || a - b)) {
+      if (parts.join("").length <= width) break;
+      parts[i] = parts[i].replace(PINCHED, "$1…$2");
+    }
+    return parts.join("");
+  }
+
   function without(parts, gone) {
     let text = "", leftOut = "";
     parts.forEach((part, i) => {
@@ -100,7 +112,8 @@ const Units = (() => {
       }
     }
     let short = new Map([...parts.keys()].map((name) => [name, name]));
-    for (const cut of [(name) => elided(parts.get(name), follows, width), (name) => shorten(short.get(name), width)]) {
+    const cuts = [(name) => elided(parts.get(name), follows, width), (name) => pinched(short.get(name), width), (name) => shorten(short.get(name), width)];
+    for (const cut of cuts) {
       const met = new Map(), tried = new Map();
       for (const [name, text] of short) {
         const next = text.length > width ? cut(name) : text;
