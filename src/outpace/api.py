@@ -71,11 +71,12 @@ class Profile(EveryTool):
 
     def page(self, tool: str, **options: Any) -> Page:
         """What one tool says; UsageError for an unknown tool. Some tools take options (see `help` of their `analyse`)."""
+        found = find(tool)
         if options:
-            return find(tool).analyse(self.run, **options)
-        if tool not in self._pages:
-            self._pages[tool] = find(tool).analyse(self.run)
-        return self._pages[tool]
+            return found.analyse(self.run, **options)
+        if found.id not in self._pages:
+            self._pages[found.id] = found.analyse(self.run)
+        return self._pages[found.id]
 
     def part(self, *, hosts: Sequence[str] = (), devices: Sequence[str] = (), steps: tuple[int, int] | None = None) -> Profile:
         """Some hosts, some devices (planes) and some steps (the first and the last number, both included) as a profile of its own.
@@ -172,10 +173,12 @@ def stored(path: str | os.PathLike[str], tools: Sequence[str] | None = None) -> 
     from outpace.report.stored import load
 
     report = load(Path(path))
-    missing = [tool for tool in tools or () if tool not in {page.id for page in report.pages}]
+    known = {page.id for page in report.pages}
+    wanted = [tool if tool in known else find(tool).id for tool in tools or ()]
+    missing = [tool for tool in wanted if tool not in known]
     if missing:
         raise UsageError(f"{path} holds no page of {', '.join(missing)}. There are: {', '.join(p.id for p in report.pages)}.")
-    return replace(report, pages=tuple(map(report.page, tools))) if tools else report
+    return replace(report, pages=tuple(map(report.page, wanted))) if wanted else report
 
 
 def load(tools: Sequence[str] | None, renderer: str) -> None:

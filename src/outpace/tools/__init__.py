@@ -34,9 +34,12 @@ def discover() -> tuple[Tool, ...]:
 
 
 def find(tool_id: str) -> Tool:
-    """The tool with this id; UsageError names the ones there are."""
+    """The tool with this id, or this name in TensorBoard; UsageError names the ones there are."""
     tools = {t.id: t for t in discover()}
     if tool_id not in tools:
+        known = next((tool for tool in tools.values() if tool_id.rstrip("@^") in tool.aliases), None)
+        if known is not None:
+            return known
         trace = " 'outpace trace' shows the timeline." if "trace" in tool_id else ""
         raise UsageError(f"There is no tool '{tool_id}'.{trace or meant(tool_id, tools)} There are: {', '.join(tools)}.")
     return tools[tool_id]

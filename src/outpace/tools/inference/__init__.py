@@ -7,4 +7,5 @@ TOOL = Tool(
     title="Inference latency",
     question="How long do predictions take, and where did the slowest ones spend their time?",
     order=80,
+    aliases=("inference_profile",),
 )

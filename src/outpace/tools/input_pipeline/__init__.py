@@ -7,4 +7,5 @@ TOOL = Tool(
     title="Input pipeline",
     question="Is the program waiting for input data, and where does input processing spend its time?",
     order=20,
+    aliases=("input_pipeline_analyzer",),
 )

@@ -7,4 +7,5 @@ TOOL = Tool(
     title="Memory profile",
     question="How much memory is in use, what holds it at the peak, does it grow, and what still fits?",
     order=50,
+    aliases=("memory_viewer",),
 )

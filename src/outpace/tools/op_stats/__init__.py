@@ -7,4 +7,5 @@ TOOL = Tool(
     title="Op statistics",
     question="Which ops, and which types of op, take the time on the host and on the device?",
     order=30,
+    aliases=("tensorflow_stats", "framework_op_stats"),
 )

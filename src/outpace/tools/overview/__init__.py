@@ -7,4 +7,5 @@ TOOL = Tool(
     title="Overview",
     question="Where does the average step's time go, and what should I change first?",
     order=10,
+    aliases=("overview_page",),
 )

@@ -7,4 +7,5 @@ TOOL = Tool(
     title="Pod viewer",
     question="Do all workers take the same time for a step, and if not, which one is slow, and why?",
     order=60,
+    aliases=("pod_viewer",),
 )

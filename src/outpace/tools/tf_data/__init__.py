@@ -7,4 +7,5 @@ TOOL = Tool(
     title="tf.data pipelines",
     question="Which stage of the input pipeline limits it, and which stages only wait?",
     order=40,
+    aliases=("tf_data_bottleneck_analysis",),
 )
