@@ -83,7 +83,8 @@ class Profile(EveryTool):
 
         All tools then speak of that part alone. Raises UsageError where there is nothing of it.
         """
-        return Profile(Part(tuple(hosts), tuple(devices), steps).of(self.run))
+        part = Part(tuple(hosts), tuple(devices), steps).of(self.run)
+        return self if part is self.run else Profile(part, self.older)
 
     @functools.cached_property
     def warnings(self) -> tuple[str, ...]:

@@ -256,6 +256,22 @@ def test_nothing_is_lost_where_a_process_is_stopped_while_it_writes(unbuffered: 
     assert len(document["tools"]) > 10
 
 
+def test_some_steps_and_some_hosts_are_reported_alone() -> None:
+    done = outpace("report", profile_path("keras_fit"), "--steps", "12:15")
+    assert "10.8 ms" in done.stdout and "Only a part of the run is in this report: steps 12 to 15." in done.stdout.replace(
+        "\n  ", " "
+    )
+    done = outpace("report", profile_path("multi_host"), "--host", "localhost_7011")
+    assert done.stdout.lstrip().startswith("! Only a part") and "Input-bound: 6" in done.stdout
+    for wrong, said in (
+        ("--steps=soon", "no range of steps"),
+        ("--host=nowhere", "There are: localhost_7010"),
+        ("--device=x", "Nothing of the run"),
+    ):
+        done = outpace("report", profile_path("multi_host"), wrong)
+        assert done.returncode == 2 and said in done.stderr
+
+
 def test_older_runs_are_told(tmp_path: Path) -> None:
     for name in ("2026_01_01_00_00_00", "2026_01_02_00_00_00"):
         shutil.copytree(profile_path("custom_loop"), tmp_path / "plugins" / "profile" / name)

@@ -23,6 +23,11 @@ def report(
         ),
     ],
     tool: Annotated[list[str] | None, typer.Option(help="Show only this tool; can be repeated. See 'outpace tools'.")] = None,
+    host: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this host of the run; can be repeated.")] = None,
+    device: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this device, as in /device:GPU:0; can be repeated.")
+    ] = None,
+    steps: Annotated[str | None, typer.Option(metavar="FIRST:LAST", help="Only these steps, both included: 3:5 or 3.")] = None,
     details: Annotated[bool, typer.Option("--details", help="Show every tool's page below the first screen.")] = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the first screen as Markdown, to paste into an issue.")
@@ -44,8 +49,12 @@ def report(
     from outpace import api
     from outpace.cli.console import note
     from outpace.cli.output import show
+    from outpace.model import UsageError
     from outpace.model.units import counted
+    from outpace.timeline.part import steps_of
 
+    if (host or device or steps) and path.endswith(STORED):
+        raise UsageError("A stored report cannot be divided: give the profile with --host, --device or --steps.")
     kept = path.endswith(STORED) and api.is_stored(path)
     with in_background(
         lambda: api.load(tool, "json_" if json else "terminal")
@@ -53,6 +62,7 @@ def report(
         profile = None if kept else api.open(path)
         if profile is not None:
             profile.run.prepare()
+            profile = profile.part(hosts=host or (), devices=device or (), steps=(steps and steps_of(steps)) or None)
     if profile is not None and profile.older:
         runs = counted(profile.older, "older run")
         note(f"Note: {path} also holds {runs}; this is the newest. 'outpace ui {shlex.quote(path)}' shows all.")

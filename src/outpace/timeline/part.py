@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -66,6 +67,15 @@ class Part:
         new_row[rows] = np.arange(len(rows))
         own, handed_over = (_known(*each, chosen, rows, new_row) for each in ((steps, step_of), timeline.handed_over))
         return Timeline(part_of(trace, rows), timeline.use_marks, Known(*own, handed_over))
+
+
+def steps_of(text: str) -> tuple[int, int]:
+    """The first and the last step of `3:5` (both included) or `3`. Raises UsageError for anything else."""
+    match = re.fullmatch(r"\s*(-?\d{1,18})\s*(?::\s*(-?\d{1,18})\s*)?", text)
+    if match is None:
+        raise UsageError(f"{text!r} is no range of steps: write first:last, as in 3:5 (both included), or one number.")
+    first, last = int(match[1]), int(match[2] or match[1])
+    return min(first, last), max(first, last)
 
 
 def _hosts(run: Run, names: Sequence[str]) -> tuple[Timeline, ...]:

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from outpace._dataclass import dataclass
 from outpace.metrics.program.same_program import same_program
 from outpace.model import UsageError
-from outpace.timeline.part import Part
+from outpace.timeline.part import Part, steps_of
 from outpace.timeline.steps import Steps
 
 if TYPE_CHECKING:
@@ -38,19 +38,11 @@ class Choice:
         if any(number >= len(self.hosts) for number in numbers):
             raise UsageError(f"The run has {len(self.hosts)} hosts: hosts={chosen} names another one.")
         device = query.get("device", "")
-        return Part(
-            tuple(self.hosts[number] for number in numbers), (device,) if device else (), _steps(query.get("steps", ""))
-        )
+        return Part(tuple(self.hosts[number] for number in numbers), (device,) if device else (), _steps(query))
 
 
-def _steps(text: str) -> tuple[int, int] | None:
-    if not text:
-        return None
-    match = re.fullmatch(r"(-?\d{1,18})(?::(-?\d{1,18}))?", text)
-    if match is None:
-        raise UsageError(f"steps={text!r} is no range of steps: write first:last, as in steps=3:5, or one number.")
-    first, last = int(match[1]), int(match[2] or match[1])
-    return min(first, last), max(first, last)
+def _steps(query: Mapping[str, str]) -> tuple[int, int] | None:
+    return steps_of(query["steps"]) if query.get("steps") else None
 
 
 def asked(query: Mapping[str, str]) -> str:
@@ -74,7 +66,7 @@ def _lengths(steps: Steps) -> tuple[tuple[int, int, bool], ...]:
 
 def shown(choice: Choice, query: Mapping[str, str]) -> dict[str, Any]:
     """What the head of a page draws: the choices, and what is chosen."""
-    hosts, steps = query.get("hosts", ""), _steps(query.get("steps", ""))
+    hosts, steps = query.get("hosts", ""), _steps(query)
     every = [(str(at), name) for at, name in enumerate(choice.hosts)]
     programs = [
         (
