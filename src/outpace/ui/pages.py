@@ -13,6 +13,7 @@ from outpace.report import html
 from outpace.ui import verdicts
 from outpace.ui.runs import Listed
 from outpace.ui.verdicts import Cache, Verdict
+from outpace.ui.watched import Watched
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -30,6 +31,11 @@ def side(left: Listed, right: Listed) -> str:
     """Two runs side by side."""
     runs = [{"id": run.id, "name": _name(run)} for run in (left, right)]
     return _environment().get_template("side.html.j2").render(runs=runs)
+
+
+def watch(one: Watched) -> str:
+    """A training that is watched; its curves come by themselves."""
+    return _environment().get_template("watch.html.j2").render(name=clean(one.name), place=clean(one.place))
 
 
 def lines(runs: Sequence[Listed], cache: Cache) -> list[dict[str, Any]]:
@@ -84,6 +90,8 @@ def asset(name: str) -> str | None:
         return html.every_style(_own("report.css"))
     if name == "runs.js":
         return "\n".join((html.some_scripts("dom.js", "theme.js"), _own("capture.js"), _own("runs.js")))
+    if name == "watch.js":
+        return "\n".join((html.some_scripts("dom.js", "units.js", "axis.js", "theme.js"), _own("watch.js")))
     if name == "runs.css":
         return html.every_style(_own("runs.css"))
     return None

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 
 from outpace.model import NotFoundError, OutpaceError, UsageError
 from outpace.report import html
-from outpace.ui import pages, parts, timeline, verdicts, worker
+from outpace.ui import pages, parts, timeline, verdicts, watched, worker
 from outpace.ui.captures import Captures
 from outpace.ui.http import BYTES, JSON, Request, Response, text
 from outpace.ui.runs import Listed, id_of, listed
@@ -48,6 +48,9 @@ class Site:
             for pattern, handler in (
                 (r"", self._home),
                 (r"runs", self._runs),
+                (r"watched", self._watched),
+                (r"watched/([0-9a-f]{12})/", self._watch),
+                (r"watched/([0-9a-f]{12})/curves", self._curves),
                 (r"capture", self._capture),
                 (r"capture/stop", self._stop_capture),
                 (r"assets/(\w+\.\w+)", self._asset),
@@ -97,6 +100,16 @@ class Site:
         self._last_look = time.monotonic()
         self._looked.set()
         return _json(pages.lines(self._all(), self._cache))
+
+    def _watched(self, request: Request) -> Response:
+        now = time.time()
+        return _json([watched.line(one, now) for one in watched.watched(self.roots)])
+
+    def _watch(self, request: Request, one: str) -> Response:
+        return Response(pages.watch(self._one(one)).encode("utf-8", "replace"))
+
+    def _curves(self, request: Request, one: str) -> Response:
+        return _json(watched.curves(self._one(one)))
 
     def _capture(self, request: Request) -> Response:
         """How far a capture is; by POST, begin one."""
@@ -177,6 +190,12 @@ class Site:
         found = next((run for run in self._all() if run.id == wanted), None)
         if found is None:
             raise NotFoundError("This run is not, or no longer, below the workbench's folders.")
+        return found
+
+    def _one(self, wanted: str) -> watched.Watched:
+        found = next((one for one in watched.watched(self.roots) if one.id == wanted), None)
+        if found is None:
+            raise NotFoundError("This training is not, or no longer, below the workbench's folders.")
         return found
 
     def _opened(self, run: Listed, request: Request) -> Opened:

@@ -68,8 +68,20 @@ const Runs = (() => {
     both();
   }
 
+  /* What `outpace.Monitor` watches, or watched, each with its last numbers. */
+  function trainings(found) {
+    element("trainings").hidden = !found.length;
+    element("trainings").querySelector("ul").replaceChildren(...found.map((one) => {
+      const numbers = [one.state, ...(one.step ? [`step ${one.step.toLocaleString("en-US")}`] : []), ...(one.ps ? [one.text] : []), ...(one.slow ? [`${one.slow} ${one.slow === 1 ? "slowdown" : "slowdowns"}`] : [])];
+      return Dom.html("li", {}, Dom.html("a", { href: `watched/${one.id}/` }, one.place ? `${one.place}/${one.name}` : one.name), " ",
+        Dom.html("span", { class: "muted" }, [...numbers, when(one.when)].filter(Boolean).join(" · ")));
+    }));
+  }
+
   async function ask() {
     try {
+      const seen = await fetch("watched");
+      if (seen.ok) trainings(await seen.json());
       const answer = await fetch("runs");
       if (!answer.ok) throw new Error(await answer.text());
       const text = await answer.text();
