@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from outpace.cli.console import note
 from outpace.cli.options import Color, Width
 from outpace.cli.process import in_background, tune
+
+if TYPE_CHECKING:
+    from outpace.api import Profile
 
 STORED = ".json"
 """Ending of a report that '--json' printed."""
@@ -47,25 +51,12 @@ def report(
     """
     tune()
     from outpace import api
-    from outpace.cli.console import note
     from outpace.cli.output import show
-    from outpace.model import UsageError
-    from outpace.model.units import counted
-    from outpace.timeline.part import steps_of
 
-    if (host or device or steps) and path.endswith(STORED):
-        raise UsageError("A stored report cannot be divided: give the profile with --host, --device or --steps.")
-    kept = path.endswith(STORED) and api.is_stored(path)
     with in_background(
         lambda: api.load(tool, "json_" if json else "terminal")
     ):  # most of this work is the core's, without Python
-        profile = None if kept else api.open(path)
-        if profile is not None:
-            profile.run.prepare()
-            profile = profile.part(hosts=host or (), devices=device or (), steps=(steps and steps_of(steps)) or None)
-    if profile is not None and profile.older:
-        runs = counted(profile.older, "older run")
-        note(f"Note: {path} also holds {runs}; this is the newest. 'outpace ui {shlex.quote(path)}' shows all.")
+        profile = _opened(path, host, device, steps)
     report = profile.report(tool) if profile is not None else api.stored(path, tool)
     show(
         report,
@@ -78,3 +69,22 @@ def report(
         width=width,
         color=color,
     )
+
+
+def _opened(path: str, hosts: list[str] | None, devices: list[str] | None, steps: str | None) -> Profile | None:
+    """The profile, or the asked part of it; None for a report that was stored."""
+    from outpace import api
+    from outpace.model import UsageError
+    from outpace.model.units import counted
+    from outpace.timeline.part import steps_of
+
+    if path.endswith(STORED) and api.is_stored(path):
+        if hosts or devices or steps:
+            raise UsageError("A stored report cannot be divided: give the profile with --host, --device or --steps.")
+        return None
+    profile = api.open(path)
+    profile.run.prepare()
+    if profile.older:
+        runs = counted(profile.older, "older run")
+        note(f"Note: {path} also holds {runs}; this is the newest. 'outpace ui {shlex.quote(path)}' shows all.")
+    return profile.part(hosts=hosts or (), devices=devices or (), steps=steps_of(steps) if steps else None)
