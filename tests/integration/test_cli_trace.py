@@ -116,10 +116,10 @@ def test_the_viewer_runs_until_it_is_interrupted() -> None:
         assert running.stderr is not None
         try:
             said = [running.stderr.readline(), running.stderr.readline()]
-            address = re.search(r"http://127\.0\.0\.1:(\d+)/view", said[1])
+            address = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=(\S+)", said[1])
             assert address, said
             connection = http.client.HTTPConnection("127.0.0.1", int(address[1]), timeout=10)
-            connection.request("GET", "/localtrace")
+            connection.request("GET", "/trace", headers={"Authorization": f"Bearer {address[2]}"})
             assert len(connection.getresponse().read()) > 1_000_000
             connection.close()
             running.send_signal(signal.SIGINT)
