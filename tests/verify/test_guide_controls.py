@@ -123,7 +123,8 @@ CONTROLS = (
     Control("memory profile: what an event did", MEMORY, "memory_profile",
             "!document.getElementById('tip').hidden && document.getElementById('tip').innerText.length > 60",
             "(g => { g.scrollIntoView({ block: 'center' }); const { left, width, top } = g.getBoundingClientRect(); "
-            "g.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: left + width / 2, clientY: top + 60 })); })"
+            "for (const kind of ['pointermove', 'mousemove']) "
+            "g.dispatchEvent(new PointerEvent(kind, { bubbles: true, clientX: left + width / 2, clientY: top + 60 })); })"
             "(document.querySelector('#memory_profile .glass'))"),
     Control("memory profile: breakdown at the peak", MEMORY, "memory_profile", says("op", "allocation", "shape")),
     Control("pod viewer: choice of the step", HOSTS, "pod", many("#pod select, #pod .tabs button")),

@@ -91,12 +91,14 @@ def _of_host(ops: ModelOps, timeline: Timeline) -> OwnRuns:
     waits = np.array([waits_for_others(kind) for _, kind, _ in ops.ops], bool)
     known = (np.bincount(ops.name, minlength=len(ops.ops)) >= _RUNS) & ~waits
     at = np.flatnonzero(known[ops.name])
-    order = at[np.lexsort((ops.duration[at], ops.name[at]))]  # by op, fastest first
-    name, duration = ops.name[order], ops.duration[order]
-    beside = np.zeros(len(order))
+    start, end = ops.start[at], ops.start[at] + ops.duration[at]
+    work = np.zeros(len(at))
     for thread, when in working(timeline):
         if thread.startswith(INPUT_THREADS) and not thread.startswith(HANDS_OVER):
-            beside += when.until(ops.start[order] + duration) - when.until(ops.start[order])
+            work += when.until(end) - when.until(start)  # in order of time: neighbours are found near each other
+    rank = np.lexsort((ops.duration[at], ops.name[at]))  # by op, fastest first
+    order, beside = at[rank], work[rank]
+    name, duration = ops.name[order], ops.duration[order]
     first = np.flatnonzero(np.diff(name, prepend=-1))
     count = np.diff(first, append=len(name))
     fast = np.maximum(np.ceil(BEST * count).astype(np.int64), 2)
