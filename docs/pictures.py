@@ -138,6 +138,7 @@ def timeline(folder: Path) -> None:
     with workbench(folder) as (page, _):
         page.run("document.querySelector('#runs a').click()")
         page.wait("document.readyState === 'complete' && !!document.querySelector('.view.on h1')", 60)
+        page.wait("document.body.dataset.whole === undefined", 60)
         page.run("location.hash = 'timeline'")
         page.wait("!!document.querySelector('.stage iframe')?.contentWindow.app?.trace", 120)
         page.run("document.querySelector('.stage iframe').contentWindow.waitForPerfettoIdle()")

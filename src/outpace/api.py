@@ -114,6 +114,12 @@ class Profile(EveryTool):
             struck = tuple(f for f in struck if _place(f) in asked)
         return Report(self.run.source, headline(self.run, pages, findings), self.warnings, findings, pages, struck, commands)
 
+    def first_look(self) -> Report:
+        """The first tool's page alone, which has the picture of the step, without its findings: on these every tool has a say."""
+        self.run.prepare()
+        page = self.page(discover()[0].id)
+        return Report(self.run.source, page.headline, self.warnings, (), (replace(page, findings=()),))
+
     def report_of(self, page: Page) -> Report:
         """One page as a report of its own."""
         findings, struck = rank((page,), budgets(self.run))

@@ -71,8 +71,13 @@ def test_verdicts_fill_in(site: Site) -> None:
 
 def test_a_run_opens_on_its_summary_and_its_views_come_by_themselves(site: Site) -> None:
     run = lines(site)["keras_fit"]["id"]
-    document = page(site, f"run/{run}/")
+    first = page(site, f"run/{run}/")
+    assert "<svg" in first and "12.7 ms" in first and 'data-whole="?whole=1"' in first, (
+        "what is known first, where nobody has opened it"
+    )
+    document = page(site, f"run/{run}/", whole="1")
     assert len(document) < 40_000, "tables come with their views"
+    assert page(site, f"run/{run}/") == document, "from then on"
     views = re.findall(r'data-later="(view/[\w-]+)"', document)
     assert len(views) > 8
     for view in views:

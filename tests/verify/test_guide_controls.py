@@ -175,6 +175,7 @@ def test_a_control_of_the_guide_is_in_the_workbench(control: Control, bench: tup
     if control.run:
         page.run(f"[...document.querySelectorAll('#runs a')].find(a => a.textContent === {json.dumps(control.run)}).click()")
         page.wait("document.readyState === 'complete' && !!document.querySelector('.view.on h1')", 60)
+        page.wait("document.body.dataset.whole === undefined", 60)
         page.run(f"location.hash = {json.dumps('timeline' if control.route == VIEWER else control.route)}")
         page.wait("document.querySelector('.view.on')?.dataset.later === undefined", 30)
     if control.route == VIEWER:

@@ -58,6 +58,7 @@ class Workbench:
         self.lines()
         self.page.run(f"[...document.querySelectorAll('#runs a')].find(a => a.textContent === {json.dumps(name)}).click()")
         self.wait("document.readyState === 'complete' && !!document.querySelector('.view.on h1')")
+        self.wait("document.body.dataset.whole === undefined")
         if route:
             self.page.run(f"location.hash = {json.dumps(route)}")
 

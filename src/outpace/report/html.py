@@ -60,6 +60,7 @@ def render(report: Report) -> str:
 class App:
     """Where a server has what belongs to the report's document, by addresses relative to it: the folders of `assets` and of
     `views`, the `home` page, the `timeline`; `part` is what stands behind all of them, from the `?` on, and `chips` what may be chosen.
+    `whole`: where the whole document comes from, if this one is what was known first.
     """
 
     assets: str
@@ -68,11 +69,12 @@ class App:
     timeline: str
     part: str
     chips: Mapping[str, Any]
+    whole: str = ""
 
 
 def render_app(report: Report, app: App) -> str:
     """The report's document for a server that also has its scripts, its style and its views: links to them in the place of their text."""
-    view = document_view(report, lambda name: f"{app.views}{name}{app.part}")
+    view = document_view(report, lambda name: f"{app.views}{name}{app.part}", first=bool(app.whole))
     return _environment().get_template("report.html.j2").render(view=view, app=app)
 
 

@@ -36,9 +36,10 @@ _MOST_NAMED = 12
 _THINNEST = 0.002  # of the width: two pixels on a desk
 
 
-def document_view(report: Report, later: Callable[[str], str] | None = None) -> dict[str, Any]:
-    """Everything that the document shows. With `later` the summary alone: it says where each view comes from, by its id."""
-    return _document(report, Places(report), later)
+def document_view(report: Report, later: Callable[[str], str] | None = None, *, first: bool = False) -> dict[str, Any]:
+    """Everything that the document shows. With `later` the summary alone: it says where each view comes from, by its id;
+    `first` says that more is on the way."""
+    return {**_document(report, Places(report), later), "first": first}
 
 
 def notebook_view(report: Report, before: str) -> dict[str, Any]:

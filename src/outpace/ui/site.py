@@ -142,9 +142,13 @@ class Site:
         return Response(pages.side(*both).encode("utf-8", "replace"))
 
     def _report(self, request: Request, run: str) -> Response:
-        opened, part = self._opened(self._run(run), request), parts.asked(request.query)
+        listed, part = self._run(run), parts.asked(request.query)
+        first = not part and "whole" not in request.query and not self._has(listed, part)
+        opened = self._glimpsed(listed) if first else self._opened(listed, request)
         chips = parts.shown(opened.choice, request.query)
-        app = html.App("../../assets/", "view/", "../../", "sight", f"?{part}" if part else "", chips)
+        app = html.App(
+            "../../assets/", "view/", "../../", "sight", f"?{part}" if part else "", chips, "?whole=1" if first else ""
+        )
         return Response(html.render_app(opened.report, app).encode("utf-8", "replace"))
 
     def _view(self, request: Request, run: str, view: str) -> Response:
@@ -198,6 +202,15 @@ class Site:
             raise NotFoundError("This training is not, or no longer, below the workbench's folders.")
         return found
 
+    def _has(self, run: Listed, part: str) -> bool:
+        with self._lock:
+            return (run.info.folder, run.info.state, part) in self._reports
+
+    def _glimpsed(self, run: Listed) -> Opened:
+        """What can be shown first, while the report is made."""
+        with self._filler.held():
+            return self._worker.ask(_PATIENCE, worker.glimpsed, run.info.folder, run.info.state)
+
     def _opened(self, run: Listed, request: Request) -> Opened:
         folder, state, part = key = run.info.folder, run.info.state, parts.asked(request.query)
         with self._opening:  # the views of a page are asked for at once
@@ -205,7 +218,8 @@ class Site:
                 if key in self._reports:
                     self._reports.move_to_end(key)
                     return self._reports[key]
-            opened = self._worker.ask(_PATIENCE, worker.opened, folder, state, dict(parse_qsl(part)))
+            with self._filler.held():
+                opened = self._worker.ask(_PATIENCE, worker.opened, folder, state, dict(parse_qsl(part)))
             if opened.verdict is not None:
                 self._cache.put(run.info, opened.verdict)
             with self._lock:

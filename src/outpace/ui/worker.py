@@ -5,13 +5,14 @@ It is a Python of its own, which knows nothing of the program that asks (TensorB
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -56,6 +57,19 @@ class Worker:
             raise value
         result: _T = value
         return result
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """The process stands still while the block runs: its cores are wanted elsewhere."""
+        running = self._running
+        if running is None:
+            yield
+            return
+        running[0].send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            running[0].send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """End the process, whatever it does."""
@@ -147,3 +161,11 @@ def opened(folder: str, state: str, query: Mapping[str, str]) -> Opened:
         report = whole.report()
         return Opened(report, there, of(whole, report))
     return Opened(api.Profile(part).report(), there, None)
+
+
+def glimpsed(folder: str, state: str) -> Opened:
+    """What is known first of a run: the picture of its step. What it costs, `opened` then finds done."""
+    from outpace.ui.parts import choice
+
+    whole = profile(folder, state)
+    return Opened(whole.first_look(), choice(whole.run), None)

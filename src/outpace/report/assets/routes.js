@@ -79,6 +79,7 @@ const Routes = (() => {
   /* Shows what the address names. `at` is where the page was scrolled to, when a reader goes back; `changed` says that its view was shown just now. */
   function go(at, changed = false) {
     const asked = location.hash.slice(1) || FIRST, parts = asked.split("/").map(decoded);
+    if (document.body.dataset.whole !== undefined && !document.getElementById(parts[0])) return; // it comes with the whole report
     const later = document.getElementById(parts[0])?.closest(".view"), comes = Views.awaited(later);
     if (comes) {
       const anew = show(later) || before === null;
