@@ -117,7 +117,7 @@ class Profile(EveryTool):
     def first_look(self) -> Report:
         """The first tool's page alone, which has the picture of the step, without its findings: on these every tool has a say."""
         self.run.prepare()
-        page = self.page(discover()[0].id)
+        page = self._page_or_failure(discover()[0])
         return Report(self.run.source, page.headline, self.warnings, (), (replace(page, findings=()),))
 
     def report_of(self, page: Page) -> Report:

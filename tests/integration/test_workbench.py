@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from outpace.store.logdir import list_runs
+from outpace.ui import runs
 from outpace.ui.http import Request, Response
 from outpace.ui.site import Site
 from outpace.ui.verdicts import Cache
@@ -102,6 +105,47 @@ def test_a_part_of_a_run_is_another_address(site: Site) -> None:
         assert answer.status == 400 and said in bytes(answer.body), answer  # type: ignore[arg-type]
 
 
+def test_a_store_that_fails_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remote stores have errors of their own."""
+    site = Site([str(logdir(tmp_path / "logs", ("keras_fit",)))], Cache(tmp_path / "cache"))
+    known = list_runs
+    fails = iter([True] * 3)
+
+    def sometimes(place: str) -> Any:
+        if next(fails, False):
+            raise RuntimeError("the store is away")
+        return known(place)
+
+    monkeypatch.setattr(runs, "list_runs", sometimes)
+    deadline = time.monotonic() + 60
+    while not any("headline" in line for line in json.loads(page(site, "runs"))):
+        assert time.monotonic() < deadline
+        time.sleep(0.3)
+    site.close()
+
+
+def test_a_run_of_any_name_is_kept_as_a_file(tmp_path: Path) -> None:
+    folder = tmp_path / "logs" / "plugins" / "profile" / "größe_запуск"
+    shutil.copytree(profile_path("jax_loop"), folder)
+    site = Site([str(tmp_path / "logs")], Cache(tmp_path / "cache"))
+    run = json.loads(page(site, "runs"))[0]["id"]
+    assert ask(site, f"run/{run}/report.html").headers["Content-Disposition"].isascii()
+    site.close()
+
+
+def test_what_is_known_waits_for_nothing(tmp_path: Path) -> None:
+    site = Site([str(logdir(tmp_path / "logs"))], Cache(tmp_path / "cache"))
+    first, second = (line["id"] for line in json.loads(page(site, "runs")))
+    page(site, f"run/{first}/", whole="1")
+    with site._worker._turn:  # somebody else's analysis goes on
+        other = threading.Thread(target=page, args=(site, f"run/{second}/"), kwargs={"whole": "1"})
+        other.start()
+        time.sleep(0.1)
+        assert "Steady step" in page(site, f"run/{first}/")
+    other.join()
+    site.close()
+
+
 def test_the_timeline_opens_on_a_step(site: Site) -> None:
     run = lines(site)["keras_fit"]["id"]
     first = json.loads(page(site, f"run/{run}/sight"))
@@ -112,6 +156,8 @@ def test_the_timeline_opens_on_a_step(site: Site) -> None:
     assert not isinstance(answer.body, bytes)
     with answer.body:
         assert len(answer.body.read()) > 100_000
+    part = json.loads(page(site, f"run/{run}/sight", steps="14:16"))
+    assert part["title"].startswith("step 14 of")
     missing = ask(site, f"run/{run}/sight", step="999")
     assert missing.status == 400 and b"no step 999" in bytes(missing.body)  # type: ignore[arg-type]
 

@@ -121,11 +121,11 @@ CONTROLS = (
     Control("memory profile: timeline", MEMORY, "memory_profile", many("#memory_profile [data-picture=area] svg")),
     Control("memory profile: fragmentation over time", MEMORY, "memory_profile", says("fragmentation")),
     Control("memory profile: what an event did", MEMORY, "memory_profile",
-            "!document.getElementById('tip').hidden && document.getElementById('tip').innerText.length > 60",
-            "(g => { g.scrollIntoView({ block: 'center' }); const { left, width, top } = g.getBoundingClientRect(); "
-            "for (const kind of ['pointermove', 'mousemove']) "
-            "g.dispatchEvent(new PointerEvent(kind, { bubbles: true, clientX: left + width / 2, clientY: top + 60 })); })"
-            "(document.querySelector('#memory_profile .glass'))"),
+            "(g => { const { left, width, top } = g.getBoundingClientRect(); for (const kind of ['pointermove', 'mousemove']) "
+            "g.dispatchEvent(new PointerEvent(kind, { bubbles: true, clientX: left + width / 2, clientY: top + 60 })); "
+            "return !document.getElementById('tip').hidden && document.getElementById('tip').innerText.length > 60; })"
+            "(document.querySelector('#memory_profile .glass'))",
+            "document.querySelector('#memory_profile .glass').scrollIntoView({ block: 'center' })"),
     Control("memory profile: breakdown at the peak", MEMORY, "memory_profile", says("op", "allocation", "shape")),
     Control("pod viewer: choice of the step", HOSTS, "pod", many("#pod select, #pod .tabs button")),
     Control("pod viewer: a column for each worker", HOSTS, "pod", many("#pod [data-chart] svg")),

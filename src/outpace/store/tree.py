@@ -211,6 +211,7 @@ class _Remote:
         return str(self.fs._strip_protocol(path))
 
     def _list(self, folder: str) -> list[dict[str, Any]]:
+        self.fs.invalidate_cache(folder)  # some stores would show for ever what was there first
         try:
             return list(self.fs.ls(folder, detail=True))
         except (FileNotFoundError, NotADirectoryError):

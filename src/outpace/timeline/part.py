@@ -9,7 +9,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.model import UsageError
-from outpace.model.arrays import Codes, Indices, Mask
+from outpace.model.arrays import Codes, Indices, Numbers
 from outpace.timeline.run import Run
 from outpace.timeline.steps import Steps
 from outpace.timeline.timeline import Known, Timeline
@@ -46,7 +46,7 @@ class Part:
         return "; ".join(told) or "all of it"
 
     def _of(self, timeline: Timeline) -> Timeline | None:
-        """The host's part: what belongs to the steps, and what belongs to none and ran in their time, of the devices and of the host itself;
+        """The host's part: what belongs to the steps, and what else ran in their time, of the devices and of the host itself;
         None where it has none of them."""
         steps, trace, step_of = timeline.steps, timeline.trace, timeline.step_of
         chosen, kept = np.ones(len(steps), bool), np.ones(len(trace), bool)
@@ -56,7 +56,7 @@ class Part:
                 return None
             begin, end = steps.start[chosen].min(), steps.end[chosen].max()
             meanwhile = (trace.start < end) & ((trace.end > begin) | (trace.start >= begin))
-            kept = (meanwhile & (step_of < 0)) | np.append(chosen, False)[step_of]
+            kept = meanwhile | np.append(chosen, False)[step_of]
         if self.devices:
             others = [plane for plane in timeline.device_planes if plane.name not in self.devices]
             if len(others) == len(timeline.device_planes):
@@ -65,7 +65,8 @@ class Part:
                 kept[trace.rows_of(plane)] = False
         rows, new_row = np.flatnonzero(kept), np.full(len(trace), -1, np.int64)
         new_row[rows] = np.arange(len(rows))
-        own, handed_over = (_known(*each, chosen, rows, new_row) for each in ((steps, step_of), timeline.handed_over))
+        numbers = steps.number[chosen]
+        own, handed_over = (_known(*each, numbers, rows, new_row) for each in ((steps, step_of), timeline.handed_over))
         return Timeline(part_of(trace, rows), timeline.use_marks, Known(*own, handed_over))
 
 
@@ -92,7 +93,8 @@ def _there(run: Run) -> str:
     return ", ".join((*(steps or ["it has no steps"]), *([f"devices are {', '.join(devices)}"] if devices else [])))
 
 
-def _known(steps: Steps, step_of: Codes, chosen: Mask, rows: Indices, new_row: Indices) -> tuple[Steps, Codes]:
-    """The chosen steps, and the step among them of each event of the part."""
+def _known(steps: Steps, step_of: Codes, numbers: Numbers, rows: Indices, new_row: Indices) -> tuple[Steps, Codes]:
+    """The steps of these numbers, and the step among them of each event of the part: of what ran in their time and belongs to another, none."""
+    chosen = np.isin(steps.number, numbers)
     number = np.append(np.where(chosen, np.cumsum(chosen) - 1, -1), -1).astype(step_of.dtype)
     return steps.only(chosen, new_row), number[step_of[rows]]

@@ -7,14 +7,14 @@ of another site can send.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import ipaddress
 import re
 import secrets
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import quote, urlencode, urlsplit
+from collections.abc import Iterable
+from urllib.parse import quote, urlencode
 
-from outpace._dataclass import dataclass
 from outpace.ui.http import Request, Response, elsewhere, text
 
 TOKEN = "token"  # of the first address, and of the `Authorization` header
@@ -22,18 +22,29 @@ _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d{1,5})?", re.ASCII)
 _ACTS = "x-outpace"  # the header that a request with an effect carries
 
 
-@dataclass(frozen=True)
 class Guard:
-    """`port` names the cookie, so that several workbenches on one machine do not forget each other; `hosts` are further names of this one."""
+    """`port` names the cookie, so that several workbenches on one machine do not forget each other; `hosts` are further names of this one.
 
-    token: str
-    port: int
-    hosts: frozenset[str] = frozenset()
+    The token is for the address that is printed. A browser that is started gets a code instead, which is good once: its arguments are seen by
+    all users of the machine. And the cookie is a secret of its own, since browsers send it to every port of this machine.
+    """
+
+    def __init__(self, token: str, port: int, hosts: Iterable[str] = ()) -> None:
+        self.token, self._name = token, f"outpace-{port}"
+        self._hosts = frozenset(host.lower().partition(":")[0] for host in hosts)
+        self._cookie = hmac.new(token.encode(), b"cookie", hashlib.sha256).hexdigest()
+        self._codes: set[str] = set()
 
     @classmethod
-    def new(cls, port: int, hosts: frozenset[str] = frozenset()) -> Guard:
+    def new(cls, port: int, hosts: Iterable[str] = ()) -> Guard:
         """A guard with a token that nobody can guess."""
         return cls(secrets.token_urlsafe(24), port, hosts)
+
+    def code(self) -> str:
+        """What may stand once in the place of the token."""
+        code = secrets.token_urlsafe(24)
+        self._codes.add(code)
+        return code
 
     def refusal(self, request: Request) -> Response | None:
         """The answer to a request that must not be served (or that brings the token, and goes on without it in its address); else None."""
@@ -51,25 +62,29 @@ class Guard:
         if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _followed_link(request):
             return text(403, "Pages of other sites get nothing here.")
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and origin.partition("://")[2] != host:
             return text(403, "Pages of other sites get nothing here.")
         if request.method == "POST" and headers.get(_ACTS) != "1":
             return text(403, "Only the workbench's own pages may do something here.")
         return None
 
     def _unknown(self, request: Request) -> Response | None:
-        name = f"outpace-{self.port}"
-        if self._matches(_cookie(request.headers.get("cookie", ""), name)) or self._matches(_bearer(request)):
+        headers, asked = request.headers, request.query.get(TOKEN, "")
+        if _same(_cookie(headers.get("cookie", ""), self._name), self._cookie) or _same(_bearer(request), self.token):
             return None
-        if request.method == "GET" and self._matches(request.query.get(TOKEN, "")):
+        if request.method == "GET" and asked and (_same(asked, self.token) or self._once(asked)):
             rest = urlencode({key: value for key, value in request.query.items() if key != TOKEN})
             place = quote(request.path.rpartition("/")[2]) or "./"
-            cookie = f"{name}={self.token}; HttpOnly; SameSite=Strict; Path=/"
+            cookie = f"{self._name}={self._cookie}; HttpOnly; SameSite=Lax; Path=/"
             return elsewhere(place + (f"?{rest}" if rest else ""), {"Set-Cookie": cookie})
         return text(401, "This address needs its token. Open the address that 'outpace ui' printed, token included.")
 
-    def _matches(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
+    def _once(self, code: str) -> bool:
+        try:
+            self._codes.remove(code)
+        except KeyError:
+            return False
+        return True
 
     def _is_own(self, host: str) -> bool:
         """Whether a `Host` names this machine itself, by any port (a tunnel has its own), or is one of the allowed names."""
@@ -77,7 +92,7 @@ class Guard:
         if found is None:
             return False
         name = (found[1] or found[2]).lower()
-        if name == "localhost" or name in self.hosts:
+        if name == "localhost" or name in self._hosts:
             return True
         try:
             return ipaddress.ip_address(name).is_loopback
@@ -95,11 +110,13 @@ def _followed_link(request: Request) -> bool:
 
 
 def _cookie(header: str, name: str) -> str:
-    try:
-        found = SimpleCookie(header).get(name)
-    except CookieError:
-        return ""
-    return found.value if found is not None else ""
+    """The cookie's value. Others, of programs at other ports, may be written in ways that no parser takes."""
+    found = (part.strip().partition("=") for part in header.split(";"))
+    return next((value for own, _, value in found if own == name), "")
+
+
+def _same(given: str, known: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "replace"), known.encode())
 
 
 def _bearer(request: Request) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from collections.abc import Sequence
 
 from outpace._dataclass import dataclass
-from outpace.model import NotFoundError, OutpaceError
+from outpace.model import NotFoundError
 from outpace.store.logdir import PROFILE_FOLDER, RunInfo, list_runs, run_at
+from outpace.store.tree import is_url
 
 
 @dataclass(frozen=True)
@@ -26,15 +28,19 @@ class Listed:
 
 
 def id_of(folder: str) -> str:
-    """The id of the run in a folder, a path or a URL."""
-    return hashlib.sha256(folder.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    """The id of the run in a folder, a path or a URL, however the path is written."""
+    place = folder
+    if not is_url(folder):
+        with contextlib.suppress(ValueError):  # what no file system takes for a path, is none of the runs here
+            place = os.path.realpath(os.path.expanduser(folder))
+    return hashlib.sha256(place.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def listed(roots: Sequence[str]) -> tuple[Listed, ...]:
     """All runs below the folders, newest first. A folder that is not there, or not yet, has none."""
     found: dict[str, Listed] = {}
     for root in roots:
-        with contextlib.suppress(OutpaceError, OSError):
+        with contextlib.suppress(Exception):  # every store has errors of its own
             for info in _of(root):
                 found.setdefault(info.folder, Listed(info, root, _place(root, info)))
     return tuple(sorted(found.values(), key=lambda run: run.info.age, reverse=True))

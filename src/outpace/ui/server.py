@@ -52,14 +52,19 @@ class Server:
         """Where the browser finds the site, with the token that lets it in."""
         return f"http://{ADDRESS}:{self.port}/?{TOKEN}={self.guard.token}"
 
-    def run(self) -> None:
-        """Serve until `stop`, or until an exception (Ctrl-C, a signal)."""
-        self._server.run()
+    def invitation(self) -> str:
+        """The address for a browser that is started here: good once."""
+        return f"http://{ADDRESS}:{self.port}/?{TOKEN}={self.guard.code()}"
 
     def start(self) -> None:
         """Serve beside what goes on."""
-        self._thread = threading.Thread(target=self.run, daemon=True)
+        self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
+
+    def wait(self) -> None:
+        """Until the server ends, or an exception (Ctrl-C, a signal)."""
+        while self._thread is not None and self._thread.is_alive():
+            self._thread.join(0.5)
 
     def stop(self) -> None:
         """Close all connections."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from outpace.model import NotFoundError, OutpaceError, UsageError
+from outpace.model import NotFoundError, UsageError
 from outpace.report import html
 from outpace.ui import pages, parts, timeline, verdicts, watched, worker
 from outpace.ui.captures import Captures
@@ -37,9 +37,10 @@ class Site:
         self.roots = tuple(roots)
         self._captures = Captures(self.roots[0]) if captures else None
         self._cache = cache or Cache()
-        self._worker, self._filler = Worker(), Worker(nice=10)
+        self._worker, self._filler = Worker(), Worker(idle=True)
         self._reports: OrderedDict[tuple[str, str, str], Opened] = OrderedDict()
-        self._lock, self._opening = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
+        self._making: dict[tuple[str, str, str], threading.Lock] = {}
         self._listed: tuple[float, tuple[Listed, ...]] = (-_FRESH, ())
         self._looked, self._closed = threading.Event(), threading.Event()
         self._last_look = -_WATCHED
@@ -78,8 +79,8 @@ class Site:
                     return text(404, str(error))
                 except UsageError as error:
                     return text(400, str(error))
-                except (OutpaceError, OSError, MemoryError) as error:
-                    return text(500, str(error))
+                except Exception as error:  # of a store, of a profile: a sentence, and the server goes on
+                    return text(500, str(error) or type(error).__name__)
         return text(404, "There is nothing here.")
 
     def close(self) -> None:
@@ -88,8 +89,8 @@ class Site:
             self._captures.stop()
         self._closed.set()
         self._looked.set()
-        self._worker.stop()
-        self._filler.stop()
+        self._worker.close()
+        self._filler.close()
 
     # what the addresses show
 
@@ -158,14 +159,17 @@ class Site:
     def _file(self, request: Request, run: str) -> Response:
         """The report as one file, to keep or to send."""
         listed = self._run(run)
-        name = re.sub(r"[^\w.-]", "_", listed.info.run)
+        name = re.sub(r"[^\w.-]", "_", listed.info.run, flags=re.ASCII)
         headers = {"Content-Disposition": f'attachment; filename="outpace-{name}.html"'}
         return Response(html.render(self._opened(listed, request).report).encode("utf-8", "replace"), headers=headers)
 
     def _sight(self, request: Request, run: str) -> Response:
         info, step = self._run(run).info, request.query.get("step", "")
         number = int(step) if re.fullmatch(r"-?\d{1,18}", step) else None
-        seen, steps = self._worker.ask(_PATIENCE, timeline.seen, info.folder, info.state, number, request.query.get("host"))
+        part = dict(parse_qsl(parts.asked(request.query)))
+        seen, steps = self._worker.ask(
+            _PATIENCE, timeline.seen, info.folder, info.state, number, request.query.get("host"), part
+        )
         trace = "trace" if steps is None else f"trace?first={steps[0]}&last={steps[1]}"
         return _json({"trace": trace, "begin": seen.begin, "end": seen.end, "title": seen.title})
 
@@ -208,22 +212,26 @@ class Site:
 
     def _glimpsed(self, run: Listed) -> Opened:
         """What can be shown first, while the report is made."""
-        with self._filler.held():
-            return self._worker.ask(_PATIENCE, worker.glimpsed, run.info.folder, run.info.state)
+        return self._worker.ask(_PATIENCE, worker.glimpsed, run.info.folder, run.info.state)
 
     def _opened(self, run: Listed, request: Request) -> Opened:
         folder, state, part = key = run.info.folder, run.info.state, parts.asked(request.query)
-        with self._opening:  # the views of a page are asked for at once
+        with self._lock:
+            known = self._reports.get(key)
+            if known is not None:
+                self._reports.move_to_end(key)
+                return known
+            own = self._making.setdefault(key, threading.Lock())
+        with own:  # the views of a page are asked for at once
             with self._lock:
                 if key in self._reports:
-                    self._reports.move_to_end(key)
                     return self._reports[key]
-            with self._filler.held():
-                opened = self._worker.ask(_PATIENCE, worker.opened, folder, state, dict(parse_qsl(part)))
+            opened = self._worker.ask(_PATIENCE, worker.opened, folder, state, dict(parse_qsl(part)))
             if opened.verdict is not None:
                 self._cache.put(run.info, opened.verdict)
             with self._lock:
                 self._reports[key] = opened
+                self._making.pop(key, None)
                 while len(self._reports) > _MOST_REPORTS:
                     self._reports.popitem(last=False)
             return opened
@@ -249,4 +257,4 @@ class Site:
 
 
 def _json(value: Any) -> Response:
-    return Response(json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode(), JSON)
+    return Response(json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode(), JSON)

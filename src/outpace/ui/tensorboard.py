@@ -1,11 +1,13 @@
 """The workbench as a tab of TensorBoard, which finds it by the entry point `tensorboard_plugins`: the runs below its log directory, to read.
 
-TensorBoard asks for no token and lets its own pages be framed by itself alone; nothing here has an effect, so that nobody needs one.
+TensorBoard asks for no token, and notebooks show it in frames: so nothing here has an effect, and any page may frame it.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tensorboard.plugins import base_plugin
@@ -37,6 +39,7 @@ class Tab(base_plugin.TBPlugin):  # type: ignore[misc]  # TensorBoard has no typ
     def __init__(self, roots: tuple[str, ...]) -> None:
         self._roots, self._active = roots, False
         self._site: Site | None = None
+        self._lock = threading.Lock()
 
     def get_plugin_apps(self) -> Mapping[str, Callable[[Environment, Start], Iterable[bytes]]]:
         """The addresses below TensorBoard's own."""
@@ -64,8 +67,11 @@ class Tab(base_plugin.TBPlugin):  # type: ignore[misc]  # TensorBoard has no typ
             return text(405, "There is nothing to do here.")
         if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             return text(403, "Pages of other sites get nothing here.")
-        self._site = self._site or Site(self._roots, captures=False)
-        return self._site.answer(request)
+        with self._lock:
+            self._site = self._site or Site(self._roots, captures=False)
+        answer = self._site.answer(request)
+        policy = answer.all_headers()["Content-Security-Policy"].partition("; frame-ancestors")[0]
+        return replace(answer, headers={**answer.headers, "Content-Security-Policy": policy})
 
 
 def _roots(context: Any) -> tuple[str, ...]:

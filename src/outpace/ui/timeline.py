@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from outpace.ui import worker
 from outpace.ui.http import BYTES, HTML, JSON, Request, Response, elsewhere, text
+from outpace.ui.parts import choice
 from outpace.viewer import ExportSummary, Selection, write_trace
 from outpace.viewer.build import file_of, opening, policy
 from outpace.viewer.sight import Sight, sight
@@ -29,9 +31,17 @@ _ALL = 400_000  # events that the viewer opens within a second or two
 _AROUND = 3  # steps on either side, of a longer capture
 
 
-def seen(folder: str, state: str, step: int | None, host: str | None) -> tuple[Sight, tuple[int, int] | None]:
-    """In a worker: what is in sight, and the first and the last step that the file needs to hold for it (None: all of the capture)."""
+def seen(
+    folder: str, state: str, step: int | None, host: str | None, part: Mapping[str, str]
+) -> tuple[Sight, tuple[int, int] | None]:
+    """In a worker: what is in sight, by default of the part that is shown; and the first and the last step that the file needs to hold for it
+    (None: all of the capture)."""
     run = worker.profile(folder, state).run
+    asked = choice(run).part(part)
+    if asked.hosts and host is None:
+        host = asked.hosts[0]
+    if asked.steps is not None and step is None:
+        step = asked.steps[0]
     found = sight(run, step, host)
     if found.step is None or run.events <= _ALL:
         return found, None

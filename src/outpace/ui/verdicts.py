@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,7 @@ def of(profile: Profile, report: Report) -> Verdict:
 def alike(one: Verdict, other: Verdict) -> bool:
     """Whether two runs are of one program: of one script where both say theirs, else at least half of their ops have the same names."""
     if one.script and other.script:
-        return one.script.split()[0] == other.script.split()[0]
+        return shlex.split(one.script)[0] == shlex.split(other.script)[0]
     same = sum(a == b for a, b in zip(one.ops, other.ops, strict=False))
     return same >= _SAMPLE * _ALIKE
 

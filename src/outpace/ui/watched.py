@@ -7,11 +7,10 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.model import OutpaceError, Unit
+from outpace.model import Unit
 from outpace.model.text import clean, clean_prose, shown
 from outpace.store.tree import Tree, open_tree
 from outpace.ui.runs import id_of
@@ -20,6 +19,7 @@ _FOLDER = "outpace-monitor"  # as `monitor/sinks.py` writes it
 _DEPTH = 2  # folders below a root, as for runs
 _LARGEST = 64 << 20  # bytes of one training's lines: a year of them
 _MOST_POINTS = 600  # of a curve: more than a picture has columns
+_MOST = 1e15  # steps, ms or MB: what is larger, or no number, was not measured
 _SILENT = 60.0  # seconds without a line, after which a training that did not say so is no longer called running
 
 
@@ -43,7 +43,7 @@ def watched(roots: Sequence[str]) -> tuple[Watched, ...]:
     """All trainings below the folders, the last that wrote first."""
     found: dict[str, Watched] = {}
     for root in roots:
-        with contextlib.suppress(OutpaceError, OSError):
+        with contextlib.suppress(Exception):  # every store has errors of its own
             tree = open_tree(root)
             for folder, place in _folders(tree, tree.root.rstrip("/")):
                 for entry in tree.files(folder):
@@ -79,7 +79,7 @@ def line(one: Watched, now: float) -> dict[str, Any]:
         "place": clean(one.place),
         "when": one.modified,
         "state": state,
-        "step": last.get("step"),
+        "step": _number(last.get("step")),
         "ps": _ps(_inner(last, "step_ms", "p50")),
         "text": _numbers(last),
         "slow": sum(e["event"] == "slowdown" for e in events),
@@ -139,18 +139,24 @@ def _told(event: Mapping[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-@lru_cache(maxsize=64)
+_read: dict[str, tuple[int, float, tuple[dict[str, Any], ...]]] = {}  # the last state of each file
+
+
 def _events(path: str, size: int, modified: float) -> tuple[dict[str, Any], ...]:
     """The lines of a file, as it is now. What is no line of the monitor, as the last one while it is written, is passed over."""
+    known = _read.get(path)
+    if known is not None and known[:2] == (size, modified):
+        return known[2]
     found = []
-    with contextlib.suppress(OutpaceError, OSError):
+    with contextlib.suppress(Exception):  # every store has errors of its own
         tree = open_tree(path)
         for text in tree.read(tree.root)[:size].splitlines():
             with contextlib.suppress(ValueError, RecursionError):
                 event = json.loads(text)
                 if isinstance(event, dict) and isinstance(event.get("event"), str):
                     found.append(event)
-    return tuple(found)
+    _read[path] = size, modified, tuple(found)
+    return _read[path][2]
 
 
 def _inner(event: Mapping[str, Any], outer: str, name: str) -> Any:
@@ -159,7 +165,9 @@ def _inner(event: Mapping[str, Any], outer: str, name: str) -> Any:
 
 
 def _number(value: Any) -> float | None:
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -_MOST < value < _MOST:
+        return None
+    return value
 
 
 def _ps(milliseconds: Any) -> float | None:

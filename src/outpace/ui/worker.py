@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -30,12 +30,14 @@ _START = "import sys; from outpace.ui.worker import serve; serve(*map(int, sys.a
 
 
 class Worker:
-    """Runs functions in one process, which starts with the first of them, and anew after one that ended it."""
+    """Runs functions in one process, which starts with the first of them, and anew after one that ended it; if `idle`, on cores that nobody
+    else wants."""
 
-    def __init__(self, nice: int = 0) -> None:
-        self._nice = nice
+    def __init__(self, idle: bool = False) -> None:
+        self._idle = idle
         self._turn, self._changing = threading.Lock(), threading.Lock()
         self._running: tuple[subprocess.Popen[bytes], Connection] | None = None
+        self._closed = False
 
     def ask(self, seconds: float, function: Callable[..., _T], *arguments: object) -> _T:
         """What the function returns in the worker's process; it must be importable there. Questions are answered one after the other.
@@ -58,18 +60,10 @@ class Worker:
         result: _T = value
         return result
 
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """The process stands still while the block runs: its cores are wanted elsewhere."""
-        running = self._running
-        if running is None:
-            yield
-            return
-        running[0].send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            running[0].send_signal(signal.SIGCONT)
+    def close(self) -> None:
+        """End the process, and start none any more."""
+        self._closed = True
+        self.stop()
 
     def stop(self) -> None:
         """End the process, whatever it does."""
@@ -83,11 +77,19 @@ class Worker:
 
     def _started(self) -> tuple[subprocess.Popen[bytes], Connection]:
         with self._changing:
+            if self._closed:
+                raise OutpaceError("The workbench is being closed.")
             if self._running is None:
                 own, its = Pipe()
                 with its:
-                    command = [sys.executable, "-c", _START, str(its.fileno()), str(self._nice)]
-                    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[its.fileno()], env=_environment())
+                    command = [sys.executable, "-c", _START, str(its.fileno()), str(int(self._idle))]
+                    process = subprocess.Popen(
+                        command,
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        pass_fds=[its.fileno()],
+                        env=_environment(),
+                    )
                 self._running = process, own
             return self._running
 
@@ -97,12 +99,15 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
-def serve(connection: int, nice: int) -> None:
+def serve(connection: int, idle: int) -> None:
     """The worker's process: answers until whoever asks has gone."""
     from outpace import api
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is for the server
-    os.nice(nice)
+    if idle:
+        os.nice(19)
+        with contextlib.suppress(AttributeError, OSError):  # Linux
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     api.load(None, "html")
     asking = Connection(connection)
     while True:

@@ -31,12 +31,16 @@ def application(answer: Callable[[Request], Response]) -> Callable[[Environment,
 
 
 def _request(environment: Environment) -> Request | None:
-    """None where the body is larger than any that is meant."""
+    """None where the body, or the query, is larger than any that is meant."""
     try:
         size = int(environment.get("CONTENT_LENGTH") or 0)
     except ValueError:
         size = _LARGEST_BODY + 1
     if not 0 <= size <= _LARGEST_BODY:
+        return None
+    try:
+        query = dict(parse_qsl(environment.get("QUERY_STRING", ""), keep_blank_values=True, max_num_fields=100))
+    except ValueError:
         return None
     headers = {
         name[5:].replace("_", "-").lower(): str(value) for name, value in environment.items() if name.startswith("HTTP_")
@@ -44,7 +48,7 @@ def _request(environment: Environment) -> Request | None:
     return Request(
         path=environment.get("PATH_INFO", "").encode("latin-1").decode("utf-8", "replace").removeprefix("/"),
         method=environment["REQUEST_METHOD"],
-        query=dict(parse_qsl(environment.get("QUERY_STRING", ""), keep_blank_values=True, max_num_fields=100)),
+        query=query,
         headers=headers,
         body=environment["wsgi.input"].read(size) if size else b"",
     )

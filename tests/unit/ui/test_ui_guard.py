@@ -8,7 +8,9 @@ from outpace.ui.guard import Guard
 from outpace.ui.http import Request
 
 GUARD = Guard("the-token", 4321, frozenset({"lab.example"}))
-KNOWN = {"host": "127.0.0.1:4321", "cookie": "a=b; outpace-4321=the-token"}
+LET_IN = GUARD.refusal(Request(query={"token": "the-token"}, headers={"host": "localhost"}))
+COOKIE = LET_IN.headers["Set-Cookie"].partition(";")[0] if LET_IN is not None else ""
+KNOWN = {"host": "127.0.0.1:4321", "cookie": f"a=b; {COOKIE}"}
 
 
 def status(**headers: str) -> int | None:
@@ -68,6 +70,7 @@ def test_another_name_gets_nothing(host: str) -> None:
         {"origin": "https://evil.example"},
         {"origin": "null"},
         {"origin": ""},
+        {"origin": "http://["},
         {"origin": "http://127.0.0.1:9999"},
         {"origin": "http://127.0.0.1:4321.evil.example"},
     ],
@@ -85,17 +88,40 @@ def test_a_link_from_another_site_may_lead_here() -> None:
     [
         "",
         "outpace-4321=",
-        "outpace-4321=the-toke",
-        "outpace-4321=the-token-",
-        "outpace-4322=the-token",
-        "the-token",
-        "outpace-4321=the-töken",
+        COOKIE[:-1],
+        COOKIE + "x",
+        COOKIE.replace("4321", "4322"),
+        "outpace-4321=the-token",
+        "the-töken",
         "\x00",
         ";;;=",
     ],
 )
-def test_without_the_token_nothing_is_shown(cookie: str) -> None:
+def test_without_the_cookie_nothing_is_shown(cookie: str) -> None:
     assert status(cookie=cookie) == 401
+
+
+@pytest.mark.parametrize("foreign", ['x={"a": 1}', "w=a b", "n[é=1", "=", ",,,", "a;b;c"])
+def test_cookies_of_other_programs_lock_nobody_out(foreign: str) -> None:
+    """Browsers send them to every port of this machine."""
+    assert status(cookie=f"{foreign}; {COOKIE}") is None and status(cookie=f"{COOKIE}; {foreign}") is None
+
+
+def test_the_cookie_is_no_token() -> None:
+    assert status(cookie="", authorization=f"Bearer {COOKIE.partition('=')[2]}") == 401
+
+
+def test_a_browser_that_is_started_gets_a_code_that_is_good_once() -> None:
+    code = GUARD.code()
+    first, second = (GUARD.refusal(Request(query={"token": code}, headers={"host": "localhost"})) for _ in range(2))
+    assert first is not None and second is not None and (first.status, second.status) == (303, 401)
+
+
+def test_allowed_names_are_known_however_they_are_written() -> None:
+    guard = Guard("t", 1, ["MyBox.Example:8080"])
+    for host in ("mybox.example", "MYBOX.example:99"):
+        refusal = guard.refusal(Request(headers={"host": host}))
+        assert refusal is not None and refusal.status == 401
 
 
 def test_the_token_of_the_first_address_becomes_a_cookie_and_leaves_the_address() -> None:
@@ -103,7 +129,7 @@ def test_the_token_of_the_first_address_becomes_a_cookie_and_leaves_the_address(
     answer = GUARD.refusal(request)
     assert answer is not None
     assert (answer.status, answer.headers["Location"]) == (303, "./?theme=dark")
-    assert answer.headers["Set-Cookie"] == "outpace-4321=the-token; HttpOnly; SameSite=Strict; Path=/"
+    assert answer.headers["Set-Cookie"] == f"{COOKIE}; HttpOnly; SameSite=Lax; Path=/"
 
 
 def test_a_wrong_token_is_none() -> None:

@@ -80,8 +80,6 @@ const Runs = (() => {
 
   async function ask() {
     try {
-      const seen = await fetch("watched");
-      if (seen.ok) trainings(await seen.json());
       const answer = await fetch("runs");
       if (!answer.ok) throw new Error(await answer.text());
       const text = await answer.text();
@@ -94,6 +92,10 @@ const Runs = (() => {
       drawn = "";
       element("state").textContent = "The workbench does not answer: start 'outpace ui' again. " + error.message;
     }
+    try {
+      const seen = await fetch("watched");
+      if (seen.ok) trainings(await seen.json());
+    } catch { /* the line above says that nobody answers */ }
     setTimeout(ask, document.hidden ? EACH * 5 : EACH);
   }
 

@@ -31,9 +31,10 @@ const Timeline = (() => {
 
   async function open(view, asked) {
     const wanted = asked.join("/");
-    if (opened === wanted) return;
+    const stage = view.querySelector(".stage");
+    if (opened === wanted && stage.childElementCount) return;
     opened = wanted;
-    const stage = view.querySelector(".stage"), title = view.querySelector("h2");
+    const title = view.querySelector("h2");
     stage.replaceChildren(Dom.html("p", { class: "muted" }, "The trace is on the way …"));
     try {
       const seen = await place(view.dataset.timeline, asked);
