@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator
 from typing import IO
 
 from outpace.model.errors import OutputError
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @contextlib.contextmanager
@@ -26,9 +27,9 @@ def whole(path: str | os.PathLike[str], what: str) -> Iterator[IO[bytes]]:
             return
         folder = os.path.dirname(target)
         os.makedirs(folder, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".writing-", suffix=".tmp")
-        try:
-            with open(handle, "wb") as file:
+        temporary = os.path.join(folder, f".writing-{os.urandom(8).hex()}.tmp")
+        try:  # from before it is there: a signal may come at the moment in which it is made
+            with open(os.open(temporary, _NEW, 0o600), "wb") as file:
                 yield file
             os.chmod(temporary, 0o666 & ~_umask())
             os.replace(temporary, target)
@@ -41,7 +42,7 @@ def whole(path: str | os.PathLike[str], what: str) -> Iterator[IO[bytes]]:
 
 
 def _umask() -> int:
-    """The process's umask, which can only be read by setting it; `mkstemp` makes files that nobody else can read."""
+    """The process's umask, which can only be read by setting it; the new file is one that nobody else can read."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
