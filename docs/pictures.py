@@ -23,9 +23,8 @@ from rich.text import Text
 import outpace
 from outpace.report import terminal
 from outpace.ui.server import Server
-from outpace.ui.site import Site
-from outpace.ui.verdicts import Cache
 from tests.verify.chromium import CHROMIUM, Page
+from tests.verify.workbench import workbench
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "pictures"
@@ -103,39 +102,33 @@ def screen() -> None:
 
 
 @contextmanager
-def workbench(folder: Path) -> Iterator[tuple[Page, Server]]:
+def some_runs(folder: Path) -> Iterator[tuple[Page, Server]]:
     """The workbench with some runs, and a browser on its list, once all verdicts are there."""
     logs = folder / "logs"
     for at, name in enumerate(RUNS):
         run = logs / "plugins" / "profile" / f"2026_11_{at + 10}_09_{at + 20}_00"
         shutil.copytree(PROFILES / name, run, dirs_exist_ok=True)
     os.chdir(folder)  # the picture shows paths as a reader would type them
-    site = Site([logs.name], Cache(folder / "cache"))
-    server = Server(site.answer)
-    server.start()
     try:
-        with Page(folder / f"browser-{server.port}", "1400,900") as page:
-            page.ask("Emulation.setDeviceMetricsOverride", width=1400, height=900, deviceScaleFactor=1, mobile=False)
+        with workbench(logs.name, folder) as (page, server):
             page.ask("Page.navigate", url=server.address)
             page.wait(f"document.querySelectorAll('#runs td.v').length === {2 * len(RUNS)}", 60)
             page.wait("!document.body.innerText.includes('not looked at')", 120)
             yield page, server
     finally:
-        server.stop()
-        site.close()
         os.chdir(ROOT)
 
 
 def runs(folder: Path) -> None:
     """The list of runs."""
-    with workbench(folder) as (page, _):
+    with some_runs(folder) as (page, _):
         time.sleep(1)
         save(page.screenshot(), "runs.png")
 
 
 def timeline(folder: Path) -> None:
     """A step in Perfetto, inside the workbench."""
-    with workbench(folder) as (page, _):
+    with some_runs(folder) as (page, _):
         page.run("document.querySelector('#runs a').click()")
         page.wait("document.readyState === 'complete' && !!document.querySelector('.view.on h1')", 60)
         page.wait("document.body.dataset.whole === undefined", 60)

@@ -20,7 +20,7 @@ from outpace.model.text import clean
 from outpace.model.units import counted
 from outpace.store.logdir import find_profiles, local_copy, read_capture_record
 from outpace.timeline import Run
-from outpace.timeline.part import Part
+from outpace.timeline.part import Part, StepRange
 from outpace.tools import Tool, discover, find
 from outpace.tools.every import EveryTool
 from outpace.trace import Trace, open_trace
@@ -78,8 +78,9 @@ class Profile(EveryTool):
             self._pages[found.id] = found.analyse(self.run)
         return self._pages[found.id]
 
-    def part(self, *, hosts: Sequence[str] = (), devices: Sequence[str] = (), steps: tuple[int, int] | None = None) -> Profile:
-        """Some hosts, some devices (planes) and some steps (the first and the last number, both included) as a profile of its own.
+    def part(self, *, hosts: Sequence[str] = (), devices: Sequence[str] = (), steps: StepRange | None = None) -> Profile:
+        """Some hosts, some devices (planes) and some steps (the first and the last number, both included; None: no
+        bound) as a profile of its own.
 
         All tools then speak of that part alone. Raises UsageError where there is nothing of it.
         """

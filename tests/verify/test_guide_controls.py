@@ -18,10 +18,9 @@ from typing import NamedTuple
 import pytest
 
 from outpace.ui.server import Server
-from outpace.ui.site import Site
-from outpace.ui.verdicts import Cache
 from tests.support import profile_path
 from tests.verify.chromium import CHROMIUM, Page
+from tests.verify.workbench import workbench
 
 pytestmark = [
     pytest.mark.verify,
@@ -155,14 +154,8 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, Serv
     folder = tmp_path_factory.mktemp("controls")
     for name in RUNS:
         shutil.copytree(profile_path(name), folder / "logs" / "plugins" / "profile" / name)
-    site = Site([str(folder / "logs")], Cache(folder / "cache"))
-    server = Server(site.answer)
-    server.start()
-    with Page(folder / "browser") as page:
-        page.ask("Emulation.setDeviceMetricsOverride", width=1400, height=900, deviceScaleFactor=1, mobile=False)
-        yield page, server
-    server.stop()
-    site.close()
+    with workbench(str(folder / "logs"), folder) as served:
+        yield served
 
 
 @pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.name)

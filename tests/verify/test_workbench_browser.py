@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 from outpace.ui.server import Server
-from outpace.ui.site import Site
-from outpace.ui.verdicts import Cache
 from tests.integration.test_remote_capture import free_ports
 from tests.support import opened, profile_path
 from tests.verify.chromium import CHROMIUM, Page
 from tests.verify.test_report_access import EVERYTHING, FOUND
 from tests.verify.test_report_access import axe as axe
+from tests.verify.workbench import workbench
 
 pytestmark = [
     pytest.mark.verify,
@@ -68,13 +67,8 @@ def all_of_it(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
     folder = tmp_path_factory.mktemp("workbench")
     for name in RUNS:
         shutil.copytree(profile_path(name), folder / "logs" / "plugins" / "profile" / name)
-    site = Site([str(folder / "logs")], Cache(folder / "cache"))
-    server = Server(site.answer)
-    server.start()
-    with Page(folder / "browser") as page:
+    with workbench(str(folder / "logs"), folder) as (page, server):
         yield Workbench(page, server, folder / "logs")
-    server.stop()
-    site.close()
 
 
 @pytest.fixture

@@ -31,7 +31,9 @@ def report(
     device: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this device, as in /device:GPU:0; can be repeated.")
     ] = None,
-    steps: Annotated[str | None, typer.Option(metavar="FIRST:LAST", help="Only these steps, both included: 3:5 or 3.")] = None,
+    steps: Annotated[
+        str | None, typer.Option(metavar="FIRST:LAST", help="Only these steps, both included: 3:5, 3: or 3.")
+    ] = None,
     details: Annotated[bool, typer.Option("--details", help="Show every tool's page below the first screen.")] = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the first screen as Markdown, to paste into an issue.")
@@ -87,4 +89,4 @@ def _opened(path: str, hosts: list[str] | None, devices: list[str] | None, steps
     if profile.older:
         runs = counted(profile.older, "older run")
         note(f"Note: {path} also holds {runs}; this is the newest. 'outpace ui {shlex.quote(path)}' shows all.")
-    return profile.part(hosts=hosts or (), devices=devices or (), steps=steps_of(steps) if steps else None)
+    return profile.part(hosts=hosts or (), devices=devices or (), steps=steps_of(steps, "--steps") if steps else None)

@@ -7,6 +7,7 @@ import ast
 import contextlib
 import importlib
 import shlex
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from outpace.model.errors import OutpaceError, UsageError
@@ -41,6 +42,8 @@ def register(shell: InteractiveShell) -> None:
 
 def _show(line: str) -> None:
     """Show the report of a profile, a run's folder, or the newest run of a log directory."""
+    from IPython.display import display
+
     from outpace import api
 
     place = line.strip()
@@ -48,12 +51,14 @@ def _show(line: str) -> None:
         _say("Give a folder: '%outpace LOGDIR' shows its newest run. '%%outpace' at the top of a cell captures that cell.")
         return
     with _said():
-        _display(api.open(place))
+        display(api.open(place))
 
 
 def _cell(shell: InteractiveShell) -> Any:
     def outpace(line: str, cell: str) -> None:
         """Run the cell, capture it (the first 30 seconds; --delay, --duration), keep the run in --logdir, and show the report."""
+        from IPython.display import display
+
         from outpace import api
         from outpace.capture.manual import Capture, capture
 
@@ -71,7 +76,7 @@ def _cell(shell: InteractiveShell) -> Any:
         finally:
             taken.stop()
         with _said():
-            _display(api.open(taken.profile))
+            display(api.open(taken.profile))
 
     return outpace
 
@@ -88,7 +93,7 @@ def _import(cell: str) -> None:
 
 
 @contextlib.contextmanager
-def _said() -> Any:
+def _said() -> Iterator[None]:
     """What is wrong is said in a sentence; a notebook's cell goes on."""
     try:
         yield
@@ -100,9 +105,3 @@ def _say(sentence: str) -> None:
     from IPython.display import display
 
     display({"text/plain": f"outpace: {sentence}"}, raw=True)
-
-
-def _display(profile: Any) -> None:
-    from IPython.display import display
-
-    display(profile)

@@ -119,6 +119,15 @@ def list_runs(source: str | os.PathLike[str]) -> tuple[RunInfo, ...]:
     return _runs(tree, tree.root)
 
 
+def logdirs(tree: Tree, root: str) -> Iterator[str]:
+    """The folders that may be log directories: the root, and those at most two below it."""
+    level = [root.rstrip("/")]
+    for depth in range(_DEPTH + 1):
+        if depth:
+            level = [f"{place}/{name}" for place in level for name in tree.folders(place) if name != "plugins"]
+        yield from level
+
+
 def shortest(path: str) -> str:
     """The shortest path that opens the same from the working directory: of a log directory's newest run, the log directory. URLs stay."""
     if is_url(path):
@@ -229,12 +238,7 @@ def _profiles_in(tree: Tree, folder: str) -> tuple[ProfileFile, ...]:
 
 
 def _runs(tree: Tree, root: str) -> tuple[RunInfo, ...]:
-    found: list[RunInfo] = []
-    level = [root.rstrip("/")]
-    for _ in range(_DEPTH + 1):
-        for place in level:
-            found += _runs_of(tree, f"{place}/{PROFILE_FOLDER}")
-        level = [f"{place}/{name}" for place in level for name in tree.folders(place) if name != "plugins"]
+    found = [info for place in logdirs(tree, root) for info in _runs_of(tree, f"{place}/{PROFILE_FOLDER}")]
     if _base(root) == "profile":
         found += _runs_of(tree, root.rstrip("/"))
     return tuple(sorted(found, key=lambda run: run.age, reverse=True))

@@ -173,6 +173,7 @@ class _Remote:
             raise UsageError(f"{place} cannot be opened: {error}.") from None
         except OSError as error:
             raise NotFoundError(f"{place} cannot be reached: {error}.") from error
+        self.fs.invalidate_cache()  # fsspec keeps its file systems, and some would show for ever what was there first
 
     def is_file(self, path: str) -> bool:
         return bool(self.fs.isfile(path))
@@ -211,7 +212,6 @@ class _Remote:
         return str(self.fs._strip_protocol(path))
 
     def _list(self, folder: str) -> list[dict[str, Any]]:
-        self.fs.invalidate_cache(folder)  # some stores would show for ever what was there first
         try:
             return list(self.fs.ls(folder, detail=True))
         except (FileNotFoundError, NotADirectoryError):

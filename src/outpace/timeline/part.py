@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -15,15 +16,18 @@ from outpace.timeline.steps import Steps
 from outpace.timeline.timeline import Known, Timeline
 from outpace.trace import part_of
 
+StepRange: TypeAlias = "tuple[int | None, int | None]"
+"""The first and the last number of some steps, both included; None is no bound."""
+
 
 @dataclass(frozen=True)
 class Part:
-    """Which part: `hosts` and `devices` (planes) by name (none: all), `steps` the first and the last number, both included (None: all, and what
-    lies between them)."""
+    """Which part: `hosts` and `devices` (planes) by name (none: all), `steps` the first and the last number, both included (None for one: no
+    bound; for both: all, and what lies between them)."""
 
     hosts: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
-    steps: tuple[int, int] | None = None
+    steps: StepRange | None = None
 
     def of(self, run: Run) -> Run:
         """That part of a run; the run itself where it is all of it. Raises UsageError where the run has nothing of it."""
@@ -42,7 +46,9 @@ class Part:
         told = [f"{what} {', '.join(names)}" for what, names in (("host", self.hosts), ("device", self.devices)) if names]
         if self.steps is not None:
             first, last = self.steps
-            told.insert(0, f"step {first}" if first == last else f"steps {first} to {last}")
+            told.insert(
+                0, f"step {first}" if first == last else f"steps {_number(first, 'the first')} to {_number(last, 'the last')}"
+            )
         return "; ".join(told) or "all of it"
 
     def _of(self, timeline: Timeline) -> Timeline | None:
@@ -51,7 +57,7 @@ class Part:
         steps, trace, step_of = timeline.steps, timeline.trace, timeline.step_of
         chosen, kept = np.ones(len(steps), bool), np.ones(len(trace), bool)
         if self.steps is not None:
-            chosen = (steps.number >= self.steps[0]) & (steps.number <= self.steps[1])
+            chosen = steps.numbered(*self.steps)
             if not chosen.any():
                 return None
             begin, end = steps.start[chosen].min(), steps.end[chosen].max()
@@ -70,13 +76,22 @@ class Part:
         return Timeline(part_of(trace, rows), timeline.use_marks, Known(*own, handed_over))
 
 
-def steps_of(text: str) -> tuple[int, int]:
-    """The first and the last step of `3:5` (both included) or `3`. Raises UsageError for anything else."""
-    match = re.fullmatch(r"\s*(-?\d{1,18})\s*(?::\s*(-?\d{1,18})\s*)?", text)
-    if match is None:
-        raise UsageError(f"{text!r} is no range of steps: write first:last, as in 3:5 (both included), or one number.")
-    first, last = int(match[1]), int(match[2] or match[1])
-    return min(first, last), max(first, last)
+def steps_of(text: str, name: str = "steps") -> StepRange:
+    """The first and the last step of `3:5` (both included), `3:`, `:5` or `3`. Raises UsageError for anything else.
+
+    `name`: what the user calls it.
+    """
+    match = re.fullmatch(r"\s*(-?\d{1,18})?\s*(:?)\s*(-?\d{1,18})?\s*", text)
+    if match is None or not (match[1] or match[3]) or (match[3] and not match[2]):
+        raise UsageError(f"{name} {text!r} is no range of steps: write first:last, as in 3:5 (both included), or one number.")
+    first, last = (None if each is None else int(each) for each in (match[1], match[3] if match[2] else match[1]))
+    if first is not None and last is not None and first > last:
+        raise UsageError(f"{name} {text!r} ends before it begins: write the smaller number first.")
+    return first, last
+
+
+def _number(number: int | None, otherwise: str) -> str:
+    return otherwise if number is None else str(number)
 
 
 def _hosts(run: Run, names: Sequence[str]) -> tuple[Timeline, ...]:
@@ -88,7 +103,7 @@ def _hosts(run: Run, names: Sequence[str]) -> tuple[Timeline, ...]:
 
 def _there(run: Run) -> str:
     """What there is to choose from."""
-    steps = [f"{t.host} has steps {t.steps.number.min()} to {t.steps.number.max()}" for t in run.hosts if len(t.steps)]
+    steps = [f"{t.host} has {t.steps.there}" for t in run.hosts if len(t.steps)]
     devices = dict.fromkeys(plane.name for t in run.hosts for plane in t.device_planes)
     return ", ".join((*(steps or ["it has no steps"]), *([f"devices are {', '.join(devices)}"] if devices else [])))
 

@@ -100,6 +100,20 @@ class Steps:
         rows = np.flatnonzero(self.complete & steady)
         return rows if len(rows) else np.arange(len(self))
 
+    def numbered(self, first: int | None, last: int | None) -> Mask:
+        """Whether each step's number is from `first` to `last`, both included; None is no bound."""
+        chosen = np.ones(len(self), bool)
+        if first is not None:
+            chosen &= self.number >= first
+        if last is not None:
+            chosen &= self.number <= last
+        return chosen
+
+    @property
+    def there(self) -> str:
+        """Which steps there are, for a message: "steps 3 to 9", or "no steps"."""
+        return f"steps {self.number.min()} to {self.number.max()}" if len(self) else "no steps"
+
     def only(self, chosen: Mask, new_row: Indices) -> Steps:
         """Some of the steps, of a trace that holds some of the events: `new_row` says for each event its row there, -1 for none."""
         number = np.cumsum(chosen) - 1

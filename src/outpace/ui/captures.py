@@ -72,14 +72,9 @@ class Captures:
             result = capture_addresses(addresses, self._logdir, options, watch)
         except _Stopped:
             self._state = {"state": "stopped", "text": "The capture was stopped; nothing of it is kept.", "hosts": []}
-        except OutpaceError as error:
-            self._state = {"state": "failed", "text": clean_prose(str(error)), "hosts": self._state["hosts"]}
-        except Exception as error:  # of gRPC, of a store: it must not look like a capture that goes on
-            self._state = {
-                "state": "failed",
-                "text": clean_prose(f"{type(error).__name__}: {error}"),
-                "hosts": self._state["hosts"],
-            }
+        except Exception as error:  # also of gRPC, of a store: it must not look like a capture that goes on
+            said = str(error) if isinstance(error, OutpaceError) else f"{type(error).__name__}: {error}"
+            self._state = {"state": "failed", "text": clean_prose(said), "hosts": self._state["hosts"]}
         else:
             missing = result.error(reasons=False)
             text = clean_prose(str(missing)) if missing else "All profiles were saved."

@@ -39,11 +39,6 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
 
-    @property
-    def up(self) -> str:
-        """What leads from the request's address to the site's root, relative: a proxy may serve the site below a path of its own."""
-        return "../" * self.path.count("/") or "./"
-
 
 @dataclass(frozen=True)
 class Response:

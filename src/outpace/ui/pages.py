@@ -39,22 +39,30 @@ def watch(one: Watched) -> str:
 
 
 def lines(runs: Sequence[Listed], cache: Cache) -> list[dict[str, Any]]:
-    """What the list shows of each run."""
-    known = [(run, cache.get(run.info)) for run in runs]
-    return [
-        {
+    """What the list shows of each run; they come newest first."""
+    latest: list[tuple[Listed, Verdict]] = []  # of each program, of the runs so far
+    found = []
+    for run in reversed(runs):
+        verdict = cache.get(run.info)
+        line = {
             "id": run.id,
             "name": clean(run.info.run),
             "place": clean(run.place),
             "when": run.info.age[0],
             "hosts": run.info.hosts,
-            **({"waits": True} if verdict is None else _line(verdict, known[at + 1 :])),
         }
-        for at, (run, verdict) in enumerate(known)
-    ]
+        if verdict is None:
+            found.append({**line, "waits": True})
+            continue
+        before = next((each for each in reversed(latest) if verdicts.alike(verdict, each[1])), None)
+        found.append({**line, **_line(verdict, before)})
+        if verdict.step:
+            latest = [each for each in latest if each is not before] + [(run, verdict)]
+    return found[::-1]
 
 
-def _line(verdict: Verdict, older: Sequence[tuple[Listed, Verdict | None]]) -> dict[str, Any]:
+def _line(verdict: Verdict, before: tuple[Listed, Verdict] | None) -> dict[str, Any]:
+    """What a verdict says, with how much its step differs from that of the run before."""
     if verdict.error:
         return {"error": clean_prose(verdict.error)}
     line: dict[str, Any] = {
@@ -65,8 +73,6 @@ def _line(verdict: Verdict, older: Sequence[tuple[Listed, Verdict | None]]) -> d
         "saves": clean(verdict.saves),
         "script": clean(verdict.script),
     }
-    steps = ((other, its) for other, its in older if its is not None and its.step)
-    before = next(((other, its) for other, its in steps if verdicts.alike(verdict, its)), None)
     if verdict.step and before is not None:
         line["against"] = {
             "share": verdict.step / before[1].step - 1,

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from outpace._dataclass import dataclass
 from outpace.metrics.program.same_program import same_program
 from outpace.model import UsageError
-from outpace.timeline.part import Part, steps_of
+from outpace.timeline.part import Part, StepRange, steps_of
 from outpace.timeline.steps import Steps
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Choice:
         return Part(tuple(self.hosts[number] for number in numbers), (device,) if device else (), _steps(query))
 
 
-def _steps(query: Mapping[str, str]) -> tuple[int, int] | None:
+def _steps(query: Mapping[str, str]) -> StepRange | None:
     return steps_of(query["steps"]) if query.get("steps") else None
 
 
@@ -66,7 +66,7 @@ def _lengths(steps: Steps) -> tuple[tuple[int, int, bool], ...]:
 
 def shown(choice: Choice, query: Mapping[str, str]) -> dict[str, Any]:
     """What the head of a page draws: the choices, and what is chosen."""
-    hosts, steps = query.get("hosts", ""), _steps(query)
+    hosts, (first, last) = query.get("hosts", ""), _steps(query) or (None, None)
     every = [(str(at), name) for at, name in enumerate(choice.hosts)]
     programs = [
         (
@@ -81,8 +81,8 @@ def shown(choice: Choice, query: Mapping[str, str]) -> dict[str, Any]:
         if len(choice.devices) > 1
         else [],
         "steps": choice.steps if len(choice.steps) > 1 else (),
-        "first": steps[0] if steps else "",
-        "last": steps[1] if steps else "",
+        "first": "" if first is None else first,
+        "last": "" if last is None else last,
         "part": bool(asked(query)),
     }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import resource
 import socket
 import threading
-import time
 from collections.abc import Callable
 
 from outpace.model import OutpaceError
@@ -30,7 +29,6 @@ class Server:
         listening = _listening(port)
         self.port = listening.getsockname()[1]
         self.guard = Guard.new(self.port, hosts)
-        self.last = time.monotonic()
         self._answer = answer
         self._server = create_server(
             application(self._guarded),
@@ -71,11 +69,7 @@ class Server:
         self._server.close()
 
     def _guarded(self, request: Request) -> Response:
-        refusal = self.guard.refusal(request)
-        if refusal is not None:
-            return refusal
-        self.last = time.monotonic()
-        return self._answer(request)
+        return self.guard.refusal(request) or self._answer(request)
 
 
 def _most_connections() -> int:

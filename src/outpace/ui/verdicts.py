@@ -8,8 +8,9 @@ import json
 import os
 import shlex
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from outpace._dataclass import dataclass
 from outpace._version import __version__
@@ -96,11 +97,7 @@ class Cache:
             from outpace.model import OutputError
 
             with contextlib.suppress(OutputError), whole(self._folder / f"{key}.json", "The verdict") as file:
-                file.write(json.dumps(_plain(verdict)).encode("utf-8", "replace"))
-
-
-def _plain(verdict: Verdict) -> dict[str, Any]:
-    return {name: getattr(verdict, name) for name in ("headline", "step", "change", "saves", "script", "ops", "error")}
+                file.write(json.dumps(asdict(verdict)).encode("utf-8", "replace"))
 
 
 def _key(run: RunInfo) -> str:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.model import Unit
 from outpace.model.text import clean, clean_prose, shown
-from outpace.store.tree import Tree, open_tree
+from outpace.monitor.sinks import FOLDER
+from outpace.store.logdir import logdirs
+from outpace.store.tree import open_tree
 from outpace.ui.runs import id_of
 
-_FOLDER = "outpace-monitor"  # as `monitor/sinks.py` writes it
-_DEPTH = 2  # folders below a root, as for runs
 _LARGEST = 64 << 20  # bytes of one training's lines: a year of them
 _MOST_POINTS = 600  # of a curve: more than a picture has columns
 _MOST = 1e15  # steps, ms or MB: what is larger, or no number, was not measured
@@ -36,7 +35,7 @@ class Watched:
     @property
     def id(self) -> str:
         """What its addresses contain."""
-        return hashlib.sha256(self.path.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+        return id_of(self.path)
 
 
 def watched(roots: Sequence[str]) -> tuple[Watched, ...]:
@@ -45,26 +44,14 @@ def watched(roots: Sequence[str]) -> tuple[Watched, ...]:
     for root in roots:
         with contextlib.suppress(Exception):  # every store has errors of its own
             tree = open_tree(root)
-            for folder, place in _folders(tree, tree.root.rstrip("/")):
-                for entry in tree.files(folder):
+            for logdir in logdirs(tree, tree.root):
+                place = logdir.removeprefix(tree.root.rstrip("/")).strip("/")
+                for entry in tree.files(f"{logdir}/{FOLDER}"):
                     if entry.name.endswith(".jsonl") and entry.size <= _LARGEST:
-                        path = tree.public(f"{folder}/{entry.name}")
+                        path = tree.public(f"{logdir}/{FOLDER}/{entry.name}")
                         one = Watched(path, entry.name.removesuffix(".jsonl"), place, entry.size, entry.modified)
                         found.setdefault(path, one)
     return tuple(sorted(found.values(), key=lambda one: one.modified, reverse=True))
-
-
-def _folders(tree: Tree, root: str) -> Iterator[tuple[str, str]]:
-    level = [""]
-    for _ in range(_DEPTH + 1):
-        for place in level:
-            yield f"{root}/{place}".rstrip("/") + f"/{_FOLDER}", place
-        level = [
-            f"{place}/{name}".strip("/")
-            for place in level
-            for name in tree.folders(f"{root}/{place}".rstrip("/"))
-            if name != "plugins"
-        ]
 
 
 def line(one: Watched, now: float) -> dict[str, Any]:

@@ -72,10 +72,11 @@ def _send(environment: Environment, start: Start, response: Response) -> Iterabl
     else:
         headers["Content-Length"] = str(size)
     start(f"{int(status)} {HTTPStatus(status).phrase}", list(headers.items()))
-    if environment["REQUEST_METHOD"] == "HEAD":
-        return ()
     if isinstance(body, bytes):
-        return (body,)
+        return (body,) if environment["REQUEST_METHOD"] != "HEAD" else ()
+    if environment["REQUEST_METHOD"] == "HEAD":
+        body.close()
+        return ()
     wrapper = environment.get("wsgi.file_wrapper")
     return wrapper(body, _BLOCK) if wrapper is not None else _blocks(body)
 

@@ -11,6 +11,7 @@ from outpace._dataclass import dataclass
 from outpace.model import UsageError
 from outpace.model.arrays import Mask, Picoseconds
 from outpace.timeline import Timeline
+from outpace.timeline.part import StepRange, steps_of
 
 _PICOSECONDS = {"s": 10**12, "ms": 10**9, "us": 10**6, "µs": 10**6, "ns": 10**3}
 _TIME = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(s|ms|us|µs|ns)")
@@ -37,7 +38,7 @@ class Selection:
     """window: ps from the trace's beginning, [begin, end), an end may be open; steps: first and last step number; track: see `wants`."""
 
     window: tuple[int | None, int | None] | None = None
-    steps: tuple[int | None, int | None] | None = None
+    steps: StepRange | None = None
     track: re.Pattern[str] | None = None
     arguments: Arguments = Arguments.ALL
 
@@ -64,14 +65,11 @@ class Selection:
 
 def _steps_span(timeline: Timeline, first: int | None, last: int | None) -> tuple[int, int]:
     steps = timeline.steps
-    wanted = np.ones(len(steps), bool)
-    if first is not None:
-        wanted &= steps.number >= first
-    if last is not None:
-        wanted &= steps.number <= last
+    wanted = steps.numbered(first, last)
     if not wanted.any():
-        there = f"steps {steps.number.min()} to {steps.number.max()}" if len(steps) else "no steps"
-        raise UsageError(f"The selected steps are not in the profile: {timeline.host} has {there}. Select others with --steps.")
+        raise UsageError(
+            f"The selected steps are not in the profile: {timeline.host} has {steps.there}. Select others with --steps."
+        )
     return int(steps.start[wanted].min()), int(steps.end[wanted].max())
 
 
@@ -91,7 +89,7 @@ def parse_selection(
     except re.error as error:
         raise UsageError(f"--track {track!r} is no regular expression: {error}.") from error
     return Selection(
-        None if window is None else _window(window), None if steps is None else _numbers(steps), pattern, arguments
+        None if window is None else _window(window), None if steps is None else steps_of(steps, "--steps"), pattern, arguments
     )
 
 
@@ -110,14 +108,3 @@ def _moment(text: str, whole: str) -> int | None:
     if match is None:
         raise UsageError(f"--window {whole!r}: {text!r} is no time: write a number and s, ms, us or ns, as in 1.2s:1.5s.")
     return round(float(match[1]) * _PICOSECONDS[match[2]])
-
-
-def _numbers(text: str) -> tuple[int | None, int | None]:
-    match = re.fullmatch(r"\s*(-?\d+)?\s*(:?)\s*(-?\d+)?\s*", text)
-    if match is None or not (match[1] or match[3]):
-        raise UsageError(f"--steps {text!r} is no range of steps: write first:last, as in 3:5 (both included), or one number.")
-    first = None if match[1] is None else int(match[1])
-    last = first if not match[2] else None if match[3] is None else int(match[3])
-    if first is not None and last is not None and first > last:
-        raise UsageError(f"--steps {text!r} ends before it begins: write the smaller number first.")
-    return first, last

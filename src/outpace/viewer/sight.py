@@ -35,8 +35,7 @@ def sight(run: Run, step: int | None = None, host: str | None = None) -> Sight:
     else:
         rows = (steps.number == step).nonzero()[0]
         if not len(rows):
-            there = f"steps {steps.number.min()} to {steps.number.max()}" if len(steps) else "no steps"
-            raise UsageError(f"{timeline.host} has no step {step}: it has {there}.")
+            raise UsageError(f"{timeline.host} has no step {step}: it has {steps.there}.")
         row = int(rows[0])
     begin, end = (int(at[row]) // 1000 + shift[timeline.host] for at in (steps.start, steps.end))
     room, number = int((end - begin) * _MARGIN), int(steps.number[row])

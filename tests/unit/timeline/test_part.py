@@ -8,7 +8,7 @@ import pytest
 from outpace.api import Profile
 from outpace.model import UsageError
 from outpace.timeline import Timeline
-from outpace.timeline.part import Part
+from outpace.timeline.part import Part, steps_of
 from tests.support import opened
 
 PROFILES = (
@@ -109,3 +109,26 @@ def test_devices_are_chosen_by_name() -> None:
 def test_what_is_not_there_is_said(asked: dict[str, tuple[str, ...]], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         opened("multi_host").part(**asked)  # type: ignore[arg-type]  # one of several kinds
+
+
+@pytest.mark.parametrize(
+    ("text", "range_"), [("3:5", (3, 5)), ("3:", (3, None)), (":5", (None, 5)), (" 3 ", (3, 3)), ("-2:-1", (-2, -1))]
+)
+def test_steps_are_written_as_first_and_last(text: str, range_: tuple[int | None, int | None]) -> None:
+    assert steps_of(text) == range_
+
+
+@pytest.mark.parametrize("text", ["", ":", "a:b", "5:3", "1.5:2", "1:2:3", "3 5"])
+def test_what_is_no_range_of_steps_is_said(text: str) -> None:
+    with pytest.raises(UsageError, match="steps"):
+        steps_of(text)
+
+
+def test_an_open_range_has_all_steps_on_its_side() -> None:
+    run = opened("keras_fit").run
+    middle = int(run.hosts[0].steps.number[4])
+    numbers = run.hosts[0].steps.number.tolist()
+    assert Part(steps=(middle, None)).of(run).hosts[0].steps.number.tolist() == [n for n in numbers if n >= middle]
+    part = Part(steps=(None, middle)).of(run)
+    assert part.hosts[0].steps.number.tolist() == [n for n in numbers if n <= middle]
+    assert part.remarks[0] == f"Only a part of the run is in this report: steps the first to {middle}."

@@ -43,10 +43,6 @@ def test_a_request_arrives_as_plain_values() -> None:
     assert asked.seen == Request("run/é", "POST", {"a": "1", "b": " "}, {"x-outpace": "1"}, b"body")
 
 
-def test_what_leads_up_is_relative() -> None:
-    assert [Request(path).up for path in ("", "runs", "run/x/", "run/x/view/y")] == ["./", "./", "../../", "../../../"]
-
-
 def test_every_answer_carries_its_protection() -> None:
     headers = Asked(Response(b"<p>")).headers
     assert (
@@ -76,6 +72,13 @@ def test_a_file_is_sent_whole_and_closed(tmp_path: Path) -> None:
 def test_a_head_has_no_body() -> None:
     asked = Asked(Response(b"abc"), "HEAD")
     assert (asked.body, asked.headers["Content-Length"]) == (b"", "3")
+
+
+def test_the_file_of_a_head_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"abc")
+    file = (tmp_path / "file").open("rb")
+    asked = Asked(Response(file, BYTES), "HEAD")
+    assert (asked.body, asked.headers["Content-Length"], file.closed) == (b"", "3", True)
 
 
 def test_too_much_is_refused_unread() -> None:

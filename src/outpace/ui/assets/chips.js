@@ -6,7 +6,8 @@ const Chips = (() => {
     const query = new URLSearchParams();
     form.querySelectorAll("select").forEach((select) => { if (select.value) query.set(select.name, select.value); });
     const begin = String(first).trim(), end = String(last).trim();
-    if (begin || end) query.set("steps", begin && end ? `${begin}:${end}` : begin || end);
+    const [low, high] = begin && end && Number(begin) > Number(end) ? [end, begin] : [begin, end];
+    if (low || high) query.set("steps", `${low}:${high}`);
     location.href = `${location.pathname}?${query.toString().replaceAll("%3A", ":").replaceAll("%2C", ",")}${location.hash}`;
   }
 
