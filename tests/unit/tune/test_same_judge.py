@@ -189,6 +189,19 @@ def test_a_fit_whose_calls_end_elsewhere_is_compared_at_the_ends_of_its_epochs(o
     assert (found.same, found.passes) == (not off, 8), found
 
 
+@pytest.mark.parametrize("off", [0.0, 0.01])
+def test_a_fit_of_short_epochs_is_compared_at_their_ends(off: float) -> None:
+    """No batch is read at all where a group of steps is longer than an epoch."""
+
+    def run(off: float) -> Record:
+        ends = [("epoch", 1, END, 5), ("epoch", 2, END, 10), ("fit", 1, END, 10)]
+        marks = {(key, entry, at): state({"model.w": trained(steps, off)}) for key, entry, at, steps in ends}
+        return Record(marks, {}, (), "", made=10)
+
+    found = judge([run(0.0), run(0.0), run(NUDGED)], run(off))
+    assert (found.same, found.passes) == (not off, 10), found
+
+
 def test_passes_that_are_missing() -> None:
     found = judged(record(passes=4))
     assert found.same is False and "8 passes of a loop became 4" in found.why

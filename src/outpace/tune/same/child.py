@@ -76,7 +76,8 @@ class TextRun:
         self._start = self._last = 0.0
         self._fastest = 0.0  # seconds of a pass
         self._over, self._enough = False, False  # whether its training is, and whether that had its time
-        self._end = 0.0
+        self._end = self._told = 0.0  # when its training was over, and when it said something last
+        self._said = 0
         self._behind = threading.Timer(0.0, self._late)  # not begun
         self.read: dict[tuple[str, int, int], State] = {}
         self._reader, self._rest = Reader(users), Rest()
@@ -117,10 +118,18 @@ class TextRun:
         self._over = over
         self._behind.cancel()
         if over:
-            self._end = time.monotonic()
+            self._end = self._told = time.monotonic()
             self._behind = self._watch(self.plan["behind"], self._late)
+            self._listen()
         elif self._enough:
             self._late()
+
+    def _listen(self) -> None:
+        """Note when it says something behind its training, now and later."""
+        said = os.fstat(1).st_size + len(self.said.lines)
+        if said != self._said:
+            self._said, self._told = said, time.monotonic()
+        self._watch(AGAIN, self._listen)
 
     def _trained(self) -> None:
         """It had its time."""
@@ -183,7 +192,7 @@ class TextRun:
             frozen, self.frozen.opaque, self.before, self.frozen.kept, self.numbers, self.marks.items | self.fits.items,
             self.remade.changed, frozenset(self.remade.unmade), self.remade.partly, self.remade.kept, self.marks.met,
             made, ((self._end if self._over else time.monotonic()) - self._start) / max(made, 1), self._fastest, self._over,
-            self.chance.coupled, self.around,
+            self.chance.coupled, self.around, self._told - self._end,
         )  # fmt: skip
         found.write(self.plan["result"])
 

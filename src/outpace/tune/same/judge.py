@@ -142,7 +142,7 @@ class _Comparison:
         self._printed()
         passes = max((key[2] for key in common), default=0)
         if passes < 1 and any(key[0] not in ("files", "script") for key in common):  # read where the loop was over alone
-            passes = max((*(key[2] for key in keys), *self.one.passes.values()))
+            passes = max((*(key[2] for key in keys), *self.one.passes.values(), self.one.made))
         if self.faults:
             said = "; ".join(self.faults[:_SHOWN]) + (
                 f" and {len(self.faults) - _SHOWN} more" if len(self.faults) > _SHOWN else ""

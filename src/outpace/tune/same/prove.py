@@ -37,6 +37,7 @@ WHOLE = 15.0  # seconds of training: a script that ends within them is compared 
 MORE = 6.0  # and so is one that takes up to so many times as long, another process beside it
 UNKNOWN = 2.0  # or so many, where nobody knows how long it is
 BEHIND = 30.0  # seconds that a run gets behind its training; of what takes longer there nothing is compared
+QUIET = 5.0  # seconds that one gets behind the last thing that is compared there
 LASTING = 60.0  # seconds of training: in these an edited script is followed to its own end, where it comes to it,
 LEAST_LASTING = 15.0  # else in so many at least, as far as the original comes in those,
 LONGER = 2.0  # and behind it for so many times as long as others
@@ -115,8 +116,8 @@ class Original:
                 nudged = self._pool.submit(self._run, {}, nudge=NUDGE)  # each takes long: it is the second, too
                 self._runs = [first if ended else self._pool.submit(self._run, {}), nudged, nudged]
                 return
-        one = first if ended else self._pool.submit(self._run, {})
-        self._runs = [one, self._pool.submit(self._run, {}), self._pool.submit(self._run, {}, nudge=NUDGE)]
+        self._runs = [first if ended else self._pool.submit(self._run, {})]
+        self._runs += [self._pool.submit(self._run, {}), self._pool.submit(self._run, {}, nudge=NUDGE)]
 
     def _surely_long(self, survey: Record) -> bool:
         """Whether the training takes longer than one that is compared as a whole may, were each pass as the fastest that was seen."""
@@ -287,6 +288,16 @@ class Original:
         beyond = [each for each in self.shown.numbers if not any(start <= each <= end for start, end in made)]
         return f" (none at {', '.join(map(str, beyond))}, which its text names)" if beyond else ""
 
+    def _behind(self, surveyed: bool) -> float:
+        """Seconds that a run gets behind its training: no more than until the first one said something last, if that did not come to its end;
+        of one that only shows how many passes there are, none is compared."""
+        first = self._runs[0] if self._runs else None
+        told = 0.0 if surveyed else self.behind
+        if first is not None and first.done() and first.exception() is None:
+            one = first.result()
+            told = one.told if one.over and one.ended == CUT_SHORT else told
+        return min(self.behind, told + QUIET)
+
     def _dead(self) -> frozenset[str]:
         if self.place.function == FIT:
             return frozenset()
@@ -323,7 +334,7 @@ class Original:
         folder = Path(tempfile.mkdtemp(dir=self._private.name))
         edition = Edition(texts, self.place, self.fit, grouped).write(folder)
         lasting = sorted({(each.read, each.function) for record in known for each in record.kept}) if known else None
-        behind = self.behind * (LONGER if lasting is not None else SLOWER if texts else 1.0)
+        behind = self.behind * LONGER if lasting is not None else self._behind(surveyed) * (SLOWER if texts else 1.0)
         plan = {
             "edition": str(edition), "script": self.script, "argv": list(self.argv), "module": self.module,
             "cut": 0 if lasting is not None else self.cut if cut is None else cut, "every": self.every,
