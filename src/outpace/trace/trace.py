@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 from threading import Lock
@@ -20,6 +21,7 @@ from outpace.trace.stats import StatColumn, Value
 if TYPE_CHECKING:
     from outpace.trace.export import Slices, Writer
 
+_POOL = re.compile(r"(.+)/-?\d{10,}")  # longer than any system's number of a thread
 _Whole = TypeVar("_Whole", bound=np.integer[Any])
 
 
@@ -50,6 +52,19 @@ class Lines:
     def rows(self, line: int) -> slice:
         """Event rows of one line."""
         return slice(int(self.first_event[line]), int(self.first_event[line + 1]))
+
+    @once
+    def titles(self) -> tuple[str, ...]:
+        """The names for a reader. The threads of a pool whose ids tell nothing, being addresses, are counted: `tf_Compute 3`."""
+        numbers: dict[tuple[int, str], int] = {}
+        found = []
+        for plane, name in zip(self.plane.tolist(), self.names, strict=True):
+            pool = _POOL.fullmatch(name)
+            if pool is not None:
+                number = numbers[plane, pool[1]] = numbers.get((plane, pool[1]), 0) + 1
+                name = f"{pool[1]} {number}"
+            found.append(name)
+        return tuple(found)
 
 
 @dataclass(frozen=True)

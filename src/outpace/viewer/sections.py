@@ -17,8 +17,6 @@ _FIRST_LINES = (
     "XLA Ops",
 )  # the guide's order, from coarse to fine
 
-_POOL = re.compile(r"(.+)/-?\d{10,}")  # longer than any system's number of a thread
-
 
 @dataclass(frozen=True, eq=False)
 class Section:
@@ -50,17 +48,14 @@ def _section(run: Run, timeline: Timeline, plane: Plane) -> Section:
 
 
 def _lines(timeline: Timeline, plane: Plane, is_host: bool) -> Iterator[tuple[int, str]]:
-    """Lines with events. A thread's name is completed by its id, which tells threads of one name apart; of a pool whose ids tell a reader
-    nothing, being addresses, threads are counted."""
+    """Lines with events. A thread's name is completed by its id, which tells threads of one name apart, unless its title does."""
     lines = timeline.trace.lines
-    numbers: dict[str, int] = {}
     for line in plane.lines:
         rows = lines.rows(line)
         if rows.stop == rows.start:
             continue
-        if is_host and (pool := _POOL.fullmatch(lines.names[line])):
-            numbers[pool[1]] = numbers.get(pool[1], 0) + 1
-            yield line, f"{pool[1]} {numbers[pool[1]]}"
+        if lines.titles[line] != lines.names[line]:
+            yield line, lines.titles[line]
             continue
         name, identity = lines.names[line], int(lines.id[line])
         known = str(identity) in name or str(identity - (1 << 32)) in name  # older files write ids as signed 32-bit numbers

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from outpace import api
+from outpace.metrics.program.same_program import main_program
 from outpace.metrics.program.step_breakdown import category_times, step_breakdown
-from outpace.model import Category, UsageError
+from outpace.model import Category, Figure, Figures, Page, UsageError
 from outpace.testing import training_run
 from outpace.timeline import Run
 from outpace.tools.explain.compute import Chosen, events
@@ -43,6 +44,26 @@ def test_known_events_count_for_what_they_are() -> None:
     rows = {(row["category"], row["event"]): row for row in page.table("step_events").records()}
     assert rows["Input", "IteratorGetNextOp::DoCompute"]["counted_ps"] == pytest.approx(3 * MS, rel=0.01)
     assert rows["Host compute", "model/dense/MatMul:MatMul"]["counted_ps"] == 4 * MS
+
+
+def test_kernels_are_named_by_their_ops() -> None:
+    """The op comes first, then the kernel's own function; threads of pools are counted instead of named by an address."""
+    page = opened("tf_gpu_v100_bert").explain()
+    rows = [row for row in page.table("step_events").records() if row["kernel"]]
+    assert (rows[0]["op"], rows[0]["kernel"], rows[0]["count"]) == ("RandomUniform", "FillPhiloxRandomKernelLaunch", 97)
+    assert {row["op"].rpartition("/")[2] for row in page.table("events").records() if row["kernel"]} == {r["op"] for r in rows}
+    assert not [row["thread"] for row in page.table("events").records() if "/-" in row["thread"]]
+
+
+def test_of_several_programs_the_one_that_the_report_is_about() -> None:
+    profile = opened("multi_host")
+    hosts = main_program(profile.run)
+    assert 0 < len(hosts) < len(profile.run.hosts)
+    assert any(f"of {host}," in item.remark for host in hosts for item in figures(profile.explain(), "The step"))
+
+
+def figures(page: Page, title: str) -> tuple[Figure, ...]:
+    return next(section.items for section in page.sections if isinstance(section, Figures) and section.title == title)
 
 
 def test_the_slowest_step_is_chosen_by_itself() -> None:

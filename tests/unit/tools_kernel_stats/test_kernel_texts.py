@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from outpace.metrics.model.kernel_names import function_name, short
 from outpace.testing import Dialect, Inline, Launch, SpaceBuilder
 from outpace.timeline.gpu_details import CopyDetails, KernelDetails, parse_copy, parse_kernel
 from outpace.timeline.hlo import NO_OP, HloOp
 from outpace.tools.kernel_stats.copies import kind_of
-from outpace.tools.kernel_stats.names import function_name, short
 from outpace.tools.kernel_stats.occupancy import occupancy
 from outpace.tools.kernel_stats.tensor_cores import by_program, equation_of, is_eligible, uses_tensor_cores
 from outpace.trace import open_trace

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.metrics.model.kernel_names import function_name
+from outpace.metrics.model.op_metrics import device_op, op_texts
+from outpace.metrics.program.same_program import main_program
 from outpace.metrics.program.step_breakdown import (
     Planes,
     averaged,
@@ -23,6 +26,7 @@ from outpace.timeline import Run, Timeline
 from outpace.tools.explain.schema import EVENTS, GROUPS, PARTS
 from outpace.trace import Plane, dialect
 
+NO_EVENT = "(no event)"
 _NOBODY = -1
 _OTHER = -2  # below it: the same event, counted once more for another time or kind than its own
 
@@ -67,7 +71,8 @@ class Chosen:
 
 
 def choose(run: Run, step: int | None, host: str | None) -> Chosen | None:
-    """The step with a number, or the slowest complete one; None without steps. UsageError for a step or host that is not there."""
+    """The step with a number, or the slowest complete one of the program that the report is about; None without steps. UsageError for a
+    step or host that is not there."""
     hosts = [t for t in run.hosts if len(t.steps)]
     if host is not None:
         hosts = [t for t in hosts if t.host == host]
@@ -76,8 +81,9 @@ def choose(run: Run, step: int | None, host: str | None) -> Chosen | None:
     if not hosts:
         return None
     if step is None:
-        slowest = [(int(t.steps.duration[i]), t, int(i)) for t in hosts for i in t.steps.captured]
-        _, timeline, index = max(slowest, key=lambda item: item[0])
+        shown = main_program(run) if host is None else ()
+        whole = [(t.host in shown, int(t.steps.duration[i]), t, int(i)) for t in hosts for i in t.steps.captured]
+        *_, timeline, index = max(whole, key=lambda item: item[:2])
         return Chosen(timeline, index)
     for timeline in hosts:
         places = np.flatnonzero(timeline.steps.number == step)
@@ -170,16 +176,32 @@ def _owner(kind: int, stacks: dict[int, list[int]], closed: set[int], last: dict
 def events(chosen: Chosen, wanted: Category | None) -> Table:
     """`EVENTS`: the events of a step that count for a category (all categories when none is given), most time first."""
     trace, (begin, _) = chosen.timeline.trace, chosen.span
+    counted = list(_counted(chosen, wanted))
+    belongs = _ops(chosen, {row for _, row, _ in counted})
     rows = []
-    for kind, row, counted in _counted(chosen, wanted):
+    for kind, row, time in counted:
+        category = category_of(kind).label
         if row == _NOBODY:
-            rows.append((category_of(kind).label, "(no event)", "", "", 0, 0, counted))
+            rows.append((category, NO_EVENT, "", NO_EVENT, "", "", 0, 0, time))
             continue
-        line = int(trace.line[row])
-        place = (trace.planes[trace.lines.plane[line]].name, trace.lines.names[line])
+        line, name = int(trace.line[row]), trace.names[trace.name[row]]
+        own = function_name(name)
+        op, kernel = (belongs[row], own) if row in belongs else (own if name.startswith(f"%{own} = ") else name, "")
+        place = (trace.planes[trace.lines.plane[line]].name, trace.lines.titles[line])
         start, duration = int(trace.start[row]) - begin, int(trace.duration[row])
-        rows.append((category_of(kind).label, trace.names[trace.name[row]], *place, start, duration, counted))
-    return Table.from_rows("events", "Events", EVENTS, sorted(rows, key=lambda r: (-r[6], r[4])))
+        rows.append((category, op, kernel, name, *place, start, duration, time))
+    return Table.from_rows("events", "Events", EVENTS, sorted(rows, key=lambda r: (-r[8], r[6])))
+
+
+def _ops(chosen: Chosen, wanted: set[int]) -> dict[int, str]:
+    """By event row: the op that a device's event belongs to, where it names one that is not itself."""
+    timeline, trace = chosen.timeline, chosen.timeline.trace
+    devices = {plane.index for plane in timeline.device_planes}
+    rows = np.array(sorted(row for row in wanted if row >= 0 and trace.lines.plane[trace.line[row]] in devices), np.int64)
+    code, texts = op_texts(timeline, rows)
+    names = [device_op(text)[1] if text else "" for text in texts]
+    found = ((row, names[at]) for row, at in zip(rows.tolist(), code.tolist(), strict=True))
+    return {row: op for row, op in found if op and op != trace.names[trace.name[row]]}
 
 
 def _counted(chosen: Chosen, wanted: Category | None) -> Iterator[tuple[int, int, int]]:
@@ -189,13 +211,14 @@ def _counted(chosen: Chosen, wanted: Category | None) -> Iterator[tuple[int, int
 
 
 def groups(table: Table) -> Table:
-    """`GROUPS`: events of one name and thread together, most time first."""
-    sums: dict[tuple[str, str, str], list[int]] = {}
+    """`GROUPS`: events of one name and thread together, those of a device by the last part of their op's name; most time first."""
+    sums: dict[tuple[str, ...], list[int]] = {}
     for row in table.records():
-        known = sums.setdefault((row["category"], row["event"], row["thread"]), [0, 0, 0])
+        op = row["op"].rpartition("/")[2] if row["kernel"] else row["op"]
+        known = sums.setdefault((row["category"], op, row["kernel"], row["event"], row["thread"]), [0, 0, 0])
         known[0], known[1], known[2] = known[0] + 1, known[1] + row["counted_ps"], known[2] + row["duration_ps"]
     rows = [(*key, *numbers) for key, numbers in sums.items()]
-    return Table.from_rows("step_events", "Events by name", GROUPS, sorted(rows, key=lambda r: -r[4]))
+    return Table.from_rows("step_events", "Events by op", GROUPS, sorted(rows, key=lambda r: -r[6]))
 
 
 def parts(run: Run, chosen: Chosen, table: Table) -> Table:

@@ -9,6 +9,8 @@ from outpace.model import (
     ChartKind,
     Figure,
     Figures,
+    Link,
+    Links,
     Page,
     Rows,
     Section,
@@ -22,8 +24,9 @@ from outpace.timeline import Run
 from outpace.tools.explain import TOOL
 from outpace.tools.explain.compute import Chosen, choose, events, groups, parts
 
-_EVENTS = ("event", "category", "thread", "offset_ps", "duration_ps", "counted_ps")
-_BY, _SUMS = ("category", "event", "thread"), ("counted_ps", "duration_ps", "count")
+_GROUPS = ("op", "kernel", "category", "thread", "count", "counted_ps")
+_EVENTS = ("op", "kernel", "category", "thread", "offset_ps", "duration_ps", "counted_ps")
+_BY, _SUMS = ("category", "op", "event", "thread"), ("counted_ps", "duration_ps", "count")
 _HOW = (
     "Every moment counts for one event only: that of the category with the highest priority in the breakdown, and of its events the "
     "innermost. 'outpace explain PATH step NUMBER [CATEGORY]' explains another step."
@@ -61,12 +64,27 @@ def analyse(run: Run, *, step: int | None = None, category: Category | str | Non
     sections: tuple[Section, ...] = (
         Figures("The step", items),
         Rows(compared),
-        Rows(groups(shown), ("event", "category", "thread", "count", "counted_ps"), limit=15, remark=_HOW, by=_BY, sums=_SUMS),
-        Rows(shown, _EVENTS, limit=10 if step is None else 40, by=_BY, sums=_SUMS[:2]),
+        *_others(chosen),
+        Rows(groups(shown), _seen(_GROUPS, shown), limit=15, remark=_HOW, by=_BY, sums=_SUMS),
+        Rows(shown, _seen(_EVENTS, shown), limit=10 if step is None else 40, by=_BY, sums=_SUMS[:2]),
     )
     colors = {c.label: c.value for c in Category}
     glance = Chart("Its categories", ChartKind.STACK_TOTAL, compared, "category", ("time_ps",), colors)
     return TOOL.page(_headline(chosen, compared, wanted), sections, glance=glance)
+
+
+def _others(chosen: Chosen) -> tuple[Section, ...]:
+    """Where the host's other steps are read about."""
+    steps = len(chosen.timeline.steps)
+    if steps < 2:
+        return ()
+    link = Link("steps of this host", steps, Unit.COUNT, ("overview.steps",), "each by its categories")
+    return (Links("Other steps", (link,)),)
+
+
+def _seen(columns: tuple[str, ...], table: Table) -> tuple[str, ...]:
+    """The columns to show: without that of kernels where no event has one."""
+    return columns if any(table["kernel"].tolist()) else tuple(name for name in columns if name != "kernel")
 
 
 def _category(name: Category | str) -> Category:

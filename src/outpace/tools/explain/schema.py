@@ -11,7 +11,9 @@ PARTS = schema("""
 
 GROUPS = schema("""
     category    | text  | step-time category that the time counts for
-    event       | text  | name of the events
+    op          | text  | last part of the name of the ops that the events belong to; where none is named, their own name
+    kernel      | text  | own name of the kernel's function, of a device whose kernels name their ops
+    event       | text  | name of the events, as it was recorded
     thread      | text  | thread or stream that they ran on
     count       | count | events of that name and thread in the step
     counted_ps  | ps    | their time that counts for the category: without what counts for another event | Counted
@@ -20,7 +22,9 @@ GROUPS = schema("""
 
 EVENTS = schema("""
     category    | text | step-time category that the time counts for
-    event       | text | name of the event
+    op          | text | op that the event belongs to; where none is named, its own name
+    kernel      | text | own name of the kernel's function, of a device whose kernels name their ops
+    event       | text | name of the event, as it was recorded
     plane       | text | host or device that recorded it
     thread      | text | thread or stream that it ran on
     offset_ps   | ps   | start of the event, counted from the start of the step | In step at

@@ -9,6 +9,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.call_tree import call_tree
+from outpace.metrics.model.kernel_names import function_name
 from outpace.metrics.model.op_metrics import device_op, op_texts
 from outpace.metrics.model.op_scopes import kind_of_scope, scope_of
 from outpace.metrics.slices import slices
@@ -19,7 +20,6 @@ from outpace.timeline.gpu_details import KernelDetails
 from outpace.timeline.hlo import instructions
 from outpace.tools.kernel_stats.collect import Device
 from outpace.tools.kernel_stats.launches import latencies, launch_rows
-from outpace.tools.kernel_stats.names import function_name
 from outpace.tools.kernel_stats.occupancy import occupancy
 from outpace.tools.kernel_stats.schema import KERNELS, SLICES, TREE
 from outpace.tools.kernel_stats.tensor_cores import by_program, equation_of, is_eligible, uses_tensor_cores

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from outpace.metrics.machine.device import DeviceFacts
+from outpace.metrics.model.kernel_names import short
 from outpace.metrics.program.budget import at_most
 from outpace.metrics.program.counterfactual import in_16_bits
 from outpace.metrics.program.program import Program
 from outpace.model import Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit
 from outpace.tools.kernel_stats.idle import NOTHING
-from outpace.tools.kernel_stats.names import short
 
 _OURS = "our choice"
 _NO_TENSOR_CORES = Threshold("eligible without tensor cores", 0.10, Unit.FRACTION, _OURS)

@@ -8,6 +8,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import derived
+from outpace.metrics.model.kernel_names import function_name
 from outpace.metrics.spans import merged
 from outpace.model import Table
 from outpace.model.arrays import Indices, Numbers, Picoseconds
@@ -15,7 +16,6 @@ from outpace.timeline import OpKind, Timeline
 from outpace.timeline.names import Is
 from outpace.tools.kernel_stats.collect import Device
 from outpace.tools.kernel_stats.launches import launch_rows
-from outpace.tools.kernel_stats.names import function_name
 from outpace.tools.kernel_stats.schema import CAUSES, GAPS
 from outpace.tools.kernel_stats.within import Activity, innermost
 from outpace.trace import dialect
@@ -143,7 +143,7 @@ def gaps_table(found: list[Idle]) -> Table:
             after, row = int(gaps.next[i]), int(gaps.activity[i])
             step = int(timeline.step_of[after])
             number = float(timeline.steps.number[step]) if step >= 0 else float("nan")
-            did, thread = (said(trace.name[row]), trace.lines.names[trace.line[row]]) if row >= 0 else (NOTHING, "")
+            did, thread = (said(trace.name[row]), trace.lines.titles[trace.line[row]]) if row >= 0 else (NOTHING, "")
             when = (int(gaps.start[i]), int(gaps.length[i]))
             rows.append((*when, number, function_name(trace.names[trace.name[after]]), did, thread, *gaps.device.place))
     rows.sort(key=lambda r: -r[1])

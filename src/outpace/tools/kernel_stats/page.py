@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from outpace.metrics.machine.device import device_facts
 from outpace.metrics.model.hlo_lines import one_program
+from outpace.metrics.model.kernel_names import short
 from outpace.metrics.program.budget import step_share
 from outpace.metrics.program.program import program
 from outpace.model import Category, Chart, ChartKind, Figure, Figures, Page, Rows, Table, Unavailable, Unit, filled
@@ -16,7 +17,6 @@ from outpace.tools.kernel_stats.copies import copies
 from outpace.tools.kernel_stats.idle import causes_table, gaps_table, idle
 from outpace.tools.kernel_stats.idle_parts import devices_table
 from outpace.tools.kernel_stats.launches import launches
-from outpace.tools.kernel_stats.names import short
 
 _KERNELS = ("total_ps", "kernel_fraction", "occurrences", "function", "op", "tensor_cores", "occupancy", "mean_ps")
 _LAUNCHES = ("device", "kernels", "unmatched", "median_latency_ps", "p95_latency_ps", "latency_ps", "queued_ps")
