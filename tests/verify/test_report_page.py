@@ -471,7 +471,7 @@ def test_keys_walk_zoom_and_open(report: Report) -> None:
     assert report.run(f"{chart}.range[1] - {chart}.range[0]") == 8
     report.press("Enter")
     report.wait("document.querySelector('.opened') !== null")
-    assert report.run("location.hash") == "#overview/step/10"
+    assert report.run("location.hash").split("?")[0] == "#overview/step/10"
     report.run(f"{chart}.show(0, 16)")
     begin, end = column(report, 4), column(report, 9)
     report.drag(begin, end)
@@ -534,3 +534,95 @@ def test_the_policy_holds(report: Report) -> None:
     assert report.run("window.ran === undefined"), "a script that is not the report's does not run"
     assert report.page.console
     report.page.console.clear()
+
+
+def test_what_a_reader_chose_is_in_the_address(report: Report) -> None:
+    """A new window at that address shows the same rows; Back takes the choice away again."""
+    report.visit("tf_gpu_v100_bert", "op_stats/ops")
+    report.wait(f"document.querySelector({json.dumps(OPS + '.tabs')}) !== null")
+    report.click(OPS + ".tabs button:nth-child(2)")
+    report.write(OPS + ".tools input[type=search]", "dropout")
+    report.wait("location.hash.includes('words=dropout')")
+    report.run(
+        f"Grid.of(document.querySelector({json.dumps(OPS)})).sort(Grid.of(document.querySelector({json.dumps(OPS)})).columns[0])"
+    )
+    report.select(OPS + ".check select", "type")
+    lines = f"[...document.querySelectorAll({json.dumps(OPS + '.live tbody tr:not(.space)')})].map(r => r.innerText)"
+    shown, address = report.run(lines), str(report.run("location.hash.slice(1)"))
+    assert shown and address.startswith("op_stats/ops?")
+    report.visit("tf_gpu_v100_bert", address)
+    report.wait(f"document.querySelector({json.dumps(OPS + 'tr.group')}) !== null")
+    assert report.run(lines) == shown
+    assert report.run(f"document.querySelector({json.dumps(OPS + '.tools input[type=search]')}).value") == "dropout"
+    assert report.run(f"document.querySelector({json.dumps(OPS + '.tabs [aria-pressed=true]')}).textContent") == "Device"
+    report.click("nav a[href='#overview']")
+    report.wait("document.querySelector('#overview').offsetHeight > 0")
+    assert report.run("location.hash") == "#overview"
+    report.click("nav a[href='#op_stats']")
+    report.wait("location.hash.startsWith('#op_stats?')")
+    assert report.run(lines) == shown, "a view stays as it was left"
+    report.visit("tf_gpu_v100_bert", "op_stats/ops")
+    report.run("location.hash = '#op_stats/types'")
+    report.wait("location.hash === '#op_stats/types'")
+    report.write(OPS + ".tools input[type=search]", "dropout")
+    report.wait("location.hash.includes('words=dropout')")
+    report.run("history.back()")
+    report.wait("location.hash === '#op_stats/ops'")
+    assert report.run(f"document.querySelector({json.dumps(OPS + '.tools input[type=search]')}).value") == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "view", "choose", "kept"),
+    [
+        ("keras_fit", "overview", "Columns.of(document.querySelector('#overview [data-chart]')).show(3, 9)", "zoom=3-9"),
+        (
+            "multi_host",
+            "overview",
+            "(s => { s.selectedIndex = 1; s.dispatchEvent(new Event('change')); })(document.querySelector('#overview .select select'))",
+            "of=",
+        ),
+        (
+            "memory_heavy",
+            "memory_profile",
+            "(s => { s.value = '1'; s.dispatchEvent(new Event('change')); })(document.querySelector('#memory_profile [aria-label^=Stretch]'))",
+            "zoom=",
+        ),
+    ],
+)
+def test_charts_keep_what_was_chosen(name: str, view: str, choose: str, kept: str, report: Report) -> None:
+    picture = f"document.querySelector('#{view} .live svg')?.outerHTML"
+    report.visit(name, view)
+    report.wait(f"!!{picture}")
+    before = report.run(picture)
+    report.run(choose)
+    report.wait(f"location.hash.includes({json.dumps(kept)})")
+    chosen, address = report.run(picture), str(report.run("location.hash.slice(1)"))
+    assert chosen != before
+    report.visit(name, address)
+    report.wait(f"{picture} === {json.dumps(chosen)}")
+
+
+def test_the_table_follows_the_flame_graph(report: Report) -> None:
+    """Zoomed to a layer, the table below shows that layer's rows, also where the address brings the zoom; all of them again from there."""
+    report.visit("tf_gpu_v100_bert", "scopes")
+    cell = "[...document.querySelectorAll('#scopes [data-picture=flame] g')].find(g => g.ariaLabel.endsWith('/layer_3'))"
+    report.wait(f"!!{cell}")
+    table = "[data-table='" + str(report.run("document.querySelector('#scopes [data-table]').dataset.table")) + "'] "
+    everything = report.text(table + ".count")
+    report.run(f"{cell}.dispatchEvent(new MouseEvent('click', {{ bubbles: true }}))")
+    fewer = f"document.querySelector({json.dumps(table + '.count')}).textContent.includes(' of ')"
+    report.wait(fewer)
+    within = report.text(table + ".count")
+    names = report.run(
+        f"(g => g.rows.map(r => g.columns[0].texts[r]))(Grid.of(document.querySelector({json.dumps(table.strip())})))"
+    )
+    assert 1 < len(names) < 200 and all("/layer_3" in name for name in names)
+    address = str(report.run("location.hash.slice(1)"))
+    report.visit("tf_gpu_v100_bert", address)
+    report.wait(fewer)
+    assert report.text(table + ".count") == within
+    report.run(
+        "[...document.querySelectorAll('#scopes .tools button')].find(b => b.textContent.startsWith('in layer_3')).click()"
+    )
+    report.wait(f"!{fewer}")
+    assert report.text(table + ".count") == everything

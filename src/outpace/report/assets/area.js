@@ -4,6 +4,7 @@ Pictures.add("area", (box, spec, table) => {
   const LEFT = 74, RIGHT = 10, TOP = 20, HIGH = 240, GAP = 16, STRIP = 44, FULL = 0.4, NEAR = 4;
   const x = column(table, spec.x), [room, band, strip, ...parts] = spec.series.map((name) => column(table, name));
   const told = table.columns.filter((c) => !spec.choices.includes(c.name)).map((c) => column(table, c.name));
+  const sight = spec.id + "/sight"; // what is kept beside the choices
   const sum = (row) => parts.reduce((all, part) => all + Math.max(0, part.values[row] || 0), 0);
   const limit = (row) => (room.values[row] === null ? null : sum(row) + Math.max(0, room.values[row]));
 
@@ -15,7 +16,7 @@ Pictures.add("area", (box, spec, table) => {
   const legend = html("ul", { class: "legend inline" });
   box.append(bar, picture, legend, note);
 
-  let rows = [], width = 0, from = 0, until = 1, at = -1, peak = -1, bands = [];
+  let rows = [], width = 0, from = 0, until = 1, at = -1, peak = -1, bands = [], usual = "";
 
   /* Rows of one choice: its highest point (the last of equal ones), its steps, and the height that shows most. */
   function choose(left) {
@@ -32,7 +33,7 @@ Pictures.add("area", (box, spec, table) => {
     const most = limit(rows[peak]);
     height.replaceChildren(...[["peak", "from 0 to the peak"], ...(most ? [["limit", "from 0 to the capacity"]] : []), ["fit", "lowest to highest"]]
       .map(([value, text]) => html("option", { value }, text)));
-    height.value = most && sum(rows[peak]) >= FULL * most ? "limit" : "peak";
+    height.value = usual = most && sum(rows[peak]) >= FULL * most ? "limit" : "peak";
     stretch.replaceChildren(html("option", { value: "" }, "whole capture"), ...bands.map(({ value }, i) => html("option", { value: i }, band.label.toLowerCase() + " " + value)));
     zoom.hidden = bands.length === 0;
     whole();
@@ -48,6 +49,19 @@ Pictures.add("area", (box, spec, table) => {
     until = high > low ? high : low + 1;
     reset.hidden = from === x.values[rows[0]] && until >= x.values[rows[rows.length - 1]];
     if (width) draw();
+    keep();
+  }
+
+  /* In the address: the stretch that is in sight, and the height if somebody chose one. */
+  function keep() {
+    Kept.put(sight, { zoom: reset.hidden ? "" : `${Math.round(from)}-${Math.round(until)}`, height: height.value === usual ? "" : height.value });
+  }
+
+  function write(kept) {
+    const [low, high] = (kept.zoom || "").split("-").map(Number);
+    height.value = [...height.options].some((option) => option.value === kept.height) ? kept.height : usual;
+    if (high > low) show(low, high);
+    else whole();
   }
 
   const across = (value) => ((value - from) / (until - from)) * (width - LEFT - RIGHT);
@@ -159,17 +173,14 @@ Pictures.add("area", (box, spec, table) => {
     target.scrollIntoView({ block: "center" });
     target.classList.add("found");
     setTimeout(() => target.classList.remove("found"), 4000);
-    keep(target, 20);
+    narrow(target);
   }
 
-  /* Of several memories only the rows of the chosen one; the table may still be on its way, because it is built when it comes into view. */
-  function keep(target, tries) {
+  /* Of several memories only the rows of the chosen one. */
+  function narrow(target) {
     const chosen = spec.choices.map((name) => column(table, name)).filter((c) => new Set(c.values).size > 1).map((c) => c.values[rows[peak]]);
-    const words = chosen.filter((word) => word.length > 2).join(" "), filter = target.querySelector("input[type=search]");
-    if (!words || tries === 0) return;
-    if (!filter) return void setTimeout(() => keep(target, tries - 1), 100);
-    filter.value = words;
-    filter.dispatchEvent(new Event("input"));
+    const words = chosen.filter((word) => word.length > 2).join(" "), grid = Grid.of(target);
+    if (words) grid.write({ ...grid.chosen(), words });
   }
 
   function draw() {
@@ -233,7 +244,7 @@ Pictures.add("area", (box, spec, table) => {
   }
 
   reset.addEventListener("click", whole);
-  height.addEventListener("change", draw);
+  height.addEventListener("change", () => { draw(); keep(); });
   stretch.addEventListener("change", () => {
     const one = bands[stretch.value];
     if (!one) return whole();
@@ -242,7 +253,8 @@ Pictures.add("area", (box, spec, table) => {
   });
   legend.append(...parts.map((part, i) => html("li", {}, html("i", { class: "k-" + spec.keys[i] }), part.label)),
     ...(band ? [html("li", {}, html("i", { class: "band" }), band.label + "s")] : []));
-  choices(bar, table, spec.choices, choose);
+  choices(bar, table, spec, choose);
   bar.append(zoom, html("label", {}, "Height ", height), reset);
+  Kept.hold(sight, write);
   return (now) => { width = now; draw(); };
 });

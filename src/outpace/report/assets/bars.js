@@ -23,9 +23,22 @@ Pictures.add("bars", (box, spec, table) => {
   }
 
   const ways = spec.choices.map((way) => Pictures.column(table, way)), all = [...size.values.keys()], chosen = ways.map((way) => way.values[0]);
-  ways.forEach((way, i) => {
-    const values = [...new Set(way.values)], { group } = Dom.tabs(way.label, values, (at) => { chosen[i] = values[at]; draw(); });
+  const presses = ways.map((way, i) => {
+    const values = [...new Set(way.values)], { group, press } = Dom.tabs(way.label, values, (at) => {
+      chosen[i] = values[at];
+      draw();
+      Kept.put(spec.id, { ["is." + way.name]: at > 0 ? values[at] : "" });
+    });
     if (values.length > 1) bar.append(Dom.html("span", {}, way.label + " ", group));
+    return (value) => {
+      const at = Math.max(0, values.indexOf(value));
+      chosen[i] = values[at];
+      press(at);
+    };
+  });
+  Kept.hold(spec.id, (kept) => {
+    ways.forEach((way, i) => presses[i](kept["is." + way.name]));
+    draw();
   });
   draw();
   return () => {}; // as wide as its box by itself

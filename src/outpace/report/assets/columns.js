@@ -13,12 +13,30 @@ const Columns = (() => {
       this.of = this.spec.select ? Tables.values(table, this.spec.select).map(String) : this.labels.map(() => "");
       this.choices = [...new Set(this.of)];
       this.off = new Set();
+      this.toggled = [];
       this.whole = false;
       this.cursor = null;
       this.view = box.closest(".view").id;
       this.frame();
       this.choose(this.choices[0]);
+      Kept.hold(box.dataset.chart, (kept) => this.write(kept));
       Dom.whenWide(this.live, () => this.draw());
+    }
+
+    /* What a reader chose, as it is kept in the address: the choice, the columns in sight, and what is hidden. */
+    keep() {
+      const [from, to] = this.range, all = from === 0 && to === this.rows.length;
+      const of = this.choice === this.choices[0] ? "" : this.choice;
+      Kept.put(this.box.dataset.chart, { of, zoom: all ? "" : `${from}-${to}`, off: [...this.off].map((i) => this.spec.series[i]).join(","), whole: this.whole ? "1" : "" });
+    }
+
+    write(kept) {
+      const [from, to] = (kept.zoom || "").split("-").map(Number), off = (kept.off || "").split(",");
+      this.off = new Set(this.spec.series.flatMap((name, i) => (off.includes(name) ? [i] : [])));
+      this.whole = kept.whole === "1";
+      this.choose(this.choices.includes(kept.of) ? kept.of : this.choices[0]);
+      if (to > from) this.show(from, to);
+      this.toggled.forEach((show) => show());
     }
 
     /* The rows of one choice, in places that all choices share: where this one has no row, that is seen. */
@@ -38,6 +56,7 @@ const Columns = (() => {
       if (this.select) this.select.value = choice;
       this.note();
       this.draw();
+      this.keep();
     }
 
     size(row) {
@@ -77,11 +96,14 @@ const Columns = (() => {
       this.chooser();
       this.legend();
       this.notes = this.box.querySelector(".notes");
-      this.wholeButton = Dom.button("Show the whole height", "", () => {
+      const toggle = this.wholeButton = Dom.button("Show the whole height", "", () => {
         this.whole = !this.whole;
-        this.wholeButton.textContent = this.whole ? "Cut the axis" : "Show the whole height";
+        told();
         this.draw();
+        this.keep();
       });
+      const told = () => { toggle.textContent = this.whole ? "Cut the axis" : "Show the whole height"; };
+      this.toggled.push(told);
     }
 
     chooser() {
@@ -103,12 +125,16 @@ const Columns = (() => {
         button.setAttribute("aria-pressed", "true");
         button.append(...item.childNodes);
         item.replaceChildren(button);
+        const series = Number(item.dataset.series), told = () => {
+          item.classList.toggle("hid", this.off.has(series));
+          button.setAttribute("aria-pressed", String(!this.off.has(series)));
+        };
+        this.toggled.push(told);
         button.addEventListener("click", () => {
-          const series = Number(item.dataset.series), off = !this.off.delete(series);
-          if (off) this.off.add(series);
-          item.classList.toggle("hid", off);
-          button.setAttribute("aria-pressed", String(!off));
+          if (!this.off.delete(series)) this.off.add(series);
+          told();
           this.draw();
+          this.keep();
         });
       });
     }
@@ -131,6 +157,7 @@ const Columns = (() => {
       const begin = Math.max(0, Math.min(count - wide, Math.round(from)));
       this.range = [begin, begin + wide];
       this.draw();
+      this.keep();
     }
 
     zoom(factor, around) {

@@ -26,8 +26,8 @@ const ColumnsInput = (() => {
 
   function open(chart, at) {
     if (at === null || chart.rows[at] < 0) return;
-    const route = "#" + chart.route(at);
-    if (location.hash === route) Routes.go();
+    const route = chart.route(at);
+    if (Kept.route() === route) Routes.go();
     else Routes.to(route);
   }
 

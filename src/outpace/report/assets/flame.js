@@ -28,7 +28,7 @@ Pictures.add("flame", (box, spec, table) => {
     const lines = [name(one), size.label + " " + write(one.size) + ", " + share(one.size, top.size) + " of what is shown"];
     if (top !== tree.root) lines[1] += ", " + share(one.size, tree.root.size) + " of all";
     lines.push("Self " + write(one.self) + ", " + share(one.self, top.size) + " of what is shown");
-    if (one.rows > 1) lines.push("Sum of " + one.rows + " replicas");
+    if (one.rows.length > 1) lines.push("Sum of " + one.rows.length + " replicas");
     return lines.join("\n");
   }
 
@@ -91,6 +91,29 @@ Pictures.add("flame", (box, spec, table) => {
   function zoom(one) {
     top = at = one;
     find();
+    keep();
+    follow();
+  }
+
+  /* The table of this picture, where the view has it, shows the same part. */
+  function follow() {
+    const shown = box.closest(".view")?.querySelector(`[data-table="${CSS.escape(spec.table)}"]`);
+    if (!shown || (top === tree.root && !Grid.has(shown))) return;
+    Grid.of(shown).within(top === tree.root ? null : { rows: new Set(FlameTree.rowsOf(top)), name: top.name });
+  }
+
+  /* In the address: what is zoomed to, by the first of its rows, what is searched, and that replicas stand side by side. */
+  function keep() {
+    Kept.put(spec.id, { zoom: top === tree.root ? "" : String(rows.ids[top.rows[0]]), search: search.value, apart: merge.checked ? "" : "1" });
+  }
+
+  function restore(kept) {
+    search.value = kept.search || "";
+    merge.checked = kept.apart !== "1";
+    tree = FlameTree.grow(rows, merge.checked);
+    let wanted = tree.root;
+    FlameTree.each(tree.root, (one) => { if (one.rows.length && String(rows.ids[one.rows[0]]) === kept.zoom) wanted = one; });
+    zoom(wanted);
   }
 
   function find() {
@@ -122,14 +145,15 @@ Pictures.add("flame", (box, spec, table) => {
   picture.addEventListener("focus", mark);
   picture.addEventListener("blur", () => tipAt(null));
   reset.addEventListener("click", () => { zoom(tree.root); picture.focus(); });
-  search.addEventListener("input", find);
+  search.addEventListener("input", () => { find(); keep(); });
   search.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") { search.value = ""; find(); }
+    if (event.key === "Escape") { search.value = ""; find(); keep(); }
     if (event.key !== "Enter" || !found || !found.hits.size) return;
     at = [...found.hits].reduce((best, one) => (one.size > best.size ? one : best));
     picture.focus();
   });
   merge.addEventListener("change", () => { tree = FlameTree.grow(rows, merge.checked); zoom(tree.root); });
 
+  Kept.hold(spec.id, restore);
   return (now) => { width = now; draw(); };
 });

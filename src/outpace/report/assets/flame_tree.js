@@ -5,7 +5,7 @@ const FlameTree = (() => {
 
   const ORDER = new Intl.Collator("en", { numeric: true });
 
-  const node = (name, parent, at) => ({ name, parent, at, size: 0, children: [], byName: new Map(), rows: 0 });
+  const node = (name, parent, at) => ({ name, parent, at, size: 0, children: [], byName: new Map(), rows: [] });
 
   /* Root of the rows, whose sizes hold those of their children. `merge`: a replica's level is left out, so that replicas add up. */
   function grow({ ids, parents, names, sizes }, merge) {
@@ -25,7 +25,7 @@ const FlameTree = (() => {
         parent.children.push(mine);
       }
       mine.size += size;
-      mine.rows += 1;
+      mine.rows.push(i);
       found.set(id, mine);
     });
     each(root, (one) => {
@@ -63,6 +63,13 @@ const FlameTree = (() => {
     const order = [...sums].sort((a, b) => b[1] - a[1]).map(([name]) => name);
     const rank = new Map(order.map((name, i) => [name, i]));
     each(root, (one) => { one.colour = NO_NAME.test(one.name) || !one.parent ? -1 : rank.get(stem(one)); });
+  }
+
+  /* The rows of a node and of all below it. */
+  function rowsOf(top) {
+    const rows = [];
+    each(top, (one) => { rows.push(...one.rows); });
+    return rows;
   }
 
   function path(one) {
@@ -123,5 +130,5 @@ const FlameTree = (() => {
     return from > 0 && room >= 5 && until > same && !/\d/.test(name[until]) ? "…" + name.slice(from, until) + "…" : "";
   }
 
-  return { grow, each, path, layout, search, label };
+  return { grow, each, rowsOf, path, layout, search, label };
 })();

@@ -144,6 +144,6 @@ Pictures.add("graph", (box, spec, table) => {
     picture.replaceChildren(...edges, ...nodes.reverse());
   }
 
-  choices(bar, table, spec.choices, (left) => { rows = left; if (width) draw(); });
+  choices(bar, table, spec, (left) => { rows = left; if (width) draw(); });
   return (now) => { width = now; draw(); };
 });

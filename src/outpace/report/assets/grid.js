@@ -26,9 +26,11 @@ const Grid = (() => {
       this.sorted = null;
       this.active = [0, 0];
       this.high = LINE + GAP;
+      this.inside = null; // rows that a picture of this table is zoomed to, with what it calls them
       this.frame();
       GridTools.add(this);
       this.choose();
+      Kept.hold(this.route, (chosen) => this.write(chosen));
       Dom.whenWide(this.live, () => this.layOut());
     }
 
@@ -72,13 +74,56 @@ const Grid = (() => {
         tests.push((row) => texts[row] === text);
       }
       if (this.aside && !this.showAside) tests.push((row) => !this.aside[row]);
+      if (this.inside) tests.push((row) => this.inside.rows.has(row));
       this.rows = Array.from({ length: this.count }, (_, row) => row).filter((row) => tests.every((test) => test(row)));
       if (this.sorted) {
         const { values } = this.columns.find((c) => c.name === this.sorted.name);
         this.rows.sort((a, b) => Tables.compare(values[a], values[b], this.sorted.sign) || a - b);
       }
       this.relist();
+      this.keep();
       this.box.dispatchEvent(new CustomEvent("chosen"));
+    }
+
+    keep() { Kept.put(this.route, this.chosen()); }
+
+    /* What a reader chose, as it is kept in the address. */
+    chosen() {
+      const { columns, sorted } = this, changed = columns.some((c) => c.hidden !== this.hidden.includes(c.name));
+      const all = { words: this.words, sort: sorted ? (sorted.sign < 0 ? "-" : "") + sorted.name : "", by: this.grouped, aside: this.showAside ? "1" : "" };
+      all.columns = changed ? this.shown.map((c) => c.name).join(",") : "";
+      for (const { name } of columns) {
+        all["has." + name] = this.filters.get(name) || "";
+        all["is." + name] = this.picked.get(name) || "";
+      }
+      return all;
+    }
+
+    /* Shows what was kept; what is not among it is as it was at first. */
+    write(chosen) {
+      const known = (name) => this.columns.some((c) => c.name === name), shown = chosen.columns?.split(",");
+      const sort = chosen.sort?.replace(/^-/, ""), given = (begin) => new Map(this.columns.flatMap(({ name }) => (chosen[begin + name] ? [[name, chosen[begin + name]]] : [])));
+      this.words = chosen.words || "";
+      this.sorted = known(sort) ? { name: sort, sign: chosen.sort.startsWith("-") ? -1 : 1 } : null;
+      this.grouped = this.by.includes(chosen.by) ? chosen.by : "";
+      this.showAside = chosen.aside === "1";
+      this.filters = given("has.");
+      this.picked = given("is.");
+      this.filtering ||= this.filters.size > 0;
+      this.columns.forEach((c, i) => { c.hidden = i > 0 && (shown ? !shown.includes(c.name) : this.hidden.includes(c.name)); });
+      this.opened.clear();
+      const wide = this.widths;
+      this.widths = null; // those of other columns
+      this.choose();
+      if (wide) this.layOut();
+      this.box.dispatchEvent(new CustomEvent("written"));
+    }
+
+    /* Only the rows that a picture of this table shows; null for all. */
+    within(inside) {
+      this.inside = inside;
+      this.choose();
+      this.box.dispatchEvent(new CustomEvent("written"));
     }
 
     /* Which lines are drawn: rows, or groups of them. */
@@ -95,7 +140,7 @@ const Grid = (() => {
       this.opened.clear();
       this.active = [0, 0];
       this.scroller.scrollTop = 0;
-      this.relist();
+      this.choose();
     }
 
     layOut() {
@@ -317,9 +362,10 @@ const Grid = (() => {
         this.filters.clear();
         this.words = "";
         this.picked.clear();
+        this.inside = null;
         this.showAside ||= Boolean(this.aside?.[index]);
         this.choose();
-        this.box.dispatchEvent(new CustomEvent("cleared"));
+        this.box.dispatchEvent(new CustomEvent("written"));
       }
       if (this.grouped) {
         this.opened.add(this.columns.find((c) => c.name === this.grouped).texts[index]);
@@ -341,6 +387,8 @@ const Grid = (() => {
     return grids.get(box);
   }
 
+  const has = (box) => grids.has(box);
+
   /* Tables are built when they come near the part of the page that is seen. */
   function start(part) {
     const seen = new IntersectionObserver((entries) => {
@@ -353,5 +401,5 @@ const Grid = (() => {
     part.querySelectorAll("[data-table]").forEach((box) => seen.observe(box));
   }
 
-  return { start, of };
+  return { start, of, has };
 })();

@@ -23,7 +23,7 @@ const GridTools = (() => {
       clearTimeout(wait);
       wait = setTimeout(() => { grid.words = field.value; grid.choose(); }, 120);
     });
-    grid.box.addEventListener("cleared", () => { field.value = ""; });
+    grid.box.addEventListener("written", () => { field.value = grid.words; });
     return field;
   }
 
@@ -34,6 +34,17 @@ const GridTools = (() => {
     field.addEventListener("change", () => action(field.checked));
     label.append(field, text);
     return label;
+  }
+
+  /* Which part of a picture the rows are limited to, and the way back to all. */
+  function inside(grid) {
+    const button = Dom.button("", "Show all rows again", () => grid.within(null));
+    grid.box.addEventListener("chosen", () => {
+      button.hidden = !grid.inside;
+      button.textContent = grid.inside ? `in ${Units.shorten(grid.inside.name, 40)} ×` : "";
+    });
+    button.hidden = true;
+    return button;
   }
 
   const titled = (grid, name) => grid.columns.find((c) => c.name === name).label;
@@ -47,15 +58,15 @@ const GridTools = (() => {
       grid.choose();
     };
     if (texts.length < 2) return [];
-    const label = titled(grid, name), cleared = (action) => grid.box.addEventListener("cleared", action);
+    const label = titled(grid, name), written = (action) => grid.box.addEventListener("written", () => action(grid.picked.get(name)));
     if (texts.length <= TABS && texts.join("").length <= SHORT) {
       const { group, press } = Dom.tabs(label, ["All", ...texts], (i) => pick(i ? texts[i - 1] : null));
-      cleared(() => press(0));
+      written((text) => press(texts.indexOf(text) + 1));
       return [group];
     }
     const select = Dom.html("select", {}, Dom.html("option", { value: "" }, "all"), ...texts.map((text, i) => Dom.html("option", { value: i }, Units.shorten(text, 40))));
     select.addEventListener("change", () => pick(select.value === "" ? null : texts[select.value]));
-    cleared(() => { select.value = ""; });
+    written((text) => { select.value = text === undefined ? "" : String(texts.indexOf(text)); });
     return [Dom.html("label", { class: "check" }, label, select)];
   }
 
@@ -65,6 +76,7 @@ const GridTools = (() => {
     if (!names.length) return [];
     const select = Dom.html("select", {}, Dom.html("option", { value: "" }, "nothing"), ...names.map((name) => Dom.html("option", { value: name }, titled(grid, name).toLowerCase())));
     select.addEventListener("change", () => grid.group(select.value));
+    grid.box.addEventListener("written", () => { select.value = grid.grouped; });
     return [Dom.html("label", { class: "check", title: "Sums by the values of a column; a click on a line, or Enter, shows its rows" }, "Group by", select)];
   }
 
@@ -78,12 +90,15 @@ const GridTools = (() => {
         grid.active[1] = 0;
         told();
         grid.layOut();
+        grid.keep();
       });
+      grid.box.addEventListener("written", () => { choice.firstChild.checked = !column.hidden; });
       choice.title = column.meaning;
       choice.firstChild.disabled = i === 0; // the column that names the rows stays
       list.append(choice);
     });
     told();
+    grid.box.addEventListener("written", told);
     menu.append(title, list);
     menu.addEventListener("keydown", (event) => {
       if (event.key === "Escape") { menu.open = false; title.focus(); }
@@ -101,7 +116,10 @@ const GridTools = (() => {
       if (grid.filtering) grid.head.querySelector(".filters input").focus();
     });
     button.setAttribute("aria-pressed", "false");
-    grid.box.addEventListener("cleared", () => grid.drawHead());
+    grid.box.addEventListener("written", () => {
+      button.setAttribute("aria-pressed", String(grid.filtering));
+      if (grid.widths) grid.drawHead();
+    });
     return button;
   }
 
@@ -122,12 +140,12 @@ const GridTools = (() => {
     const bar = grid.box.querySelector(".tools");
     const many = grid.count > FEW;
     if (many) bar.append(search(grid));
-    bar.append(...(many ? grid.pickers.flatMap((name) => picker(grid, name)) : []), count(grid), ...(many ? grouping(grid) : []));
+    bar.append(...(many ? grid.pickers.flatMap((name) => picker(grid, name)) : []), count(grid), inside(grid), ...(many ? grouping(grid) : []));
     if (grid.columns.length > 2) bar.append(columns(grid));
     if (many) bar.append(filters(grid));
     if (grid.aside?.some(Boolean)) {
       const toggle = check("Show " + grid.columns.find((c) => c.name === grid.box.dataset.aside).label.toLowerCase(), false, (checked) => { grid.showAside = checked; grid.choose(); });
-      grid.box.addEventListener("cleared", () => { toggle.firstChild.checked = grid.showAside; });
+      grid.box.addEventListener("written", () => { toggle.firstChild.checked = grid.showAside; });
       bar.append(toggle);
     }
     const save = () => {

@@ -28,8 +28,9 @@ const Pictures = (() => {
     }, 60);
   }
 
-  /* One <select> per column to choose by, each with the values that the choices before it leave. `chosen` gets the rows that are left. */
-  function choices(bar, table, names, chosen) {
+  /* One <select> per column to choose by, each with the values that the choices before it leave. `chosen` gets the rows that are left.
+     What is chosen is kept under the chart's id. */
+  function choices(bar, table, { id, choices: names }, chosen) {
     const columns = names.map((name) => column(table, name));
     const selects = columns.map((c) => Dom.html("select", { "aria-label": c.label }));
     const all = [...(table.data[0] || []).keys()];
@@ -44,11 +45,20 @@ const Pictures = (() => {
       });
       chosen(rows);
     };
+    const keep = () => Kept.put(id, Object.fromEntries(names.map((name, i) => ["is." + name, selects[i].selectedIndex > 0 ? selects[i].value : ""])));
     selects.forEach((select, i) => {
       bar.append(Dom.html("label", {}, columns[i].label + " ", select));
-      select.addEventListener("change", update);
+      select.addEventListener("change", () => { update(); keep(); });
     });
     update();
+    Kept.hold(id, (kept) => {
+      selects.forEach((select, i) => { // one after the other: each leaves the next its values
+        const wanted = kept["is." + names[i]];
+        if ([...select.options].some((option) => option.value === wanted)) select.value = wanted;
+        else select.selectedIndex = 0;
+        update();
+      });
+    });
   }
 
   function open(box, build) {

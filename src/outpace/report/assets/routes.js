@@ -1,4 +1,5 @@
-/* Views of one page, by what stands behind the `#`: a tool, a table, a row, a finding, a column of a chart. See `html_places.py`. */
+/* Views of one page, by what stands behind the `#`: a tool, a table, a row, a finding, a column of a chart. See `html_places.py`.
+   What a reader chose there follows a `?` (`kept.js`). */
 const Routes = (() => {
   const FIRST = "summary";
   const GROWING = 3000; // ms
@@ -78,13 +79,14 @@ const Routes = (() => {
 
   /* Shows what the address names. `at` is where the page was scrolled to, when a reader goes back; `changed` says that its view was shown just now. */
   function go(at, changed = false) {
-    const asked = location.hash.slice(1) || FIRST, parts = asked.split("/").map(decoded);
+    const asked = Kept.route() || FIRST, parts = asked.split("/").map(decoded);
     if (document.body.dataset.whole !== undefined && !document.getElementById(parts[0])) return; // it comes with the whole report
+    Kept.follow(at !== undefined);
     const later = document.getElementById(parts[0])?.closest(".view"), comes = Views.awaited(later);
     if (comes) {
       const anew = show(later) || before === null;
       before = asked;
-      comes.then((came) => { if (came && (location.hash.slice(1) || FIRST) === asked) go(at, anew); });
+      comes.then((came) => { if (came && (Kept.route() || FIRST) === asked) go(at, anew); });
       return;
     }
     const found = resolve(parts), first = document.getElementById(FIRST);
@@ -104,7 +106,7 @@ const Routes = (() => {
     const link = event.target.closest("a.here");
     if (!link) return;
     Dom.copy(link.href, "the address of this place");
-    if (link.hash === location.hash) go();
+    if (link.hash === "#" + Kept.route()) go();
   }
 
   /* Where the page is scrolled to, for a reader who comes back. */
@@ -125,13 +127,15 @@ const Routes = (() => {
       clearTimeout(wait);
       wait = setTimeout(keep, 100);
     }, { passive: true });
-    addEventListener("popstate", (event) => {
+    addEventListener("popstate", (event) => { // every entry of the history has a state, so that a new one is told from one that is gone back to
       clearTimeout(wait);
       go(event.state?.y);
+      if (!event.state) history.replaceState({ y: scrollY }, "");
     });
     document.addEventListener("click", (event) => { if (event.target.closest("a[href^='#']")) keep(); }, true);
     document.addEventListener("click", links);
     go(history.state?.y);
+    keep();
   }
 
   return { start, go, to };
