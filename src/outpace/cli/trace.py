@@ -28,6 +28,7 @@ _Form = Annotated[
         help="Perfetto's own format, or Chrome's Trace Event JSON (several times the size).",
     ),
 ]
+_IDLE = 1800.0  # seconds without a request, after which the viewer's server ends
 _Window = Annotated[
     str | None,
     typer.Option(metavar="BEGIN:END", help="Only this time, counted from the trace's beginning: 1.2s:1.5s, 800ms: or :2s."),
@@ -132,7 +133,7 @@ def _view(path: str, form: str, selection: Selection, browser: bool, port: int) 
         seen = selected(profile.run, selection)
         server = Server(Alone(folder, file, seen).answer, port)
         _tell(profile, written, f"The viewer is at {server.address} (end it with Ctrl-C)")
-        serve(server, browser)
+        serve(server, browser, _IDLE)
 
 
 def _tell(profile: Profile, written: ExportSummary, place: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -52,8 +53,9 @@ def ui(
         site.close()
 
 
-def serve(server: Server, browser: bool) -> None:
-    """Serve until Ctrl-C or a signal; opens the first page in the browser, or says how to come to it."""
+def serve(server: Server, browser: bool, idle: float = math.inf) -> None:
+    """Serve until Ctrl-C or a signal, or until nobody has looked for `idle` seconds; opens the first page in the browser, or says how to come
+    to it."""
     import webbrowser
 
     server.start()  # a browser of the terminal comes back when its reader has left it
@@ -61,7 +63,8 @@ def serve(server: Server, browser: bool) -> None:
         forward = f"{server.port}:localhost:{server.port}"
         note(f"No browser could be started here: open the address yourself (over SSH, after 'ssh -L {forward} HOST').")
     try:
-        server.wait()
+        if server.wait(idle):
+            note(f"Nobody has looked for {idle / 60:.0f} minutes: the server has ended.")
     except KeyboardInterrupt:
         note("")
     finally:

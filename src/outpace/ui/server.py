@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import resource
 import socket
 import threading
+import time
 from collections.abc import Callable
 
 from outpace.model import OutpaceError
@@ -30,6 +32,7 @@ class Server:
         self.port = listening.getsockname()[1]
         self.guard = Guard.new(self.port, hosts)
         self._answer = answer
+        self._looked = time.monotonic()
         self._server = create_server(
             application(self._guarded),
             sockets=[listening],
@@ -59,17 +62,24 @@ class Server:
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
 
-    def wait(self) -> None:
-        """Until the server ends, or an exception (Ctrl-C, a signal)."""
+    def wait(self, idle: float = math.inf) -> bool:
+        """Until the server ends, or an exception (Ctrl-C, a signal), or nobody who may has asked for anything in `idle` seconds: whether so."""
         while self._thread is not None and self._thread.is_alive():
+            if time.monotonic() - self._looked >= idle:
+                return True
             self._thread.join(0.5)
+        return False
 
     def stop(self) -> None:
         """Close all connections."""
         self._server.close()
 
     def _guarded(self, request: Request) -> Response:
-        return self.guard.refusal(request) or self._answer(request)
+        refusal = self.guard.refusal(request)
+        if refusal is not None:
+            return refusal
+        self._looked = time.monotonic()
+        return self._answer(request)
 
 
 def _most_connections() -> int:

@@ -1,0 +1,43 @@
+"""The server's own end."""
+
+from __future__ import annotations
+
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from outpace.ui.http import Response
+from outpace.ui.server import Server
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    found = Server(lambda request: Response(b"here"))
+    found.start()
+    yield found
+    found.stop()
+
+
+def test_it_ends_where_nobody_looks(server: Server) -> None:
+    assert server.wait(idle=0.0) is True
+
+
+def test_whoever_may_look_keeps_it(server: Server) -> None:
+    """A look is one that the guard lets through."""
+    before = server._looked
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen(f"http://127.0.0.1:{server.port}/", timeout=10)
+    assert server._looked == before
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{server.port}/", headers={"Authorization": f"Bearer {server.guard.token}"}
+    )
+    assert urllib.request.urlopen(request, timeout=10).read() == b"here"
+    assert before < server._looked <= time.monotonic()
+
+
+def test_one_that_was_stopped_is_no_idle_one(server: Server) -> None:
+    server.stop()
+    assert server.wait(idle=1e9) is False
