@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from outpace.report import html_data
 from outpace.store.logdir import list_runs
 from outpace.ui import runs
 from outpace.ui.http import Request, Response
@@ -103,6 +104,43 @@ def test_a_part_of_a_run_is_another_address(site: Site) -> None:
     ):
         answer = ask(site, f"run/{run}/", **query)
         assert answer.status == 400 and said in bytes(answer.body), answer  # type: ignore[arg-type]
+
+
+def test_a_large_table_comes_by_pages(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes with the view and what follows are, together, the rows of the single file."""
+    run = lines(site)["keras_fit"]["id"]
+    whole = ask(site, f"run/{run}/report.html")
+    assert isinstance(whole.body, bytes)
+    everything = _data(whole.body.decode(), "op_stats/ops")["data"]
+    monkeypatch.setattr(html_data, "FIRST_ROWS", 50)
+    first = _data(page(site, f"run/{run}/view/op_stats"), "op_stats/ops")
+    assert first["more"] == "rows/op_stats/ops?from=" and first["total"] > 200
+    found = [_values(column) for column in first["data"]]
+    assert len(found[0]) == 50
+    rest = json.loads(page(site, f"run/{run}/rows/op_stats/ops", **{"from": "50"}))
+    assert [own + _values(more) for own, more in zip(found, rest, strict=True)] == [_values(column) for column in everything]
+    assert "more" not in _data(page(site, f"run/{run}/view/scopes"), "scopes/host_scopes"), "a picture draws all of it"
+    part = _data(page(site, f"run/{run}/view/op_stats", steps="12:15"), "op_stats/ops")
+    assert part["more"] == "rows/op_stats/ops?steps=12%3A15&from="
+    assert ask(site, f"run/{run}/rows/op_stats/ops", **{"from": "x"}).status == 400
+    assert ask(site, f"run/{run}/rows/op_stats/nothing", **{"from": "0"}).status == 404
+
+
+def _data(document: str, table: str) -> dict[str, Any]:
+    found = re.search(rf'<script type="application/json" id="data:{table}">(.*?)</script>', document)
+    assert found is not None
+    return dict(json.loads(found[1]))
+
+
+def _values(stored: Any) -> list[Any]:
+    """A column as `column_data` stored it."""
+    if isinstance(stored, list):
+        return stored
+    of, text = stored.get("of", []), ""
+    for at in range(0, len(stored.get("texts", ())), 2):
+        text = text[: stored["texts"][at]] + stored["texts"][at + 1]
+        of.append(text)
+    return [of[at] if at >= 0 else None for at in stored["at"]]
 
 
 def test_a_store_that_fails_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

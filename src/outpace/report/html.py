@@ -10,7 +10,7 @@ import base64
 import hashlib
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,8 @@ from outpace._dataclass import dataclass
 from outpace.model import Chart, Page, Report
 from outpace.model.files import whole
 from outpace.report import palette
-from outpace.report.html_data import PICTURES, picture
-from outpace.report.html_view import document_view, notebook_view, one_view, page_view
+from outpace.report.html_data import PICTURES, embed, picture
+from outpace.report.html_view import document_view, notebook_view, one_view, page_view, some_rows
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -33,6 +33,7 @@ _SCRIPTS = (
 )
 _LAST = "page.js"
 _COMMENT = re.compile(r"^[ \t]*/\*.*?\*/[ \t]*$", re.MULTILINE | re.DOTALL)
+_REMARK = re.compile(r"[ \t]+// [^\"'`\n]*$", re.MULTILINE)  # behind which no text ends: it stands in none
 _FIRST = "document.documentElement.classList.add('routed')"
 """Runs before anything is drawn: without scripts, views stand one below the other."""
 
@@ -78,10 +79,17 @@ def render_app(report: Report, app: App) -> str:
     return _environment().get_template("report.html.j2").render(view=view, app=app)
 
 
-def render_view(report: Report, view: str) -> str | None:
-    """One view of `render_app`'s document, to be put into its section; None where the report has none of that id."""
-    shown = one_view(report, view)
+def render_view(report: Report, view: str, rows: Callable[[str], str]) -> str | None:
+    """One view of `render_app`'s document, to be put into its section; None where the report has none of that id. `rows`: where the server
+    has further rows of a table, by the table's address."""
+    shown = one_view(report, view, rows)
     return None if shown is None else _environment().get_template("view.html.j2").render(page=shown)
+
+
+def render_rows(report: Report, address: str, begin: int) -> str | None:
+    """Rows of a table from one on, as JSON for the page that shows it; None where the report has none at that address."""
+    found = some_rows(report, address, begin)
+    return None if found is None else embed(found)
 
 
 def every_script(*more: str) -> str:
@@ -174,8 +182,8 @@ def _hash(text: str) -> str:
 
 @cache
 def _asset(name: str) -> str:
-    """Text of an asset as a browser will hash it, with LF line ends, without indentation and comments of their own: every report carries it."""
-    text = _COMMENT.sub("", (_ASSETS / name).read_text(encoding="utf-8"))
+    """Text of an asset as a browser will hash it, with LF line ends, without indentation and comments: every report carries it."""
+    text = _REMARK.sub("", _COMMENT.sub("", (_ASSETS / name).read_text(encoding="utf-8")))
     return "\n".join(filter(None, (line.strip() for line in text.splitlines())))
 
 

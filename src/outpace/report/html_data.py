@@ -17,6 +17,11 @@ from outpace.report.labels import shared
 MOST_ROWS = 20_000
 """Most rows of one table that an HTML report carries; the page says so, and CSV and JSON hold all of them."""
 
+FIRST_ROWS = 2_000
+"""Rows of a table that come with a view from a server; the others follow by pages of `MOST_ROWS`, until there are `MOST_SERVED`."""
+
+MOST_SERVED = 200_000
+
 PICTURES = {
     ChartKind.PIE: ("pictures.js", "pictures.css", "bars.js"),
     ChartKind.ICICLE: ("pictures.js", "pictures.css", "flame_tree.js", "flame.js", "flame.css"),
@@ -39,17 +44,24 @@ def embed(value: object) -> Markup:
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
-def table_data(table: Table) -> dict[str, Any]:
-    """A table by columns as `column_data` stores them; names are cleaned, at most `MOST_ROWS` rows."""
-    fields = table.fields
-    top = table.take(slice(0, MOST_ROWS))
+def table_data(table: Table, more: str = "") -> dict[str, Any]:
+    """A table by columns as `column_data` stores them; names are cleaned, at most `MOST_ROWS` rows. `more`: where the rest of a large one comes
+    from, by its first row's number."""
+    served = bool(more) and len(table) > FIRST_ROWS
     return {
         "name": table.name,
         "columns": [
-            {"name": f.name, "label": clean(f.label), "unit": f.unit.value, "meaning": clean(f.meaning)} for f in fields
+            {"name": f.name, "label": clean(f.label), "unit": f.unit.value, "meaning": clean(f.meaning)} for f in table.fields
         ],
-        "data": [column_data([_cell(v) for v in top[f.name].tolist()]) for f in fields],
+        "data": rows_data(table, 0, FIRST_ROWS if served else MOST_ROWS),
+        **({"more": more, "total": min(len(table), MOST_SERVED)} if served else {}),
     }
+
+
+def rows_data(table: Table, begin: int, count: int) -> list[Any]:
+    """Some rows, by column as `table_data` stores them."""
+    some = table.take(slice(begin, begin + count))
+    return [column_data([_cell(v) for v in some[f.name].tolist()]) for f in table.fields]
 
 
 def column_data(values: list[Any]) -> list[Any] | dict[str, list[Any]]:

@@ -8,7 +8,7 @@ a browser finds views, tables and findings without a script; rows and columns ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from outpace.model import Chart, Finding, Page, Report, Rows
 
@@ -20,11 +20,12 @@ class Places:
     """Addresses of what a report shows. Names are made harmless and stay different from each other.
 
     `before` stands before each of them, where a document may show several reports: a notebook. Such a report is `still`: it carries no data to
-    sort, filter or draw from.
+    sort, filter or draw from. `rows`: where a server has the rows of a table, by its address; none in a file.
     """
 
-    def __init__(self, report: Report, before: str = "") -> None:
+    def __init__(self, report: Report, before: str = "", rows: Callable[[str], str] | None = None) -> None:
         taken = {SUMMARY, "absent"}
+        self.rows = rows
         self.still, self.summary, self.absent = bool(before), before + SUMMARY, before + "absent"
         self._pages = {page.id: before + _free(slug(page.id), taken) for page in report.pages}
         self._tables: dict[str, str] = {}

@@ -22,8 +22,9 @@ _PER_NAME = 8  # rows that may share a name, on average, for a column to name th
 _CHOICES = ("pick", "by", "sums")
 
 
-def view(section: Rows | Chart, *, raw: bool) -> dict[str, Any]:
-    """Everything that a table shows at first; with the `raw` numbers of a fragment, which has no other data to sort by."""
+def view(section: Rows | Chart, *, raw: bool, most: int = html_data.MOST_ROWS) -> dict[str, Any]:
+    """Everything that a table shows at first; with the `raw` numbers of a fragment, which has no other data to sort by. `most`: rows that
+    there are to sort and to filter."""
     table = section.table
     first = section.columns if isinstance(section, Rows) else ()
     aside = section.aside if isinstance(section, Rows) else ""
@@ -40,7 +41,7 @@ def view(section: Rows | Chart, *, raw: bool) -> dict[str, Any]:
         "total": len(table),
         "total_text": f"{len(table):,}",
         "left_out": f"{len(table) - len(top):,}" if len(table) > len(top) else "",
-        "not_carried": f"{html_data.MOST_ROWS:,}" if len(table) > html_data.MOST_ROWS else "",
+        "not_carried": f"{most:,}" if len(table) > most else "",
         "file": slug(table.name),
         "order": " ".join(f.name for f in fields),
         "hidden": " ".join(hidden),

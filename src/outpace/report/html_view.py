@@ -76,11 +76,19 @@ def _document(report: Report, places: Places, later: Callable[[str], str] | None
     }
 
 
-def one_view(report: Report, view: str) -> dict[str, Any] | None:
-    """What a document's view of that id shows; None where it has no such view."""
-    places = Places(report)
+def one_view(report: Report, view: str, rows: Callable[[str], str]) -> dict[str, Any] | None:
+    """What a document's view of that id shows; None where it has no such view. `rows`: where the rows of a table come from, by its address."""
+    places = Places(report, rows=rows)
     page = next((page for page in report.pages if places.page(page) == view), None)
     return None if page is None else _view(page, places, first_screen(report))
+
+
+def some_rows(report: Report, address: str, begin: int) -> list[Any] | None:
+    """Rows of the table at an address, from one on, as `html_data.rows_data` stores them; None where the report has no such table."""
+    places = Places(report)
+    tables = ((places.tables(page)[table.name], table) for page in report.pages for table in page.tables())
+    table = next((table for own, table in tables if own == address), None)
+    return None if table is None else html_data.rows_data(table, begin, html_data.MOST_ROWS)
 
 
 def _view(page: Page, places: Places, screen: FirstScreen) -> dict[str, Any]:
@@ -317,19 +325,26 @@ def _tree(chart: Chart) -> dict[str, Any]:
 
 def _table(section: Rows | Chart, ids: _Ids) -> dict[str, Any]:
     table = section.table
-    return {**html_tables.view(section, raw=ids.still), "id": ids.once(table), "data": "" if ids.still else ids.data(table)}
+    most = html_data.MOST_SERVED if ids.places and ids.places.rows else html_data.MOST_ROWS
+    return {
+        **html_tables.view(section, raw=ids.still, most=most),
+        "id": ids.once(table),
+        "data": "" if ids.still else ids.data(table),
+    }
 
 
 def _embedded(page: Page, places: Places) -> list[tuple[str, Markup]]:
     """(id, JSON) of what the scripts read: every shown table once, however often it is shown, and the charts to zoom into."""
     ids = _Ids(page, places)
+    drawn = {section.table.name for section in (page.glance, *page.sections) if isinstance(section, Chart)}  # as a whole
     found: dict[str, Markup] = {}
     for name, section in (("glance", page.glance), *((str(i), section) for i, section in enumerate(page.sections))):
         if not isinstance(section, (Rows, Chart)):
             continue
         table_id = ids.data(section.table)
         if table_id not in found:
-            found[table_id] = html_data.embed(html_data.table_data(section.table))
+            more = places.rows(table_id) if places.rows and section.table.name not in drawn else ""
+            found[table_id] = html_data.embed(html_data.table_data(section.table, more))
         if isinstance(section, Chart) and len(section.table):
             chart_id = ids.chart(name)
             if section.kind is ChartKind.STACK_SERIES:

@@ -91,7 +91,7 @@ def _name(run: Listed) -> str:
 def asset(name: str) -> str | None:
     """A file of the pages; None where there is none of that name."""
     if name == "report.js":
-        return html.every_script(_own("timeline.js"), _own("chips.js")) + "\n" + _own("whole.js")
+        return html.every_script(_own("timeline.js"), _own("chips.js"), _own("rest.js")) + "\n" + _own("whole.js")
     if name == "report.css":
         return html.every_style(_own("report.css"))
     if name == "runs.js":

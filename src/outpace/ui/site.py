@@ -58,6 +58,7 @@ class Site:
                 (r"side/([0-9a-f]{12})/([0-9a-f]{12})/", self._side),
                 (r"run/([0-9a-f]{12})/", self._report),
                 (r"run/([0-9a-f]{12})/view/([\w-]+)", self._view),
+                (r"run/([0-9a-f]{12})/rows/([\w-]+/[\w-]+)", self._rows),
                 (r"run/([0-9a-f]{12})/report\.html", self._file),
                 (r"run/([0-9a-f]{12})/sight", self._sight),
                 (r"run/([0-9a-f]{12})/trace", self._trace),
@@ -153,8 +154,19 @@ class Site:
         return Response(html.render_app(opened.report, app).encode("utf-8", "replace"))
 
     def _view(self, request: Request, run: str, view: str) -> Response:
-        shown = html.render_view(self._opened(self._run(run), request).report, view)
+        part = parts.asked(request.query)
+        shown = html.render_view(
+            self._opened(self._run(run), request).report, view, lambda table: f"rows/{table}?{part}{'&' if part else ''}from="
+        )
         return text(404, "This report has no such view.") if shown is None else Response(shown.encode("utf-8", "replace"))
+
+    def _rows(self, request: Request, run: str, table: str) -> Response:
+        """Further rows of a large table."""
+        begin = request.query.get("from", "")
+        if not re.fullmatch(r"\d{1,9}", begin):
+            raise UsageError("Which rows? 'from' is the number of the first one.")
+        found = html.render_rows(self._opened(self._run(run), request).report, table, int(begin))
+        return text(404, "This report has no such table.") if found is None else Response(found.encode(), JSON)
 
     def _file(self, request: Request, run: str) -> Response:
         """The report as one file, to keep or to send."""

@@ -199,7 +199,7 @@ def test_a_folded_table_has_its_address() -> None:
 def test_a_huge_table_says_what_is_not_carried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html_data, "MOST_ROWS", 10)
     document = Document(html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(Rows(op_table(34)),)),))))
-    assert "This file carries the first 10 of 34 rows" in document.text
+    assert "This page carries the first 10 of 34 rows" in document.text
     assert len(next(iter(document.data().values()))["data"][0]) == 10
 
 

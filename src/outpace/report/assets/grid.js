@@ -28,7 +28,8 @@ const Grid = (() => {
       this.high = LINE + GAP;
       this.inside = null; // rows that a picture of this table is zoomed to, with what it calls them
       this.frame();
-      GridTools.add(this);
+      this.coming = typeof Rest === "undefined" ? null : Rest.of(this); // a file has all rows that it will have
+      if (!this.coming) GridTools.add(this);
       this.choose();
       Kept.hold(this.route, (chosen) => this.write(chosen));
       Dom.whenWide(this.live, () => this.layOut());

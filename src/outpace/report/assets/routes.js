@@ -82,7 +82,7 @@ const Routes = (() => {
     const asked = Kept.route() || FIRST, parts = asked.split("/").map(decoded);
     if (document.body.dataset.whole !== undefined && !document.getElementById(parts[0])) return; // it comes with the whole report
     Kept.follow(at !== undefined);
-    const later = document.getElementById(parts[0])?.closest(".view"), comes = Views.awaited(later);
+    const later = document.getElementById(parts[0])?.closest(".view"), comes = Views.awaited(later) || (typeof Rest === "undefined" ? null : Rest.awaited(parts));
     if (comes) {
       const anew = show(later) || before === null;
       before = asked;
