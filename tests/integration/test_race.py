@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from outpace.tune.starts import Forks
+from outpace.tune.texts.edition import Edition
 from outpace.tune.trial import read_experiment
+from outpace.tune.trial.script import Command, ScriptArm
 from tests.integration.programs import environment, needs_tensorflow
 
 SLEEPY = """
@@ -191,3 +194,27 @@ def test_keras_and_loops_are_raced_as_they_are(tmp_path: Path) -> None:
     assert steps["loop.py"] == ("custom loop (train_step)", None)
     assert experiment.environment.versions["tensorflow"]
     assert "A step is not the same work in every variant" in done.stdout
+
+
+READS_FIRST = """
+import keras, numpy as np, tensorflow as tf
+data = tf.data.Dataset.from_tensor_slices((np.zeros((256, 8), "float32"), np.zeros((256, 1), "float32")))
+rows = sum(1 for x, y in data)
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(data.batch(32), epochs=1, verbose=0)
+"""
+
+
+@needs_tensorflow
+def test_what_a_script_repeats_before_its_fit_is_not_the_step(tmp_path: Path) -> None:
+    write(tmp_path, train=READS_FIRST)
+    with Forks() as forks:
+        command = Command((str(tmp_path / "train.py"),))
+        process = ScriptArm(command, first_epoch=1.0, edition=Edition({}), folder=str(tmp_path), forks=forks)
+        try:
+            process.start()
+            assert process.run(20).steps >= 20
+            assert process.arm("it").facts().step.startswith("keras fit")
+        finally:
+            process.close()

@@ -156,6 +156,24 @@ def test_another_variant_is_the_baseline_when_the_first_fails_unless_one_was_nam
     assert {v.decision for v in named.verdicts} == {Decision.REFUSED}
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_baseline_that_fails_in_the_race_is_said(seed: int) -> None:
+    """Its first process misses a round that its second one and another arm may have run already."""
+    machine, done = quiet(), 0
+
+    def run(steps: int) -> None:
+        nonlocal done
+        done += steps
+        if done > 900:
+            raise MemoryError("no memory")
+        machine.work(STEP * steps)
+
+    broken = Arm("a", run, another=lambda name: machine.arm(name))
+    experiment = race(machine, broken, machine.arm("b", 1.5), baseline="a", seed=seed, protocol=Protocol(search=False))
+    assert experiment.trial("a").failure == "MemoryError: no memory"
+    assert experiment.verdict("b").arm == "b"
+
+
 def test_a_change_without_proof_is_never_a_win() -> None:
     machine = quiet()
     inert = machine.arm("inert", 8.0, proof=lambda: None)

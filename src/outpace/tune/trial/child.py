@@ -43,12 +43,13 @@ ENDLESS = 1_000_000_000  # epochs
 class Hooks:
     """Connects the frameworks' imports to the race's session, as the launcher of `outpace profile` does to a capture's."""
 
-    def __init__(self, channel: Connection, first_epoch: float, fit: int = 1, limit: str = "") -> None:
-        """first_epoch: seconds that a `fit` gets to end its first epoch before it is timed. fit: which one it is, others train as they are.
-        limit: see `Edition`."""
+    def __init__(self, channel: Connection, first_epoch: float, fit: int = 0, limit: str = "") -> None:
+        """first_epoch: seconds that a `fit` gets to end its first epoch before it is timed. fit: which one is raced, others train as they are,
+        and so does all that the script repeats before; 0 for the first one or a loop, whatever comes first. limit: see `Edition`."""
         self._channel, self._fits, self._fit, self._limit = channel, 0, fit, limit
         self.observer = Observer()
         self.session = RaceSession(channel, self.observer, first_epoch)
+        self.session.rests = fit > 0
         self._loops: LoopSteps | None = None
         self._batch: float | None = None
         self.session.examples = lambda: self._batch
@@ -94,6 +95,7 @@ class Hooks:
             if hooks._fits < hooks._fit:
                 with hooks.session.resting():
                     return original(self, *args, **kwargs)
+            hooks.session.rests = False
             call = signature.bind(self, *args, **kwargs)
             call.arguments["epochs"] = ENDLESS
             call.arguments["callbacks"], off = without_writers(call.arguments.get("callbacks"), keras)

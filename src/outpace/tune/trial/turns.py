@@ -199,12 +199,12 @@ class RaceSession(Session):
         self.examples: Callable[[], float | None] = lambda: None
         self.writers: list[str] = []  # callbacks that were switched off
         self._first_epoch, self._began, self._epochs = first_epoch, math.nan, 0
-        self._rests = False
+        self.rests = False  # what is repeated now is not what is raced
 
     def open(self, candidate: Candidate | None) -> bool:
         """The warm-up of a kind of step is over: it is the step, unless it trains nothing."""
         if (
-            self._rests
+            self.rests
             or candidate is None
             or candidate.mode in _NO_TRAINING
             or (candidate.mode == "keras fit" and not self._steady())
@@ -220,11 +220,11 @@ class RaceSession(Session):
     @contextlib.contextmanager
     def resting(self) -> Iterator[None]:
         """What trains inside is not what is raced."""
-        self._rests = True
+        before, self.rests = self.rests, True
         try:
             yield
         finally:
-            self._rests = False
+            self.rests = before
 
     def epoch_ended(self, callbacks: object) -> None:
         """An epoch of `fit` is over."""

@@ -90,7 +90,8 @@ def _basis(experiment: Experiment, arm: str) -> _Basis:
     processes, control = several(experiment, arm), None
     if not processes:
         base, again = experiment.itself(phase)
-        control = compare({at: base[at] for at in common}, {at: again[at] for at in common})
+        both = common & base.keys() & again.keys()  # an arm that fails misses rounds of its own
+        control = compare({at: base[at] for at in both}, {at: again[at] for at in both})
     found, strict = (compared(experiment, arm, phase, level, most) for level in (LEVEL, STRICT))
     return _Basis(processes, found, control, rate, base_rate, phase is Phase.CONFIRM, strict)
 
