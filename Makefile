@@ -85,9 +85,15 @@ TENSORBOARDS = 2.19.0 2.20.0 2.21.0 2.21.0-xprof
 	  $(if $(findstring xprof,$*),xprof==2.24.2) dist/*.whl
 	@touch $@
 
-verify: .venv/.installed .venv-bench/xprof/.installed $(TENSORBOARDS:%=.venv-bench/tensorboard-%/.installed)  ## the long run: sanitizers, fuzzing, browser, XProf live, all shared profiles, a machine that stops, other versions
+# JupyterLab with this wheel, and the proxy of its server.
+.venv-bench/jupyter/.installed: .venv/.installed
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install -q --disable-pip-version-check jupyterlab==4.6.6 jupyter-server-proxy==4.6.0 ipykernel dist/*.whl
+	@touch $@
+
+verify: .venv/.installed .venv-bench/xprof/.installed .venv-bench/jupyter/.installed $(TENSORBOARDS:%=.venv-bench/tensorboard-%/.installed)  ## the long run: sanitizers, fuzzing, browser, XProf live, all shared profiles, a machine that stops, other versions
 	bash native/tests/run.sh 10000
-	OUTPACE_XPROF_PYTHON=$(CURDIR)/.venv-bench/xprof/bin/python \
+	OUTPACE_XPROF_PYTHON=$(CURDIR)/.venv-bench/xprof/bin/python OUTPACE_JUPYTER=$(CURDIR)/.venv-bench/jupyter/bin/python \
 	OUTPACE_TENSORBOARDS=$(subst $(eval ) ,:,$(TENSORBOARDS:%=$(CURDIR)/.venv-bench/tensorboard-%/bin/python)) \
 	  $(BIN)/python -m pytest -m verify -rs
 	$(BIN)/python -m pytest -p tests.stops -n 2 --dist loadfile --no-loadscope-reorder tests/unit \
