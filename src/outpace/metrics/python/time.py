@@ -24,7 +24,7 @@ from outpace.metrics.python.moments import in_calls, nature
 from outpace.metrics.python.samples import FRAMEWORKS, YOURS, places_of
 from outpace.metrics.python.source_line import source_line
 from outpace.model import Table, schema
-from outpace.model.arrays import Codes, Indices, Picoseconds
+from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.timeline.steady import period
 
@@ -233,7 +233,7 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object
     text = {(record["frames"][frame][0], number): source for frame, number, source in record.get("text", ())}
     text.update({(file, number): source for file, number, source in (noted.get("callbacks") or {}).values()})
     lines, effective, span = _lines(timeline, noted, text)
-    stacks, number = Stacks(record["frames"], record["stacks"]), timeline.steps.number[_whole_in_order(timeline)]
+    stacks, number = Stacks(record["frames"], record["stacks"]), _counted(timeline.steps.number[_whole_in_order(timeline)])
     first = max(lines.values(), key=lambda line: line.main, default=None)
     stepping = {key for key, line in lines.items() if line.calls_step(line is first)}
     loop = {function for key in stepping for stack in lines[key].stacks for function in stacks.functions(stack)}
@@ -253,6 +253,11 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object
         often = every(met, line.count, int(number[0]), int(number[-1]))
         reads = any(stacks.reads_variable(stack) for stack in line.stacks)
         yield (timeline.host, *named, *spent, *shares, key in stepping, calls, often, reads)
+
+
+def _counted(numbers: Numbers) -> Numbers:
+    """Numbers of steps to tell apart what lies between two of them: their own, unless those begin anew, as a batch's do in each epoch."""
+    return numbers if bool((np.diff(numbers) > 0).all()) else np.arange(len(numbers))
 
 
 def _lines(

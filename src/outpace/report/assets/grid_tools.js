@@ -152,7 +152,7 @@ const GridTools = (() => {
       const { heads, values } = GridGroups.saved(grid);
       Tables.save(grid.box.dataset.file, heads, values);
     };
-    bar.append(copies(grid), Dom.button("CSV", "Save the lines as shown (filtered, grouped and sorted), with all columns, as a CSV file", save));
+    bar.append(Dom.button("CSV", "Save the lines as shown (filtered, grouped and sorted), with all columns, as a CSV file", save), copies(grid));
     bar.hidden = false;
   }
 

@@ -12,7 +12,7 @@ from outpace.metrics.python import moments as python_moments
 from outpace.metrics.python import time as python_time
 from outpace.metrics.python.callers import Stacks, every
 from outpace.metrics.python.moments import Nature
-from outpace.metrics.python.time import interval, lines_beside, python_lines
+from outpace.metrics.python.time import _counted, interval, lines_beside, python_lines
 from outpace.testing import training_run
 from outpace.timeline import Run
 from outpace.trace import read_trace
@@ -265,3 +265,12 @@ def test_reading_variables_is_seen() -> None:
 )
 def test_how_often_a_line_runs(met: tuple[int, ...], samples: int, period: int) -> None:
     assert every(met, samples, 10, 29) == period
+
+
+@pytest.mark.parametrize(
+    ("numbers", "counted"),
+    [([7, 8, 10, 11], [7, 8, 10, 11]), ([5, 6, 7, 0, 1, 5], [0, 1, 2, 3, 4, 5]), ([3, 3], [0, 1]), ([4], [4])],
+)
+def test_batches_whose_numbers_begin_anew_are_counted(numbers: list[int], counted: list[int]) -> None:
+    """Two epochs in one capture: batch 5 of the first is not batch 5 of the second."""
+    assert _counted(np.array(numbers)).tolist() == counted
