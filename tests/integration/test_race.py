@@ -215,6 +215,7 @@ def test_what_a_script_repeats_before_its_fit_is_not_the_step(tmp_path: Path) ->
         try:
             process.start()
             assert process.run(20).steps >= 20
-            assert process.arm("it").facts().step.startswith("keras fit")
+            facts = process.arm("it").facts
+            assert facts is not None and facts().step.startswith("keras fit")
         finally:
             process.close()

@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def lab(folder: Path) -> Iterator[str]:
 def test_a_notebook_shows_reports_in_line(tmp_path: Path) -> None:
     """Tables sort and links open what they lead to, in the page itself, in both themes; nothing is asked of anybody else."""
     logdir(tmp_path)
-    cells = [
+    cells: list[dict[str, Any]] = [
         {"cell_type": "code", "id": f"c{at}", "source": text, "metadata": {}, "outputs": [], "execution_count": None}
         for at, text in enumerate(CELLS)
     ]
