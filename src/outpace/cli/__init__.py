@@ -22,6 +22,7 @@ from outpace.cli.process import Ended, end_on_signals, leave, whole_writes
 COMMANDS = (
     "report",
     "explain",
+    "compare",
     "ui",
     "profile",
     "capture",

@@ -1,0 +1,15 @@
+"""Two runs, one verdict: is one faster than the other, which op, stage or line makes the difference, and is it the program or the machine?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from outpace._lazy import lazy
+
+if TYPE_CHECKING:
+    from outpace.compare.page import report_of
+    from outpace.compare.side import Side, side_of
+    from outpace.compare.verdict import Comparison, Verdict, compare
+
+__all__ = ["Comparison", "Side", "Verdict", "compare", "report_of", "side_of"]
+__getattr__ = lazy(__name__, {"page": "report_of", "side": "Side side_of", "verdict": "Comparison Verdict compare"})

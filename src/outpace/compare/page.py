@@ -1,0 +1,240 @@
+"""The page of a comparison."""
+
+from __future__ import annotations
+
+import math
+
+from outpace.compare.verdict import Change, Comparison, Kind, Verdict
+from outpace.model import (
+    Category,
+    Chart,
+    ChartKind,
+    Figure,
+    Figures,
+    Page,
+    Report,
+    Rows,
+    Section,
+    Table,
+    Text,
+    Unit,
+    humanize,
+    schema,
+)
+
+ID, TITLE, QUESTION = (
+    "compare",
+    "Comparison",
+    "Is the second run faster or slower than the first, where, and is it the program?",
+)
+
+CHANGES = schema("""
+    part      | text     | op, stage of the input pipeline, or what no op stands for
+    type      | text     | type of the op
+    where     | text     | host, devices, or the step itself
+    work      | text     | class of work, which another machine changes as a whole | Class
+    before_ps | ps       | its self time per step in the first run | Before
+    after_ps  | ps       | its self time per step in the second run | After
+    ratio     | ratio    | of the second to the first
+    expected  | ratio    | the same of its class of work, which the machine explains | Class ratio
+    delta_ps  | ps       | what the second run takes more than its class explains | More
+    low_ps    | ps       | lower end of the 95% CI of that | From
+    high_ps   | ps       | upper end | To
+    share     | fraction | of the step that it is more or less of | Of step
+    became    | text     | changed, new, gone, moved to or from another; empty where it changed as its class did
+    now       | text     | its name in the second run, where that is another
+""")
+CATEGORIES = schema("""
+    category  | text     | step-time category
+    before_ps | ps       | mean per step in the first run | Before
+    after_ps  | ps       | mean per step in the second run | After
+    more_ps   | ps       | the second less the first | More
+    share     | fraction | of the change of the step time | Of change
+""")
+CLASSES = schema("""
+    work   | text     | class of work
+    parts  | count    | ops of it that say how it changed
+    ratio  | ratio    | time in the second run to that in the first, of its middle op
+    spread | fraction | how far its ops lie from that
+""")
+DIFFERS = schema("""
+    what    | text | what the runs do not share
+    before  | text | in the first run
+    after   | text | in the second run
+    forbids | bool | whether step times can then not be compared
+""")
+SIDES = schema("""
+    side    | text | run
+    time_ps | ps   | mean step time | Step time
+""")
+
+
+def report_of(found: Comparison) -> Report:
+    """The comparison as a report of one page."""
+    page = page_of(found)
+    names = f"{found.before.name} → {found.after.name}"
+    return Report(names, page.headline, _warnings(found), (), (page,))
+
+
+def page_of(found: Comparison) -> Page:
+    """Everything that a comparison says."""
+    one, two = found.step_before, found.step_after
+    items = (
+        Figure("Before", one.value, Unit.PS, _of(found, 0)),
+        Figure("After", two.value, Unit.PS, _of(found, 1)),
+        Figure("Ratio", found.ratio, Unit.RATIO, f"95% CI {found.low:.2f} to {found.high:.2f}"),
+        Figure("Verdict", found.verdict.value, Unit.TEXT, _why(found)),
+    )
+    sections: list[Section] = [Figures("Step time", items), Rows(_categories(found))]
+    own = found.own
+    if own:
+        sections.append(Rows(_changes(found, own, "own_changes", "What the program changed"), _SHOWN, limit=15))
+    sections.append(
+        Rows(
+            _changes(found, found.changes, "changes", "All parts"),
+            _SHOWN,
+            limit=10,
+            folded=True,
+            by=("work", "became", "type"),
+            sums=("delta_ps",),
+        )
+    )
+    sections.append(Rows(_classes(found), remark="A class changes as a whole where another machine runs it, or a busy one."))
+    if found.differs:
+        sections.append(Rows(_differs(found)))
+    if not found.own and found.verdict is Verdict.OPEN:
+        sections.append(Text("What would decide", _more(found)))
+    glance = Chart("The step before and after", ChartKind.BARS, _sides(found), "side", ("time_ps",))
+    return Page(ID, TITLE, QUESTION, headline(found), tuple(sections), glance=glance)
+
+
+_SHOWN = ("part", "became", "before_ps", "after_ps", "delta_ps", "low_ps", "high_ps")
+
+
+def headline(found: Comparison) -> str:
+    """The verdict in a sentence, with what explains it."""
+    change = f"{abs(found.ratio - 1):.1%}"
+    interval = f"95% CI of the step's ratio {found.low:.2f} to {found.high:.2f}"
+    if not found.comparable:
+        what = ", ".join(name for name, *_, forbids in found.differs if forbids)
+        return f"Not to be compared by the step: the runs differ in {what}. The step takes {_more_or_less(found.ratio)}."
+    if found.verdict in (Verdict.FASTER, Verdict.SLOWER):
+        if not found.own:
+            return f"{found.after.name} is {change} {found.verdict.value} ({interval}); the profiles name no ops, so that nobody knows where."
+        return f"{found.after.name} is {found.verdict.value}: {_explained(found)}{_machine(found)}"
+    if found.verdict is Verdict.MACHINE:
+        evenly = "alike" if _evenly(found) else "unevenly"
+        longer = _more_or_less(found.ratio)
+        return f"The machine: the step takes {longer}, its classes of work {evenly}, and no part of the program stands out ({interval})."
+    if found.verdict is Verdict.SAME:
+        return f"No difference: the step takes {_more_or_less(found.ratio)}, and the program adds or saves at most {found.bound:.1%} of it."
+    longer = _more_or_less(found.ratio)
+    return (
+        f"Inconclusive: the step takes {longer}, and the program may add or save up to {found.bound:.0%} of it. {_more(found)}"
+    )
+
+
+def _explained(found: Comparison) -> str:
+    """The program's changes that make most of it."""
+    own = sorted(found.own, key=lambda each: -each.delta if found.program > 0 else each.delta)
+    first = own[0]
+    time = humanize(abs(found.program) * found.step_before.value, Unit.PS)
+    share = f"{abs(found.program):.1%} of a step {'more' if found.program > 0 else 'less'} ({time})"
+    named = f"{_part(first)} {_became(first)}"
+    rest = len(own) - 1
+    return f"{share}; {named}{f', and {rest} more changes' if rest > 1 else ', and one more change' if rest else ''}."
+
+
+def _became(change: Change) -> str:
+    if change.kind is Kind.NEW:
+        return f"is new ({humanize(change.after.value, Unit.PS)})"
+    if change.kind is Kind.GONE:
+        return f"is gone ({humanize(change.before.value, Unit.PS)})"
+    return f"takes {humanize(change.after.value, Unit.PS)} instead of {humanize(change.before.value, Unit.PS)}"
+
+
+def _part(change: Change) -> str:
+    return change.name_after if change.kind is Kind.NEW else change.part[2]
+
+
+def _machine(found: Comparison) -> str:
+    """What the machine adds to the program's change."""
+    rest = found.ratio - 1 - found.program
+    return f" The step as a whole takes {_more_or_less(found.ratio)}: the rest is the machine's." if abs(rest) > 0.03 else ""
+
+
+def _more_or_less(ratio: float) -> str:
+    return f"{ratio - 1:.1%} longer" if ratio >= 1 else f"{1 - ratio:.1%} less"
+
+
+def _evenly(found: Comparison) -> bool:
+    logs = [each.log for each in found.factors.values() if each.parts > 1]
+    spread = max((each.spread for each in found.factors.values()), default=0.0)
+    return not logs or max(logs) - min(logs) <= 2 * spread
+
+
+def _why(found: Comparison) -> str:
+    return f"{len(found.own)} of {len(found.changes)} parts changed by more than their class of work"
+
+
+def _of(found: Comparison, at: int) -> str:
+    side = (found.before, found.after)[at]
+    steps = sum(len(capture.steps) for capture in side.captures)
+    captures = len(side.captures)
+    return f"{side.name}, {steps:,} steps" + (f" of {captures} captures" if captures > 1 else "")
+
+
+def _more(found: Comparison) -> str:
+    count = min(len(found.before.captures), len(found.after.captures))
+    times = "three times" if count < 3 else f"{2 * count} times"
+    return f"Capture each side {times}, in turns (--before PATH, --after PATH): their own spread then decides."
+
+
+def _warnings(found: Comparison) -> tuple[str, ...]:
+    return tuple(
+        f"{name} differs: {one or 'unknown'} and {two or 'unknown'}. Step times say little."
+        for name, one, two, forbids in found.differs
+        if forbids
+    )
+
+
+def _changes(found: Comparison, changes: tuple[Change, ...], name: str, title: str) -> Table:
+
+    step = found.step_before.value
+    rows = [
+        (
+            each.part[2], each.part[1], each.part[0], each.work, each.before.value, each.after.value,
+            each.after.value / each.before.value if each.before.value else math.nan, math.exp(found.factors[each.work].log),
+            each.delta, each.low, each.high, each.delta / step, each.kind.value, each.name_after if each.name_after != each.part[2] else "",
+        )
+        for each in changes
+    ]  # fmt: skip
+    return Table.from_rows(name, title, CHANGES, rows)
+
+
+def _categories(found: Comparison) -> Table:
+
+    whole = found.step_after.value - found.step_before.value
+    rows = []
+    for category in Category:
+        one, two = (each.value for each in found.categories[category])
+        if one or two:
+            rows.append((category.label, one, two, two - one, (two - one) / whole if whole else 0.0))
+    return Table.from_rows("categories", "Categories", CATEGORIES, rows)
+
+
+def _classes(found: Comparison) -> Table:
+
+    rows = [(work, each.parts, math.exp(each.log), each.spread) for work, each in found.factors.items()]
+    return Table.from_rows("classes", "The machine, by class of work", CLASSES, rows)
+
+
+def _differs(found: Comparison) -> Table:
+
+    return Table.from_rows("differs", "What the runs do not share", DIFFERS, list(found.differs))
+
+
+def _sides(found: Comparison) -> Table:
+
+    rows = [(f"before: {found.before.name}", found.step_before.value), (f"after: {found.after.name}", found.step_after.value)]
+    return Table.from_rows("sides", "Step time", SIDES, rows)

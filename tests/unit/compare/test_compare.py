@@ -1,0 +1,152 @@
+"""Two sides, one verdict: on simulated machines whose truth is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from outpace.compare.means import discoveries, mean_of
+from outpace.compare.page import headline, page_of, report_of
+from outpace.compare.side import COPIES, DENSE, ELEMENTWISE, INPUT, ON_DEVICE, PYTHON, class_of
+from outpace.compare.verdict import Comparison, Kind, Verdict, compare
+from outpace.report import json_, markdown, terminal
+from tests.unit.compare.sides import PYTHON as GAPS
+from tests.unit.compare.sides import STEP, program, side, sides
+
+RUNS = 40
+
+
+def rng(seed: int) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@pytest.mark.parametrize("captures", [1, 3])
+def test_a_program_against_itself_changes_in_no_part(captures: int) -> None:
+    """The machine changes by a fifth from capture to capture, as a whole and by class."""
+    called = []
+    for seed in range(RUNS):
+        times = program(rng(seed))
+        found = compare(*sides(rng(1000 + seed), times, times, captures))
+        called.append(bool(found.own))
+        assert found.own or found.verdict in (Verdict.SAME, Verdict.MACHINE, Verdict.OPEN)
+    assert sum(called) <= 2
+
+
+@pytest.mark.parametrize(("captures", "change", "least"), [(1, 0.1, 0.9), (1, 0.05, 0.75), (3, 0.05, 0.9)])
+def test_what_takes_longer_is_named_first(captures: int, change: float, least: float) -> None:
+    """One part takes 5 or 10 % of a step more, whatever the machine does."""
+    right = 0
+    for seed in range(RUNS):
+        times = program(rng(seed))
+        culprit = sorted(times, key=times.__getitem__)[-1 - seed % 8]
+        found = compare(*sides(rng(2000 + seed), times, {**times, culprit: times[culprit] + change * STEP}, captures))
+        right += found.verdict is Verdict.SLOWER and found.own[0].part == culprit
+    assert right >= least * RUNS
+
+
+def test_a_line_of_python_is_a_part_too() -> None:
+    times = program(rng(1))
+    found = compare(*sides(rng(2), times, {**times, GAPS: times[GAPS] + 0.1 * STEP}, 3))
+    assert found.verdict is Verdict.SLOWER and found.own[0].part == GAPS
+    assert 0.07 < found.program < 0.14
+
+
+def test_a_machine_that_is_slower_as_a_whole_is_said() -> None:
+    times = program(rng(3))
+    found = compare(*sides(rng(4), times, {part: 1.3 * time for part, time in times.items()}, 3, machine=0.02))
+    assert found.verdict is Verdict.MACHINE and "alike" in headline(found)
+
+
+def test_work_that_only_changes_places_has_moved() -> None:
+    """An op of one name goes, and one of the same class and time comes."""
+    moved = 0
+    for seed in range(20):
+        times = program(rng(seed))
+        old = next(part for part in sorted(times, key=times.__getitem__)[::-1] if part[1] == "MatMul")
+        after = {part: time for part, time in times.items() if part != old} | {("Host", "Conv2D", "another"): times[old]}
+        found = compare(*sides(rng(500 + seed), times, after, 3, machine=0.05))
+        moved += not found.own and sum(each.kind is Kind.MOVED for each in found.changes) == 2
+    assert moved >= 18
+
+
+def test_what_is_numbered_anew_is_the_same_part() -> None:
+    times = {("Host", "MatMul", f"dense_{at}/MatMul"): STEP / 10 for at in range(1, 9)}
+    after = {("Host", "MatMul", f"dense_{at + 8}/MatMul"): STEP / 10 for at in range(1, 9)}
+    found = compare(*sides(rng(1), times, after, 3, machine=0.02))
+    assert not found.own and len(found.changes) == 8
+    assert {each.name_after for each in found.changes} == {name for *_, name in after}
+
+
+def test_new_and_gone_parts() -> None:
+    times = program(rng(8))
+    more = {**times, ("Host", "Decode", "decode"): 0.2 * STEP}
+    found = compare(*sides(rng(9), times, more, 3))
+    assert [each.kind for each in found.own] == [Kind.NEW] and found.verdict is Verdict.SLOWER
+    back = compare(*sides(rng(9), more, times, 3))
+    assert [each.kind for each in back.own] == [Kind.GONE] and back.verdict is Verdict.FASTER
+
+
+def test_what_forbids_a_comparison_is_said() -> None:
+    times = program(rng(5))
+    one, two = sides(rng(6), times, times)
+    apart = compare(
+        side("before", one.captures, cores="2", tensorflow="2.20"), side("after", two.captures, cores="1", tensorflow="2.21")
+    )
+    assert not apart.comparable and headline(apart).startswith("Not to be compared by the step: the runs differ in cores.")
+    assert [row[0] for row in apart.differs] == ["cores", "tensorflow"]
+
+
+def test_steps_alone_are_compared_where_no_part_is_known() -> None:
+    found = compare(*sides(rng(7), {GAPS: STEP}, {GAPS: 2 * STEP}, 3, machine=0.02))
+    assert found.verdict is Verdict.SLOWER
+
+
+def comparison() -> Comparison:
+    times = program(rng(10))
+    culprit = max(times, key=times.__getitem__)
+    return compare(*sides(rng(11), times, {**times, culprit: times[culprit] + 0.2 * STEP}, 3))
+
+
+def test_every_form_says_the_same() -> None:
+    found = comparison()
+    report = report_of(found)
+    assert report.headline == headline(found) and "after is slower" in report.headline
+    for text in (terminal.render(report, width=80, details=True), markdown.render(report), json_.render(report)):
+        assert found.own[0].part[2].split("/")[-1] in text
+    assert {table.name for table in page_of(found).tables()} >= {"own_changes", "changes", "classes", "categories", "sides"}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_false_discoveries_are_those_of_scipy(seed: int) -> None:
+    stats = pytest.importorskip("scipy.stats")
+    chances = np.concatenate((rng(seed).random(200), rng(seed).random(20) / 1e4)).tolist()
+    adjusted = stats.false_discovery_control(chances)
+    assert discoveries(chances, 0.05) == (adjusted <= 0.05).tolist()
+    assert discoveries([], 0.05) == [] and discoveries([0.04], 0.05) == [True]
+
+
+def test_the_mean_of_captures_has_their_spread_as_error() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    captures = [rng(at).normal(10 + at, 1, 50) for at in range(4)]
+    found = mean_of(captures)
+    means = [float(each.mean()) for each in captures]
+    assert found.captures and found.freedom == 3
+    assert found.value == pytest.approx(np.mean(means)) and found.error == pytest.approx(stats.sem(means))
+    few = mean_of(captures[:1])
+    assert not few.captures and 0.8 < few.error / stats.sem(captures[0]) < 2
+
+
+@pytest.mark.parametrize(
+    ("part", "work"),
+    [
+        (("Host", "_MklNativeFusedConv2D", "a/Relu"), DENSE),
+        (("Host", "MatMul", "a/MatMul"), DENSE),
+        (("Host", "AddV2", "a/add"), ELEMENTWISE),
+        (("Host", "Dataset", "Iterator::Map"), INPUT),
+        (("Device", "MemcpyH2D", "MemcpyH2D"), COPIES),
+        (("Device", "dot_general", "jit(f)/dot_general"), ON_DEVICE),
+        (("Step", "All others", "All others"), PYTHON),
+    ],
+)
+def test_classes_of_work(part: tuple[str, str, str], work: str) -> None:
+    assert class_of(part) == work
