@@ -208,9 +208,10 @@ def _shuffling(megabytes: float) -> Trace:
     return read_trace(space.to_bytes(), HOST)
 
 
-def _shuffle(megabytes: float, *below: str) -> Find:
+def _shuffle(megabytes: float, *below: str, nested: bool = False) -> Find:
+    """nested: each of what is below feeds the one before it."""
     stages = [staged(_ROOT, 0, -1), staged(_MAP, 9, 0), staged("Shuffle", 0, 1, label="in_py_L8_shuffle")]
-    stages += [staged(kind, 0, 2) for kind in below]
+    stages += [staged(kind, 0, 2 + at if nested else 2) for at, kind in enumerate(below)]
     return _context(0.3, [pipeline_of(stages, 9)], traces=[_shuffling(megabytes)])
 
 
@@ -568,6 +569,7 @@ CASES: list[Case] = [
         says=("whole batches",),
     ),
     silent("late_shuffle", "70 MB", _shuffle(70.0)),
+    silent("late_shuffle", "windows that flat_map takes apart", _shuffle(1.0, "FlatMap", "BatchV2", nested=True)),
     fires("no_shard", "two hosts", _hosts("TFRecord"), Severity.POTENTIAL, says=(".shard(num_workers",)),
     silent("no_shard", "one host", _one_host()),
     silent("no_shard", "they shard", _hosts("Shard", "TFRecord")),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from outpace.model.arrays import Codes, Indices, Mask
+from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
 from outpace.model.units import counted
 from outpace.timeline.names import Is, names
 from outpace.timeline.steps import Confidence, Steps, StepSource
 from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import common, distinct
+
+_SHORT = 0.5  # of the median mark: a call without data does nothing of a step's work
 
 
 def marked_rows(trace: Trace) -> Indices:
@@ -35,13 +37,16 @@ def from_marks(trace: Trace, rows: Indices, source: StepSource) -> Steps:
     line = trace.line[rows]
     rows = rows[_on_main_thread(trace, rows, line)]
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
-    number = trace.stat(dialect.STEP_NUM)
-    name = trace.names[trace.name[rows[0]]]
+    column = trace.stat(dialect.STEP_NUM)
+    number, name = column.ints[np.searchsorted(column.row, rows)], trace.names[trace.name[rows[0]]]
+    empty = _begun_again(number, trace.duration[rows])
+    rows, number = rows[~empty], number[~empty]
+    without = f", without {int(empty.sum())} that found no data" if empty.any() else ""
     return Steps(
         source=source,
         confidence=Confidence.CERTAIN,
-        how=f"{counted(len(rows), 'step marker')} '{name}' in the profile",
-        number=number.ints[np.searchsorted(number.row, rows)],
+        how=f"{counted(len(rows), 'step marker')} '{name}' in the profile{without}",
+        number=number,
         start=trace.start[rows],
         end=trace.end[rows],
         line=trace.line[rows],
@@ -49,6 +54,13 @@ def from_marks(trace: Trace, rows: Indices, source: StepSource) -> Steps:
         root_row=rows.astype(np.int32),
         root_step=np.arange(len(rows), dtype=np.int32),
     )
+
+
+def _begun_again(number: Numbers, duration: Picoseconds) -> Mask:
+    """Of marks in order of time, short ones whose number comes once more right behind them: Keras begins a batch that finds the epoch's data
+    at an end, and begins it again in the next epoch."""
+    again = np.append(number[1:] == number[:-1], False)
+    return np.asarray(again & (duration < _SHORT * np.median(duration)))
 
 
 def _outermost(trace: Trace, rows: Indices) -> Indices:

@@ -9,8 +9,10 @@ from outpace.metrics.input.iterators import IteratorGraph, iterators
 from outpace.timeline import Run
 from outpace.trace import dialect
 
-_BATCHES = re.compile(r"(?:Padded|Parallel|MapAnd)?Batch(?:V\d)?$")
-_MIXES = re.compile(r"(?:Unbatch|FlatMap|Interleave|ParallelInterleave(?:V\d)?|Window|Group.*)(?:\[\d+\])?$")
+BATCHES = re.compile(r"(?:Padded|Parallel|MapAnd)?Batch(?:V\d)?$")
+MIXES = re.compile(r"(?:Unbatch|FlatMap|Interleave|ParallelInterleave(?:V\d)?|Window|Group.*)(?:\[\d+\])?$")
+"""Types of stages that make batches of examples, and of those that take what they are handed apart, or put others' together."""
+
 _SPLITS, _SHARES = "Rebatch", "Shard"
 
 
@@ -32,8 +34,8 @@ def _sizes(graph: IteratorGraph) -> list[int]:
     paths = {tuple(name.split("::")[1:]): size for name, size in said.items() if isinstance(size, int) and size > 0}
     sizes: dict[tuple[str, ...], int] = {}
     for path in sorted(paths, key=len):
-        above = [stage for stage in path[:-1] if _MIXES.match(stage)]
-        if above or not _BATCHES.match(path[-1]) or _divided(path):
+        above = [stage for stage in path[:-1] if MIXES.match(stage)]
+        if above or not BATCHES.match(path[-1]) or _divided(path):
             continue
         outer = next((p for p in sizes if p == path[: len(p)]), None)
         if outer is None:

@@ -5,10 +5,11 @@ TensorFlow parallelises stateless maps and adds a prefetch by itself: the execut
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from outpace.metrics.input.examples import BATCHES, MIXES
 from outpace.metrics.input.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.input.stage_labels import injected, location, stage_record
 from outpace.metrics.program.budget import at_most
@@ -18,7 +19,7 @@ from outpace.model import Category, Effort, Evidence, Finding, Severity, Thresho
 from outpace.timeline import Run
 from outpace.tools.tf_data.compute import Analysis
 from outpace.tools.tf_data.context import MODERATE, SHARE, Context, has_cache
-from outpace.tools.tf_data.saving import draws_unseen, fed_alike, is_below, repeats
+from outpace.tools.tf_data.saving import draws_unseen, fed_alike, repeats
 from outpace.tools.tf_data.slow_stage import slow_stage, where_to_cache
 from outpace.trace import dialect
 from outpace.trace.algorithms import distinct
@@ -32,9 +33,13 @@ _IDLES = 0.25  # of the busiest pipeline's time: a counter, or a validation's pi
 def find(run: Run, analysis: Analysis, breakdown: StepBreakdown) -> Iterator[Finding]:
     """All findings about all pipelines."""
     busiest: dict[str, float] = {}
+    alike: dict[tuple[str, ...], tuple[str, Pipeline]] = {}  # each epoch makes its pipeline anew: one of those speaks for all
     for (host, _), pipeline in analysis.named.items():
         busiest[host] = max(busiest.get(host, 0.0), _busy(pipeline))
-    for (host, _), pipeline in analysis.named.items():
+        made = (host, *(stage.position for stage in pipeline.stages))
+        if made not in alike or alike[made][1].calls < pipeline.calls:
+            alike[made] = host, pipeline
+    for host, pipeline in alike.values():
         mine = breakdown.whole.of("host", host)
         idles = _busy(pipeline) < _IDLES * busiest[host]  # what a step waits for is then another one
         if not mine["duration_ps"].sum() or not pipeline.segments or idles:
@@ -135,8 +140,7 @@ def _late_shuffle(context: Context) -> Iterator[Finding]:
     for at, stage in enumerate(stages):
         if not stage.type.startswith("Shuffle"):
             continue
-        below = [s for i, s in enumerate(stages) if is_below(stages, i, at)]
-        batches = any(s.type.startswith(("Batch", "PaddedBatch", "ParallelBatch", "MapAndBatch")) for s in below)
+        batches = any(BATCHES.match(s.type) and _whole(stages, i, at) for i, s in enumerate(stages))
         megabytes = _buffered(context, stage)
         if not batches and megabytes < _BUFFER.value:
             continue
@@ -155,6 +159,16 @@ def _late_shuffle(context: Context) -> Iterator[Finding]:
             location=location(stage.label, context.record),
             host=context.host,
         )
+
+
+def _whole(stages: Sequence[StageWork], at: int, above: int) -> bool:
+    """Whether what a stage hands on reaches another one above it as it is: taken apart by none between."""
+    while (at := stages[at].parent) >= 0:
+        if at == above:
+            return True
+        if MIXES.match(stages[at].type):
+            return False
+    return False
 
 
 def _buffered(context: Context, stage: StageWork) -> float:

@@ -61,6 +61,7 @@ def analyse(run: Run) -> Page:
 
 _NODE = ("parent", "stage", "role", "source", "asynchronous", "busy_per_batch_ps", "self_ps", "total_ps", "calls")
 _OF_PIPELINES = ("pipeline", "calls", "slow_calls", "mean_ps", "max_ps", "guide_bottleneck", "bottleneck")
+_OFTEN = 0.5  # of the calls of the host's busiest pipeline
 _CHOICES = ("pipeline", "call")
 _GRAPH = (
     "Elements come out of the Root, which the training loop calls. Bottleneck of all calls: most work in the slowest segment; of a single "
@@ -82,8 +83,14 @@ def _headline(analysis: Analysis) -> str:
 
 
 def _slowest(analysis: Analysis) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """The bottleneck stage and the segment of the slowest pipeline, as records."""
-    segments = [s for s in analysis.segments.records() if s["segment"] == 0]
+    """The bottleneck stage and the segment of the slowest pipeline, as records; of a host's pipelines those that are called often, since each
+    epoch makes its own, and one of few calls has little but its beginning."""
+    calls = {(row["host"], row["pipeline"]): row["calls"] for row in analysis.pipelines.records()}
+    most: dict[str, int] = {}
+    for (host, _), count in calls.items():
+        most[host] = max(most.get(host, 0), count)
+    often = {key for key, count in calls.items() if count >= _OFTEN * most[key[0]]}
+    segments = [s for s in analysis.segments.records() if s["segment"] == 0 and (s["host"], s["pipeline"]) in often]
     if not segments:
         return None
     segment = max(segments, key=lambda s: s["busy_per_batch_ps"])

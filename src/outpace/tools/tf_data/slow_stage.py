@@ -19,6 +19,7 @@ _MOSTLY_WAITS = 0.5  # of a saving, for it to be as likely as the wait is sure
 _WORKS = 0.05  # cores: below, a thread was only met by chance
 _SEQUENTIAL = ("Map", "Interleave", "Filter")
 _MOST, _STARTING = 0.5, 0.5  # of a function's time, in one op, and in none
+_ONE_EACH = re.compile(r"(?:Parallel)?Map")  # stages that make one element of each
 _OF_IMAGES = re.compile(r"Decode(?:Jpeg|Png|Image|Bmp|Gif|AndCropJpeg)|Resize|CropAndResize")
 _CHEAPER = "make the line that takes the time cheaper, or cache its results where they do not change."
 _WORKERS = f"Prepare batches in several workers (keras.utils.PyDataset(workers=4, use_multiprocessing=True)). Or {_CHEAPER}"
@@ -125,7 +126,7 @@ def _less_work(stage: StageWork, context: Context) -> str:
 
 def _per_batch(stage: StageWork, context: Context) -> str:
     """What to do where calling its function for each element takes more than the ops in it; "" where it does not."""
-    if stage.starting_share < _STARTING or not context.batched_behind(stage):
+    if stage.starting_share < _STARTING or not _ONE_EACH.match(stage.type) or not context.batched_behind(stage):
         return ""
     whole = " (tf.io.parse_example takes a batch of records)" if stage.top_op.startswith("ParseExample") else ""
     drawn = " What it draws at random may then be one draw for the batch." if stage.draws else ""
@@ -181,6 +182,11 @@ def _change(stage: StageWork, context: Context) -> tuple[str, Saving | None]:
         ), context.without(stage)
     if once := _per_batch(stage, context):
         return once, context.without(stage)
+    if stage.type == "FlatMap":
+        return (
+            "Make its elements without flat_map, which builds a data set for each: a map that slices or frames whole tensors (tf.signal.frame, "
+            "keras.utils.timeseries_dataset_from_array for windows)."
+        ), context.without(stage)
     if stage.type == "Filter":
         return (
             f"Compute what {called} tests in a map with num_parallel_calls=tf.data.AUTOTUNE before it, or filter once and save "
