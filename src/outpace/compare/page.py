@@ -7,8 +7,6 @@ import math
 from outpace.compare.verdict import Change, Comparison, Kind, Verdict
 from outpace.model import (
     Category,
-    Chart,
-    ChartKind,
     Figure,
     Figures,
     Page,
@@ -63,17 +61,13 @@ DIFFERS = schema("""
     after   | text | in the second run
     forbids | bool | whether step times can then not be compared
 """)
-SIDES = schema("""
-    side    | text | run
-    time_ps | ps   | mean step time | Step time
-""")
 
 
 def report_of(found: Comparison) -> Report:
     """The comparison as a report of one page."""
     page = page_of(found)
     names = f"{found.before.name} → {found.after.name}"
-    return Report(names, page.headline, _warnings(found), (), (page,))
+    return Report(names, page.headline, _warnings(found), (), (page,), advises=False)
 
 
 def page_of(found: Comparison) -> Page:
@@ -104,8 +98,7 @@ def page_of(found: Comparison) -> Page:
         sections.append(Rows(_differs(found)))
     if not found.own and found.verdict is Verdict.OPEN:
         sections.append(Text("What would decide", _more(found)))
-    glance = Chart("The step before and after", ChartKind.BARS, _sides(found), "side", ("time_ps",))
-    return Page(ID, TITLE, QUESTION, headline(found), tuple(sections), glance=glance)
+    return Page(ID, TITLE, QUESTION, headline(found), tuple(sections))
 
 
 _SHOWN = ("part", "became", "before_ps", "after_ps", "delta_ps", "low_ps", "high_ps")
@@ -232,9 +225,3 @@ def _classes(found: Comparison) -> Table:
 def _differs(found: Comparison) -> Table:
 
     return Table.from_rows("differs", "What the runs do not share", DIFFERS, list(found.differs))
-
-
-def _sides(found: Comparison) -> Table:
-
-    rows = [(f"before: {found.before.name}", found.step_before.value), (f"after: {found.after.name}", found.step_after.value)]
-    return Table.from_rows("sides", "Step time", SIDES, rows)

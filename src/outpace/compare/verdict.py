@@ -282,13 +282,14 @@ def _changes(rows: Sequence[_Row], factors: Mapping[str, Factor], before: Side, 
         if row.error:
             sampled = math.hypot(one.relative, two.relative) if count == 1 and len(row.means) == 2 else 0.0
             error = math.hypot(row.error, sampled)
-            delta, half = expected * math.expm1(row.log), expected * math.exp(row.log) * 1.96 * error
+            delta, low, high = (expected * math.expm1(row.log + at * 1.96 * error) for at in (0, -1, 1))
             chance = two_sided(row.log / error)
         else:  # of one side alone, or too small to say anything of its class
             delta = two.value - expected
             half = 1.96 * math.hypot(one.error, two.error, factors[row.work].spread * expected)
+            low, high = delta - half, delta + half
             chance = two_sided(1.96 * delta / half) if half else 1.0
-        found.append(Change(row.part, row.other[2], row.work, one, two, expected, kind, delta, delta - half, delta + half))
+        found.append(Change(row.part, row.other[2], row.work, one, two, expected, kind, delta, low, high))
         chances.append(chance)
     heavy = [at for at, each in enumerate(found) if max(each.before.value, each.after.value) >= SEEN * step]
     believed = discoveries([chances[at] for at in heavy], FALSE)

@@ -21,7 +21,8 @@ class Report:
 
     `source` is the path or URL that was opened; `headline` is the one sentence a reader takes away; `warnings` say first what is
     missing or doubtful (a truncated file, dropped events); `findings` are those of all pages, ranked, without duplicates;
-    `struck` are those that are in force already or impossible here, with the reason; `next` are the commands to go on with.
+    `struck` are those that are in force already or impossible here, with the reason; `next` are the commands to go on with; `advises`:
+    whether it is to say what to change.
     """
 
     source: str
@@ -31,6 +32,7 @@ class Report:
     pages: tuple[Page, ...]
     struck: tuple[Finding, ...] = ()
     next: tuple[Command, ...] = ()
+    advises: bool = True
 
     def page(self, tool: str) -> Page:
         """The page of the tool with this id."""

@@ -79,7 +79,7 @@ def render_app(report: Report, app: App) -> str:
     return _environment().get_template("report.html.j2").render(view=view, app=app)
 
 
-def render_view(report: Report, view: str, rows: Callable[[str], str]) -> str | None:
+def render_view(report: Report, view: str, rows: Callable[[str], str] | None) -> str | None:
     """One view of `render_app`'s document, to be put into its section; None where the report has none of that id. `rows`: where the server
     has further rows of a table, by the table's address."""
     shown = one_view(report, view, rows)

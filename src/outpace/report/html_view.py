@@ -61,7 +61,7 @@ def _document(report: Report, places: Places, later: Callable[[str], str] | None
         "glance": _glance(report, screen.glance, places),
         "figures": [_figure(f) for f in screen.figures],
         "changes": [{**_finding(f, places), "host": screen.host(f)} for f in shown_first],
-        "again": "" if shown_first else _again(report),
+        "again": "" if shown_first or not report.advises else _again(report),
         "evidence": screen.evidence,
         "next": [{"line": clean(c.line), "what": clean_prose(c.what)} for c in screen.next],
         "others": [_finding(f, places) for f in report.findings if f not in shown_first],
@@ -76,7 +76,7 @@ def _document(report: Report, places: Places, later: Callable[[str], str] | None
     }
 
 
-def one_view(report: Report, view: str, rows: Callable[[str], str]) -> dict[str, Any] | None:
+def one_view(report: Report, view: str, rows: Callable[[str], str] | None) -> dict[str, Any] | None:
     """What a document's view of that id shows; None where it has no such view. `rows`: where the rows of a table come from, by its address."""
     places = Places(report, rows=rows)
     page = next((page for page in report.pages if places.page(page) == view), None)

@@ -96,6 +96,8 @@ def asset(name: str) -> str | None:
         return html.every_style(_own("report.css"))
     if name == "runs.js":
         return "\n".join((html.some_scripts("dom.js", "theme.js"), _own("capture.js"), _own("runs.js")))
+    if name == "side.js":
+        return _own("side.js")
     if name == "watch.js":
         return "\n".join((html.some_scripts("dom.js", "units.js", "axis.js", "theme.js"), _own("watch.js")))
     if name == "runs.css":

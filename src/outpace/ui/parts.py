@@ -45,6 +45,10 @@ def _steps(query: Mapping[str, str]) -> StepRange | None:
     return steps_of(query["steps"]) if query.get("steps") else None
 
 
+NOTHING = Choice((), (), (), ())
+"""Of what cannot be divided."""
+
+
 def asked(query: Mapping[str, str]) -> str:
     """What of an address says which part it shows, to go on with; "" for all of the run."""
     return urlencode({name: query[name] for name in _ASKED if query.get(name)})

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from outpace.model import NotFoundError, UsageError
+from outpace.model import NotFoundError, Report, UsageError
 from outpace.report import html
 from outpace.ui import pages, parts, timeline, verdicts, watched, worker
 from outpace.ui.captures import Captures
@@ -56,6 +56,8 @@ class Site:
                 (r"capture/stop", self._stop_capture),
                 (r"assets/(\w+\.\w+)", self._asset),
                 (r"side/([0-9a-f]{12})/([0-9a-f]{12})/", self._side),
+                (r"compare/([0-9a-f]{12})/([0-9a-f]{12})/", self._compare),
+                (r"compare/([0-9a-f]{12})/([0-9a-f]{12})/view/([\w-]+)", self._compare_view),
                 (r"run/([0-9a-f]{12})/", self._report),
                 (r"run/([0-9a-f]{12})/view/([\w-]+)", self._view),
                 (r"run/([0-9a-f]{12})/rows/([\w-]+/[\w-]+)", self._rows),
@@ -143,6 +145,15 @@ class Site:
         both = self._run(left), self._run(right)
         return Response(pages.side(*both).encode("utf-8", "replace"))
 
+    def _compare(self, request: Request, before: str, after: str) -> Response:
+        """Two runs, one verdict."""
+        app = html.App("../../../assets/", "view/", "../../../", "", "", parts.shown(parts.NOTHING, {}))
+        return Response(html.render_app(self._compared(before, after), app).encode("utf-8", "replace"))
+
+    def _compare_view(self, request: Request, before: str, after: str, view: str) -> Response:
+        shown = html.render_view(self._compared(before, after), view, None)
+        return text(404, "This comparison has no such view.") if shown is None else Response(shown.encode("utf-8", "replace"))
+
     def _report(self, request: Request, run: str) -> Response:
         listed, part = self._run(run), parts.asked(request.query)
         first = not part and "whole" not in request.query and not self._has(listed, part)
@@ -226,8 +237,26 @@ class Site:
         """What can be shown first, while the report is made."""
         return self._worker.ask(_PATIENCE, worker.glimpsed, run.info.folder, run.info.state)
 
+    def _compared(self, before: str, after: str) -> Report:
+        """The comparison of two runs, the one that was asked for first before."""
+        both = self._run(before), self._run(after)
+        key = tuple("\n".join(getattr(run.info, what) for run in both) for what in ("folder", "state"))
+        sides = [(run.info.run, run.info.folder, run.info.state) for run in both]
+        return self._kept((key[0], key[1], ""), lambda: self._worker.ask(_PATIENCE, worker.compared, sides)).report
+
     def _opened(self, run: Listed, request: Request) -> Opened:
-        folder, state, part = key = run.info.folder, run.info.state, parts.asked(request.query)
+        folder, state, part = run.info.folder, run.info.state, parts.asked(request.query)
+
+        def made() -> Opened:
+            opened = self._worker.ask(_PATIENCE, worker.opened, folder, state, dict(parse_qsl(part)))
+            if opened.verdict is not None:
+                self._cache.put(run.info, opened.verdict)
+            return opened
+
+        return self._kept((folder, state, part), made)
+
+    def _kept(self, key: tuple[str, str, str], make: Callable[[], Opened]) -> Opened:
+        """What was made before, or is made now."""
         with self._lock:
             known = self._reports.get(key)
             if known is not None:
@@ -238,9 +267,7 @@ class Site:
             with self._lock:
                 if key in self._reports:
                     return self._reports[key]
-            opened = self._worker.ask(_PATIENCE, worker.opened, folder, state, dict(parse_qsl(part)))
-            if opened.verdict is not None:
-                self._cache.put(run.info, opened.verdict)
+            opened = make()
             with self._lock:
                 self._reports[key] = opened
                 self._making.pop(key, None)

@@ -12,7 +12,8 @@ import subprocess
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -166,6 +167,21 @@ def opened(folder: str, state: str, query: Mapping[str, str]) -> Opened:
         report = whole.report()
         return Opened(report, there, of(whole, report))
     return Opened(api.Profile(part).report(), there, None)
+
+
+def compared(sides: Sequence[tuple[str, str, str]]) -> Opened:
+    """The comparison of two runs, each by its name, its folder and its state."""
+    from outpace.compare import compare, report_of, side_of
+    from outpace.model import UsageError
+    from outpace.ui.parts import NOTHING
+
+    one, two = (side_of(name, [profile(folder, state).run]) for name, folder, state in sides)
+    for side in (one, two):
+        if not side.captures:
+            raise UsageError(f"No step was found in {side.name}, so that there is nothing to compare.")
+    report = report_of(compare(one, two))
+    short = f"{report.headline.split(': ')[0].rstrip('.')}."
+    return Opened(replace(report, headline=short), NOTHING, None)  # the page says it in full
 
 
 def glimpsed(folder: str, state: str) -> Opened:

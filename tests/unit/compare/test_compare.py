@@ -113,7 +113,7 @@ def test_every_form_says_the_same() -> None:
     assert report.headline == headline(found) and "after is slower" in report.headline
     for text in (terminal.render(report, width=80, details=True), markdown.render(report), json_.render(report)):
         assert found.own[0].part[2].split("/")[-1] in text
-    assert {table.name for table in page_of(found).tables()} >= {"own_changes", "changes", "classes", "categories", "sides"}
+    assert {table.name for table in page_of(found).tables()} >= {"own_changes", "changes", "classes", "categories"}
 
 
 @pytest.mark.parametrize("seed", range(5))

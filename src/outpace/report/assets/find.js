@@ -10,7 +10,8 @@ const Find = (() => {
     const found = [];
     document.querySelectorAll("nav a").forEach((link) => found.push({ kind: "Tool", text: link.textContent, route: link.hash }));
     document.querySelectorAll(".finding[id]").forEach((finding) => {
-      found.push({ kind: "Finding, " + heading(finding), text: finding.querySelector("h4").firstChild.nextSibling.textContent.trim(), route: "#" + finding.id });
+      const text = finding.querySelector("h4").firstChild.nextSibling.textContent.trim();
+      found.push({ kind: "Finding, " + heading(finding), text, more: finding.querySelector(".action").textContent, route: "#" + finding.id });
     });
     const tables = new Map([...document.querySelectorAll("[data-table]")].reverse().map((box) => [box.dataset.table, box]));
     for (const [route, box] of [...tables].reverse()) found.push({ kind: "Table, " + heading(box), text: box.dataset.title, route: "#" + route });
@@ -40,7 +41,7 @@ const Find = (() => {
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
     if (!words.length) return [];
     index ||= places();
-    const named = index.found.filter((place) => words.every((word) => (place.kind + " " + place.text).toLowerCase().includes(word)));
+    const named = index.found.filter((place) => words.every((word) => [place.kind, place.text, place.more].join(" ").toLowerCase().includes(word)));
     return [...named, ...rows(words)].slice(0, MOST);
   }
 

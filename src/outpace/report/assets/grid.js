@@ -181,7 +181,7 @@ const Grid = (() => {
         const place = Dom.html("td", { class: side }), field = Dom.html("input");
         field.type = "search";
         field.value = this.filters.get(column.name) || "";
-        field.placeholder = column.right ? "> 0" : "contains";
+        field.placeholder = column.right ? ("> 5 " + Tables.usualUnit(column)).trim() : "contains";
         field.setAttribute("aria-label", "Filter " + column.label);
         field.addEventListener("input", () => {
           if (field.value.trim()) this.filters.set(column.name, field.value);

@@ -44,17 +44,20 @@ const Tables = (() => {
     };
   }
 
+  /* The unit of a column's first number that has one: a table begins with its large numbers. */
+  const usualUnit = (asked) => asked.texts.map((text) => text.match(/\d\s(\S+)$/)?.[1]).find(Boolean) || "";
+
   /* What a column's filter asks for: words of a text; of numbers `> 5 ms`, `10..20`, or what the cell shows. */
   function asks(text, asked) {
-    const value = (row) => asked.values[row];
+    const value = (row) => asked.values[row], usual = usualUnit(asked);
     if (!Units.isText(asked.unit)) {
       const range = text.match(BETWEEN);
       if (range) {
-        const [low, high] = [Units.parse(range[1], asked.unit), Units.parse(range[2], asked.unit)];
+        const [low, high] = [Units.parse(range[1], asked.unit, usual), Units.parse(range[2], asked.unit, usual)];
         if (low !== null && high !== null) return (row) => value(row) !== null && value(row) >= low && value(row) <= high;
       }
       const [, sign, rest] = text.match(SIGN) || [];
-      const limit = sign ? Units.parse(rest, asked.unit) : null;
+      const limit = sign ? Units.parse(rest, asked.unit, usual) : null;
       const fits = { "<": (v) => v < limit, ">": (v) => v > limit, "<=": (v) => v <= limit, ">=": (v) => v >= limit, "=": (v) => v === limit };
       if (limit !== null) return (row) => value(row) !== null && fits[sign](value(row));
     }
@@ -80,5 +83,5 @@ const Tables = (() => {
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   }
 
-  return { load, column, values, compare, holds, asks, save };
+  return { load, column, values, compare, holds, usualUnit, asks, save };
 })();

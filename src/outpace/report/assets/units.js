@@ -44,12 +44,12 @@ const Units = (() => {
     return general(value);
   }
 
-  /* A number as a person writes it, in the unit of a column: "1.5 ms", "20 %", "3". Null for anything else. */
-  function parse(text, unit) {
-    const [, number, name] = text.replaceAll(",", "").match(/^\s*(-?[\d.]+(?:e-?\d+)?)\s*(\S*?)\s*$/i) || [];
+  /* A number as a person writes it, in the unit of a column: "1.5 ms", "20 %", "3" (then of the `usual` unit, as "ms"). Null for anything else. */
+  function parse(text, unit, usual = "") {
+    const [, number, written] = text.replaceAll(",", "").match(/^\s*(-?[\d.]+(?:e-?\d+)?)\s*(\S*?)\s*$/i) || [];
     if (number === undefined || Number.isNaN(Number(number))) return null;
     if (unit === "fraction") return Number(number) / 100;
-    const steps = unit === "ps" ? TIME : unit.startsWith("bytes") ? BYTES : [];
+    const name = written || usual, steps = unit === "ps" ? TIME : unit.startsWith("bytes") ? BYTES : [];
     const asked = name.toLowerCase().replace("/s", "").replace("us", "µs").replace("kb", "kib").replace("mb", "mib").replace("gb", "gib");
     const [factor] = steps.find(([, known]) => known.toLowerCase() === asked) || [name && steps.length ? NaN : 1];
     return Number.isNaN(factor) ? null : Number(number) * factor;

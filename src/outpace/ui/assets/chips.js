@@ -42,11 +42,32 @@ const Chips = (() => {
     });
   }
 
+  /* Whether there is a step between what was written; else the field says so. */
+  function valid(form) {
+    const [first, last] = ["first", "last"].map((name) => form.querySelector(`[name="${name}"]`)), box = form.querySelector(".strip");
+    if (!box) return true;
+    const numbers = JSON.parse(box.dataset.steps).map(([number]) => number), ends = [first, last].map((field) => field.value.trim());
+    const [low, high] = ends.map((text, i) => (text === "" ? numbers.at(-i) : Number(text)));
+    const wrong = [first, last].find((field, i) => !/^-?\d*$/.test(ends[i]));
+    const inside = numbers.some((number) => number >= Math.min(low, high) && number <= Math.max(low, high));
+    const fault = wrong ? "The number of a step, or nothing." : inside ? "" : `There are the steps ${numbers[0]} to ${numbers.at(-1)}.`;
+    first.setCustomValidity("");
+    last.setCustomValidity("");
+    if (!fault) return true;
+    (wrong || first).setCustomValidity(fault);
+    (wrong || first).reportValidity();
+    return false;
+  }
+
   function start() {
     const form = document.querySelector(".chips");
     if (!form) return;
     const send = () => go(form, ...["first", "last"].map((name) => form.querySelector(`[name="${name}"]`)?.value ?? ""));
-    form.addEventListener("submit", (event) => { event.preventDefault(); send(); });
+    form.addEventListener("submit", (event) => { event.preventDefault(); if (valid(form)) send(); });
+    for (const name of ["first", "last"]) {
+      const field = form.querySelector(`[name="${name}"]`);
+      field?.addEventListener("input", () => field.setCustomValidity(""));
+    }
     form.querySelectorAll("select").forEach((select) => select.addEventListener("change", send));
     const whole = form.querySelector("a"), box = form.querySelector(".strip");
     const follow = () => { if (whole) whole.setAttribute("href", "?" + location.hash); };

@@ -32,11 +32,14 @@ const Runs = (() => {
     return box;
   }
 
-  /* Two ticked runs can be seen side by side, the older one on the left. */
+  /* Two ticked runs can be compared, and seen side by side, the older one first. */
   function both() {
-    const chosen = runs.filter((run) => ticked.has(run.id)).map((run) => run.id).reverse();
-    element("both").hidden = chosen.length !== 2;
-    element("both").querySelector("a").setAttribute("href", `side/${chosen.join("/")}/`);
+    const chosen = runs.filter((run) => ticked.has(run.id)).map((run) => run.id).reverse(), two = chosen.length === 2;
+    const [compare, side] = element("both").querySelectorAll("a");
+    compare.setAttribute("href", `compare/${chosen.join("/")}/#compare`);
+    side.setAttribute("href", `side/${chosen.join("/")}/`);
+    element("both").classList.toggle("two", two);
+    element("ticks").textContent = two ? "" : chosen.length > 2 ? `${chosen.length} runs are ticked: two can be compared.` : "Tick two runs to compare them.";
   }
 
   function verdict(run) {
@@ -99,9 +102,16 @@ const Runs = (() => {
     setTimeout(ask, document.hidden ? EACH * 5 : EACH);
   }
 
+  /* A click anywhere in a line opens its run, but where it means something else. */
+  function opened(event) {
+    if (event.target.closest("a, input, td.tick") || String(getSelection())) return;
+    event.target.closest("tr")?.querySelector("a").click();
+  }
+
   function start() {
     Theme.start();
     Capture.start();
+    element("runs").addEventListener("click", opened);
     element("filter").addEventListener("input", draw);
     document.addEventListener("keydown", (event) => {
       if (event.key !== "/" || event.target.matches("input, textarea, select")) return;

@@ -1,0 +1,15 @@
+/* Two reports side by side: a view that is chosen in one is shown in the other. */
+(() => {
+  const frames = [...document.querySelectorAll("iframe")];
+  const view = (frame) => frame.contentWindow.location.hash.split("?")[0];
+
+  function follow(frame, other) {
+    const inner = frame.contentWindow;
+    inner.addEventListener("hashchange", () => {
+      const here = view(frame);
+      if (here !== view(other) && other.contentDocument?.getElementById(here.slice(1).split("/")[0])) other.contentWindow.location.hash = here.split("/")[0];
+    });
+  }
+
+  frames.forEach((frame, i) => frame.addEventListener("load", () => follow(frame, frames[1 - i])));
+})();
