@@ -130,12 +130,19 @@ class Trainer:
 def listed(x): return x * tf.constant(trust)[:2]
 @tf.function(reduce_retracing=True)
 def captured(x): return x * rate
+@tf.function
+def halved(x):
+    for _ in tf.range(2):
+        x *= 0.5
+    return x
+@tf.function
+def several(stack): return tf.map_fn(halved, stack, parallel_iterations=1)
 trainer = Trainer()
 level = {"noise": 1.0}
 kept = tf.data.Dataset.range(6).map(lambda at: tf.numpy_function(lambda at: float(at) * level["noise"], [at], tf.float64)).cache()
 #
 x = tf.ones((1, 2))
-trainer.step(x); listed(x); captured(x); list(kept)
+trainer.step(x); listed(x); captured(x); several(tf.ones((3, 2))); list(kept)
 """
 
 

@@ -450,13 +450,14 @@ def _graph(function: Any, args: Any, kwargs: Any) -> Any:
     library = {each.signature.name: each for each in graph.library.function}
     said: dict[str, Any] = {}
     for _ in range(DEEPEST):
-        said = {name: _said(body.node_def, library, said) for name, body in library.items()}
+        said = {name: _said(body.node_def, library, said, body.signature.input_arg) for name, body in library.items()}
     return _said(graph.node, library, said), [id(outer) for outer, _ in made.graph.captures]
 
 
-def _said(nodes: Iterable[Any], library: Mapping[str, Any], said: Mapping[str, Any]) -> Any:
-    """Operations with what goes into them by their place, whatever they are called."""
-    places: dict[str, str] = {}
+def _said(nodes: Iterable[Any], library: Mapping[str, Any], said: Mapping[str, Any], arguments: Iterable[Any] = ()) -> Any:
+    """Operations with what goes into them by their place, whatever they are called; likewise the arguments of a function, which a loop's body
+    has named after a count of all that were traced."""
+    places = {each.name: f"argument {at}" for at, each in enumerate(arguments)}
     found = []
     for at, node in enumerate(nodes):
         places[node.name] = str(at)
