@@ -130,10 +130,11 @@ class Trainer:
 def listed(x): return x * tf.constant(trust)[:2]
 @tf.function(reduce_retracing=True)
 def captured(x): return x * rate
+halves = tf.Variable(0.5)
 @tf.function
 def halved(x):
     for _ in tf.range(2):
-        x *= 0.5
+        x *= halves
     return x
 @tf.function
 def several(stack): return tf.map_fn(halved, stack, parallel_iterations=1)
