@@ -129,8 +129,9 @@ def _kind(kind: str, label: str = "", threads: int = 1) -> Find:
 
 def _two(ratio: float) -> Find:
     """Two pipelines, of which one is `ratio` as busy as the other."""
+    made = ((_MAP, 1.0), ("MapV2", ratio))
     return _context(
-        0.3, [pipeline_of([staged(_ROOT, 0, -1), staged(_MAP, 9 * r, 0)], 9 * r, root=at) for at, r in enumerate((1, ratio))]
+        0.3, [pipeline_of([staged(_ROOT, 0, -1), staged(kind, 9 * r, 0)], 9 * r, root=at) for at, (kind, r) in enumerate(made)]
     )
 
 

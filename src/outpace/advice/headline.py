@@ -33,8 +33,13 @@ def headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> st
     around = _UNTRACED in takes and first.saving.high >= shares[Category.INPUT.value]
     if not around or max(shares, key=shares.__getitem__) != _HOST:
         return said
-    recorded = humanize(known.step / (1 - known.profiling), Unit.PS)
-    return f"Host-bound, {recorded} per {'prediction' if program(run).predicts else 'step'}: {first_sentence(first.sentence)}"
+    step = f"{humanize(known.step, Unit.PS)} per {'prediction' if program(run).predicts else 'step'}"
+    without = (
+        " without the profiler"
+        if humanize(known.step / (1 - known.profiling), Unit.PS) != humanize(known.step, Unit.PS)
+        else ""
+    )
+    return f"Host-bound, {step}{without}: {first_sentence(first.sentence)}"  # the shares of the sentence are of that
 
 
 def _of_host(host: str, budget: Budget) -> str:

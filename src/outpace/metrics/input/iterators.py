@@ -144,6 +144,11 @@ class IteratorGraph:
         return own
 
     @once
+    def on_path(self) -> Mask:
+        """Whether each iterator blocks a root call."""
+        return np.asarray(np.bincount(self.calls.iterator[self.calls.blocking], minlength=len(self.ids)) > 0)
+
+    @once
     def executions(self) -> Executions:
         """Every execution, iterator by iterator: those that `calls` attributes to root calls, and those that begin before or end after them."""
         count = np.bincount(self.iterator, minlength=len(self.ids))

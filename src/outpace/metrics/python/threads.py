@@ -69,7 +69,9 @@ def _places(record: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, tuple
                 mine = next(((frame, line) for frame, line in reversed(places) if frame[3] == _OWN_CODE), None)
                 met[(mine[0][0], mine[1], mine[0][1]) if mine else None] += count
         worked = sum(met.values())
-        cores = thread["cpu_ns"] / thread["watched_ns"] if thread["watched_ns"] > 0 else 0.0
+        cores = (
+            max(0.0, thread["cpu_ns"] / thread["watched_ns"]) if thread["watched_ns"] > 0 else 0.0
+        )  # its clock may begin a little late
         for place, count in met.items():
             if place is not None:
                 yield (thread["name"], place), (cores * count / worked, float(count))

@@ -43,17 +43,18 @@ def compute(run: Run) -> Analysis:
     for (host, name), pipeline in named.items():
         graph = graphs[host]
         slowest = _ranked(graph, pipeline.root)
-        guide = int(guides[host][slowest[0]])
+        verdicts = guides[host][slowest]
+        guide = int(verdicts[0])
         rows["pipelines"].append(_pipeline_row(name, pipeline, graph, slowest, guide))
         rows["stages"] += _stage_rows(name, pipeline, graph, run, guide)
         rows["segments"] += _segment_rows(name, pipeline)
-        executions.append(_executions(host, name, graph, slowest, guides[host]))
-        ranked[host, name] = (len(slowest), offered(pipeline, graph, slowest, guides[host]))
+        executions.append(_executions(host, name, graph, slowest, verdicts))
+        ranked[host, name] = (len(slowest), offered(pipeline, graph, slowest, verdicts))
     for host, graph in graphs.items():
         for i, root in enumerate(_device_roots(graph)):
             slowest = _ranked(graph, root)
             rows["pipelines"].append((*_latency(host, f"Device:{i}", graph, root, slowest), "", ""))
-            executions.append(_executions(host, f"Device:{i}", graph, slowest, guides[host]))
+            executions.append(_executions(host, f"Device:{i}", graph, slowest, guides[host][slowest]))
     stages = Table.from_rows("stages", "Stages", STAGES, rows["stages"])
     segments = Table.from_rows("segments", "Segments", SEGMENTS, rows["segments"])
     return Analysis(
@@ -125,12 +126,11 @@ def _device_roots(graph: IteratorGraph) -> list[int]:
 
 
 def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, guide: int) -> Iterator[Row]:
-    every, calls = graph.executions, graph.calls
-    on_path = np.bincount(calls.iterator[calls.blocking], minlength=len(graph.ids)) > 0
+    every = graph.executions
     record = run.record(pipeline.host)
     for at, stage in enumerate(pipeline.stages):
         mine = list(stage.iterators)
-        critical = bool(on_path[mine].any())
+        critical = bool(graph.on_path[mine].any())
         segment, busy, threads = _busy(pipeline, at)
         is_bottleneck = pipeline.bottleneck is stage
         yield (
@@ -207,7 +207,7 @@ def _executions(host: str, name: str, graph: IteratorGraph, ranked: Indices, gui
         "self_ps": calls.self_time[at],
         "calls": calls.count[at],
         "critical": calls.blocking[at],
-        "bottleneck": iterator == guides[ranked][rank],
+        "bottleneck": iterator == guides[rank],
     }
 
 

@@ -20,7 +20,7 @@ Ranked = Mapping[tuple[str, str], tuple[int, list[tuple[str, int, list[Row | Non
 def offered(
     pipeline: Pipeline, graph: IteratorGraph, ranked: Indices, guides: Codes
 ) -> list[tuple[str, int, list[Row | None]]]:
-    """The calls that a reader may look at one by one; `ranked` are the pipeline's, slowest first, `guides` the guide's verdict on each."""
+    """The calls that a reader may look at one by one; `ranked` are the pipeline's, slowest first, `guides` the guide's verdict on them."""
     duration = graph.trace.duration[graph.row[graph.roots[ranked]]]
     names: dict[int, str] = {}
     for place, name in ((0, "slowest"), (len(ranked) - 1, "fastest"), (len(ranked) // 2, "median")):
@@ -29,7 +29,7 @@ def offered(
         (
             f"rank {place + 1}, {names[place]}: {humanize(int(duration[place]), Unit.PS)}",
             place + 1,
-            _of_call(pipeline, graph, int(ranked[place]), int(guides[ranked[place]])),
+            _of_call(pipeline, graph, int(ranked[place]), int(guides[place])),
         )
         for place in sorted(names)
     ]
@@ -46,7 +46,7 @@ def _of_call(pipeline: Pipeline, graph: IteratorGraph, call: int, guide: int) ->
             found.append(None)
             continue
         role = "bottleneck" if guide in stage.iterators else "critical" if calls.blocking[at].any() else "other"
-        sums = (int(column[at].sum()) for column in (calls.total, calls.self_time, calls.count))
+        sums = (int(those.sum()) for those in (calls.total[at], calls.self_time[at], calls.count[at]))
         found.append((int(calls.start[at].min()), *sums, role))
     return found
 
