@@ -130,14 +130,40 @@ def test_the_list_is_filtered(bench: Workbench) -> None:
     assert "jax_loop" in bench.page.run("document.getElementById('runs').innerText")
 
 
-def test_two_ticked_runs_stand_side_by_side(bench: Workbench) -> None:
+def test_two_ticked_runs_are_compared_and_stand_side_by_side(bench: Workbench) -> None:
+    """A view that is chosen in one is shown in the other; the way back leads out of the frames."""
     bench.visit()
     bench.lines()
-    bench.page.run("[...document.querySelectorAll('#runs input')].slice(0, 2).forEach(box => box.click())")
-    bench.wait("!document.getElementById('both').hidden")
-    bench.page.run("document.querySelector('#both a').click()")
+    assert bench.page.run("document.getElementById('ticks').textContent") == "Tick two runs to compare them."
+    bench.page.run("[...document.querySelectorAll('#runs input')].slice(0, 3).forEach(box => box.click())")
+    bench.wait("document.getElementById('ticks').textContent.startsWith('3 runs are ticked')")
+    bench.page.run("document.querySelectorAll('#runs input')[2].click()")
+    bench.wait("document.getElementById('both').classList.contains('two')")
+    bench.page.run("document.querySelectorAll('#both a')[1].click()")
     bench.wait("document.querySelectorAll('iframe').length === 2")
-    bench.wait("[...document.querySelectorAll('iframe')].every(f => f.contentDocument?.querySelector('.view.on h1'))")
+    both = "[...document.querySelectorAll('iframe')].map(f => f.contentDocument)"
+    bench.wait(f"{both}.every(d => d?.querySelector('.view.on h1') && d.body.dataset.whole === undefined)")
+    bench.page.run(f"{both}[0].querySelector('nav a[href=\"#overview\"]').click()")
+    bench.wait(f"{both}.every(d => d.querySelector('#overview.on'))")
+    assert bench.page.run(f"{both}[0].querySelector('.brand').target") == "_top"
+    bench.page.run("[...document.querySelectorAll('figcaption a')].find(a => a.textContent === 'compare').click()")
+    bench.wait("!!document.querySelector('#compare.on table.grid')", 60)
+    assert bench.page.console == []
+
+
+def test_a_line_opens_its_run_and_steps_that_are_not_there_are_said(bench: Workbench) -> None:
+    bench.visit()
+    bench.lines()
+    bench.page.run(
+        "[...document.querySelectorAll('#runs tr')].find(r => r.innerText.includes('keras_fit')).querySelector('.said').click()"
+    )
+    bench.wait("document.readyState === 'complete' && !!document.querySelector('.chips [name=first]')")
+    address = bench.page.run("location.href")
+    for text, said in (("900", "There are the steps 9 to 24."), ("x", "The number of a step, or nothing.")):
+        field = "document.querySelector('.chips [name=first]')"
+        bench.page.run(f"{field}.value = {json.dumps(text)}; document.querySelector('.chips button').click()")
+        assert bench.page.run(f"{field}.validationMessage") == said
+        assert bench.page.run("location.href") == address
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -249,7 +275,7 @@ def test_a_step_opens_in_the_timeline_inside(bench: Workbench) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("place", ["runs", "dialog", "run", "side"])
+@pytest.mark.parametrize("place", ["runs", "dialog", "run", "side", "compare"])
 def test_nothing_serious_is_found_for_readers_who_do_not_see_it(place: str, theme: str, bench: Workbench, axe: str) -> None:
     bench.page.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
     try:
@@ -260,10 +286,14 @@ def test_nothing_serious_is_found_for_readers_who_do_not_see_it(place: str, them
             bench.lines()
         if place == "dialog":
             bench.page.run("document.getElementById('ask-capture').click()")
-        if place == "side":
+        if place in ("side", "compare"):
             bench.page.run("[...document.querySelectorAll('#runs input')].slice(0, 2).forEach(box => box.click())")
-            bench.page.run("document.querySelector('#both a').click()")
-            bench.wait("[...document.querySelectorAll('iframe')].length === 2 && document.readyState === 'complete'")
+            bench.page.run(f"document.querySelector('#both a[href^={place}]').click()")
+            there = {
+                "side": "document.querySelectorAll('iframe').length === 2",
+                "compare": "!!document.querySelector('#compare.on table.grid')",
+            }
+            bench.wait(f"document.readyState === 'complete' && {there[place]}")
         bench.page.run(f"{axe}; 0")
         assert bench.page.run(FOUND % json.dumps(EVERYTHING if theme == "light" else ["color-contrast"])) == []
     finally:

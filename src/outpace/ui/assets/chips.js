@@ -1,6 +1,6 @@
 /* Which part of the run is shown: host, device and steps. A choice is another address, so that it can be sent, and Back leads out of it. */
 const Chips = (() => {
-  const HIGH = 26, WIDEST = 9;
+  const HIGH = 26, WIDEST = 9, TALL = 4; // times the median, at which columns end
 
   function go(form, first, last) {
     const query = new URLSearchParams();
@@ -13,13 +13,14 @@ const Chips = (() => {
 
   /* All steps as columns; what is not shown, or was set aside, in grey. A drag chooses some, a click one. */
   function strip(form, box) {
-    const steps = JSON.parse(box.dataset.steps), most = Math.max(...steps.map(([, length]) => length), 1);
+    const steps = JSON.parse(box.dataset.steps), lengths = steps.map(([, length]) => length).sort((a, b) => a - b);
+    const most = Math.max(1, Math.min(lengths.at(-1), TALL * lengths[lengths.length >> 1]));
     const [first, last] = ["first", "last"].map((name) => form.querySelector(`[name="${name}"]`).value);
     const wide = Math.max(1, Math.min(WIDEST, Math.floor(box.clientWidth / steps.length)));
     const picture = Dom.svg("svg", { width: wide * steps.length, height: HIGH, "aria-hidden": "true" });
     const drag = Dom.svg("rect", { class: "drag", height: HIGH, width: 0 });
     steps.forEach(([number, length, aside], at) => {
-      const high = Math.max(1, (length / most) * HIGH), inside = first === "" || (number >= Number(first) && number <= Number(last));
+      const high = Math.max(1, Math.min(1, length / most) * HIGH), inside = first === "" || (number >= Number(first) && number <= Number(last));
       picture.append(Dom.svg("rect", { class: inside && !aside ? "in" : "out", x: at * wide, y: HIGH - high, width: Math.max(1, wide - 1), height: high }));
     });
     picture.append(drag);
@@ -47,9 +48,9 @@ const Chips = (() => {
     const [first, last] = ["first", "last"].map((name) => form.querySelector(`[name="${name}"]`)), box = form.querySelector(".strip");
     if (!box) return true;
     const numbers = JSON.parse(box.dataset.steps).map(([number]) => number), ends = [first, last].map((field) => field.value.trim());
-    const [low, high] = ends.map((text, i) => (text === "" ? numbers.at(-i) : Number(text)));
+    const [low, high] = [ends[0] === "" ? -Infinity : Number(ends[0]), ends[1] === "" ? Infinity : Number(ends[1])].sort((a, b) => a - b);
     const wrong = [first, last].find((field, i) => !/^-?\d*$/.test(ends[i]));
-    const inside = numbers.some((number) => number >= Math.min(low, high) && number <= Math.max(low, high));
+    const inside = numbers.some((number) => number >= low && number <= high);
     const fault = wrong ? "The number of a step, or nothing." : inside ? "" : `There are the steps ${numbers[0]} to ${numbers.at(-1)}.`;
     first.setCustomValidity("");
     last.setCustomValidity("");

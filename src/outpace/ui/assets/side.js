@@ -1,6 +1,6 @@
 /* Two reports side by side: a view that is chosen in one is shown in the other. */
 (() => {
-  const frames = [...document.querySelectorAll("iframe")];
+  const frames = [...document.getElementsByTagName("iframe")];
   const view = (frame) => frame.contentWindow.location.hash.split("?")[0];
 
   function follow(frame, other) {
@@ -11,5 +11,14 @@
     });
   }
 
+  /* Light or dark as the reader chose, in one of the reports or before. */
+  function theme() {
+    const stored = () => { try { return localStorage.getItem("outpace-theme"); } catch { return null; } };
+    const chosen = stored();
+    if (chosen) for (const page of [document, ...frames.map((frame) => frame.contentDocument)]) if (page) page.documentElement.dataset.theme = chosen;
+  }
+
+  theme();
+  addEventListener("storage", theme);
   frames.forEach((frame, i) => frame.addEventListener("load", () => follow(frame, frames[1 - i])));
 })();
