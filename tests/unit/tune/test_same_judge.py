@@ -202,6 +202,18 @@ def test_a_fit_of_short_epochs_is_compared_at_their_ends(off: float) -> None:
     assert (found.same, found.passes) == (not off, 10), found
 
 
+@pytest.mark.parametrize("begin", [True, False])
+def test_what_training_changed_is_told_from_where_it_began(begin: bool) -> None:
+    """The first state that is read is that after 16 steps, and two runs of the script differ by more than one more step changes."""
+
+    def run(off: float) -> Record:
+        marks = {("batch", 1, at): state({"model.w": trained(at) + off}) for at in (16, 17)}
+        return Record(marks, {}, (), "", made=17, begin=state({"model.w": trained(0)}) if begin else None)
+
+    found = judge([run(0.0), run(1e-3), run(1e-3)], run(0.0))
+    assert found.same is (True if begin else None), found
+
+
 def test_passes_that_are_missing() -> None:
     found = judged(record(passes=4))
     assert found.same is False and "8 passes of a loop became 4" in found.why

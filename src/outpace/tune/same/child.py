@@ -80,6 +80,7 @@ class TextRun:
         self._said = 0
         self._behind = threading.Timer(0.0, self._late)  # not begun
         self.read: dict[tuple[str, int, int], State] = {}
+        self.begin: State | None = None
         self._reader, self._rest = Reader(users), Rest()
         self._writing, self._written = threading.RLock(), False
         self.guard: guard.Guard | None = None
@@ -112,6 +113,8 @@ class TextRun:
             self.marks.between = self.fits.between = nudge.again
         if self.lines is not None:
             self.lines.begin(frame)
+        else:
+            self.begin = self._reader.read(frame, {"model": model} if model is not None else None)
 
     def _is_over(self, over: bool) -> None:
         """The training is over, for what is seen of it, or goes on."""
@@ -192,7 +195,7 @@ class TextRun:
             frozen, self.frozen.opaque, self.before, self.frozen.kept, self.numbers, self.marks.items | self.fits.items,
             self.remade.changed, frozenset(self.remade.unmade), self.remade.partly, self.remade.kept, self.marks.met,
             made, ((self._end if self._over else time.monotonic()) - self._start) / max(made, 1), self._fastest, self._over,
-            self.chance.coupled, self.around, self._told - self._end,
+            self.chance.coupled, self.around, self._told - self._end, self.begin,
         )  # fmt: skip
         found.write(self.plan["result"])
 

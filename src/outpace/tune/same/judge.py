@@ -111,7 +111,7 @@ class _Comparison:
         self.faults: list[str] = []
         self.missing: dict[str, str] = {}  # why
         self.compared = 0
-        self.first: State | None = None
+        self.first: dict[str, Any] = {}  # each value where training began, or as it was met first
         self.changed: set[str] = set()
         self.told: set[str] = set()
         self.changed_here: set[str] = set()  # at the mark that is looked at
@@ -122,7 +122,6 @@ class _Comparison:
     def judgement(self, missed: tuple[int, ...]) -> Judgement:
         keys = [key for key in self.one.marks if key in self.two.marks and key in self.nudged.marks]
         common = [key for key in keys if key in self.edited.marks]
-        self.first = self.one.marks[keys[0]] if keys else None
         last = 0
         for key in keys:
             if key in self.edited.marks:
@@ -255,9 +254,13 @@ class _Comparison:
             self.faults.append(f"{_said(key)}: {path} is off by {away:.3g}, of {scale:.3g}")
 
     def _change(self, path: str, value: Any) -> float:
-        """How far the value is from what it was at the first mark."""
-        assert self.first is not None
-        start = self.first.find(path)
+        """How far the value is from what it was first."""
+        if path not in self.first:
+            before = (self.one.begin, next(iter(self.one.marks.values())))
+            self.first[path] = next(
+                (found for each in before if each is not None and (found := each.find(path)) is not None), value
+            )
+        start = self.first[path]
         if not isinstance(start, np.ndarray) or start.shape != value.shape:
             return 0.0
         away = _distance(value, _wide(start))

@@ -30,7 +30,7 @@ class Record:
     the passes in which each branch ran first, by its file and line. made: passes in all. pace: seconds that one took at most. fastest: those
     of the fastest; 0 where that was not looked up. over: whether its training was over. coupled: pairs of lines that draw the same random
     numbers. around: by file, first lines of the functions that training began in (0 for the module), each with the line where it was. told:
-    seconds behind its training until it said something last."""
+    seconds behind its training until it said something last. begin: the state where training began."""
 
     marks: Mapping[tuple[str, int, int], State]
     passes: Mapping[str, int]
@@ -60,6 +60,7 @@ class Record:
     coupled: frozenset[str] = frozenset()
     around: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     told: float = 0.0
+    begin: State | None = None
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write it for the process that compares, whole or not at all."""
