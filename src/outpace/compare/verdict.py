@@ -33,6 +33,7 @@ SPREAD = {False: 0.06, True: 0.02}  # prior sd of log ratios within a class: on 
 _WEIGHT = 4.0  # parts that the prior counts for
 _FEW, _ALONE = 3, 2.0  # parts that do not speak for their class, and how much wider the prior is then
 _MODERATE = 2  # degrees of freedom, from which captures say how far captures differ
+_HALF = 1.96  # standard errors: half of a 95% interval of a normal number
 _MAD = 1.4826  # times the median absolute deviation is the standard deviation of normal numbers
 _CANCELS = 0.25  # of two changes, that may be left of them where time has moved
 _COUNTER = re.compile(r"(?<=[A-Za-z])_?\d+\b|\.\d+\b")  # what a framework appends to tell names apart
@@ -200,19 +201,19 @@ def _verdict(
         return Verdict.OPEN
     if abs(every[0]) + every[1] <= effect:
         return Verdict.SAME if abs(log) <= effect else Verdict.MACHINE
-    steps = 1.96 * math.hypot(one.relative, two.relative)  # of these captures alone, without what another one would have told
+    steps = _HALF * math.hypot(one.relative, two.relative)  # of these captures alone, without what another one would have told
     return Verdict.MACHINE if abs(log) - steps > effect else Verdict.OPEN
 
 
 def _pairs(before: Side, after: Side) -> list[tuple[Part, Part]]:
     """Parts of both sides: by name, then by what the name is without its counters, in order; what is left stands alone, as the same part of the
     side that has none of it."""
-    there = set(after.parts)
+    here, there = set(before.parts), set(after.parts)
     pairs = [(part, part) for part in before.parts if part in there]
     alone = [part for part in before.parts if part not in there]
     waiting: dict[tuple[str, ...], list[Part]] = {}
     for part in after.parts:
-        if part not in set(before.parts):
+        if part not in here:
             waiting.setdefault(_plain(part), []).append(part)
     for part in alone:
         others = waiting.get(_plain(part))
@@ -282,13 +283,13 @@ def _changes(rows: Sequence[_Row], factors: Mapping[str, Factor], before: Side, 
         if row.error:
             sampled = math.hypot(one.relative, two.relative) if count == 1 and len(row.means) == 2 else 0.0
             error = math.hypot(row.error, sampled)
-            delta, low, high = (expected * math.expm1(row.log + at * 1.96 * error) for at in (0, -1, 1))
+            delta, low, high = (expected * math.expm1(row.log + at * _HALF * error) for at in (0, -1, 1))
             chance = two_sided(row.log / error)
         else:  # of one side alone, or too small to say anything of its class
             delta = two.value - expected
-            half = 1.96 * math.hypot(one.error, two.error, factors[row.work].spread * expected)
+            half = _HALF * math.hypot(one.error, two.error, factors[row.work].spread * expected)
             low, high = delta - half, delta + half
-            chance = two_sided(1.96 * delta / half) if half else 1.0
+            chance = two_sided(_HALF * delta / half) if half else 1.0
         found.append(Change(row.part, row.other[2], row.work, one, two, expected, kind, delta, low, high))
         chances.append(chance)
     heavy = [at for at, each in enumerate(found) if max(each.before.value, each.after.value) >= SEEN * step]
