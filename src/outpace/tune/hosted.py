@@ -134,10 +134,11 @@ class Hosted:
         original = kind.on_train_batch_end
 
         def program() -> tuple[Program, Any]:
+            from outpace.capture.steps_keras import steps_per_execution
             from outpace.tune.program.program import Program
 
             steady = ends[_WARMUP:]
-            calls = (len(steady) - 1) * (getattr(model, "steps_per_execution", None) or 1)
+            calls = (len(steady) - 1) * steps_per_execution(model)
             seconds = (steady[-1] - steady[0]) / calls if calls > 0 else None
             return Program.of(model, arguments.get("x"), given, seconds, tuple(self.plan["kept"])), profiled.table()
 
