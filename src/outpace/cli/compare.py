@@ -47,17 +47,10 @@ def compare(
     """
     tune()
     from outpace.cli.output import show
-    from outpace.compare.page import report_of
-    from outpace.compare.verdict import compare as compared
-    from outpace.model import UsageError
+    from outpace.compare import compare as compared
+    from outpace.compare import report_of
 
-    sides = [_side(path, more or []) for path, more in ((before, more_before), (after, more_after))]
-    for side in sides:
-        if not side.captures:
-            raise UsageError(
-                f"No step was found in {side.name}, so that there is nothing to compare. 'outpace report' says why."
-            )
-    found = compared(sides[0], sides[1], effect / 100)
+    found = compared(_side(before, more_before or []), _side(after, more_after or []), effect / 100)
     show(
         report_of(found),
         single=True,
@@ -73,6 +66,6 @@ def compare(
 
 def _side(path: str, more: list[str]) -> Side:
     from outpace import api
-    from outpace.compare import side_of
+    from outpace.compare import Side
 
-    return side_of(path, [api.open(each).run for each in (path, *more)])
+    return Side(path, tuple(api.open(each).run for each in (path, *more)))

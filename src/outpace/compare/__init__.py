@@ -8,8 +8,8 @@ from outpace._lazy import lazy
 
 if TYPE_CHECKING:
     from outpace.compare.page import report_of
-    from outpace.compare.side import Side, side_of
+    from outpace.compare.side import Side
     from outpace.compare.verdict import Comparison, Verdict, compare
 
-__all__ = ["Comparison", "Side", "Verdict", "compare", "report_of", "side_of"]
-__getattr__ = lazy(__name__, {"page": "report_of", "side": "Side side_of", "verdict": "Comparison Verdict compare"})
+__all__ = ["Comparison", "Side", "Verdict", "compare", "report_of"]
+__getattr__ = lazy(__name__, {"page": "report_of", "side": "Side", "verdict": "Comparison Verdict compare"})

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import NormalDist, fmean, stdev
+from statistics import fmean, stdev
 
 import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.model.arrays import Values
-from outpace.tune.trial.statistics import LEVEL, inflation, student, trimmed
+from outpace.tune.trial.statistics import inflation, trimmed
 
 ENOUGH = 3  # captures of a side, from which their own spread is the error
 BETWEEN = {False: 0.04, True: 0.01}  # sd of the log of a step's mean, from capture to capture: on a host's cores, on devices
@@ -48,11 +48,6 @@ def mean_of(captures: Sequence[Values]) -> Mean:
     if middle <= 0 < times.max():  # it runs in few of the steps
         return Mean(float(times.mean()), float(times.std(ddof=1)) / math.sqrt(len(times)), len(times) - 1)
     return Mean(middle, error * max(inflation(each.tolist()) for each in captures if len(each)), kept - 1)
-
-
-def quantile(freedom: int, level: float = LEVEL) -> float:
-    """Of Student's t, two-sided."""
-    return student(level, max(freedom, 1)) if freedom < 200 else NormalDist().inv_cdf((1 + level) / 2)
 
 
 def two_sided(z: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from outpace.compare.side import Side
 from outpace.compare.verdict import Change, Comparison, Kind, Verdict
 from outpace.model import (
     Category,
@@ -20,11 +21,8 @@ from outpace.model import (
     schema,
 )
 
-ID, TITLE, QUESTION = (
-    "compare",
-    "Comparison",
-    "Is the second run faster or slower than the first, where, and is it the program?",
-)
+ID, TITLE = "compare", "Comparison"
+QUESTION = "Is the second run faster or slower than the first, where, and is it the program?"
 
 CHANGES = schema("""
     part      | text     | op, stage of the input pipeline, or what no op stands for
@@ -74,8 +72,8 @@ def page_of(found: Comparison) -> Page:
     """Everything that a comparison says."""
     one, two = found.step_before, found.step_after
     items = (
-        Figure("Before", one.value, Unit.PS, _of(found, 0)),
-        Figure("After", two.value, Unit.PS, _of(found, 1)),
+        Figure("Before", one.value, Unit.PS, _of(found.before)),
+        Figure("After", two.value, Unit.PS, _of(found.after)),
         Figure("Ratio", found.ratio, Unit.RATIO, f"95% CI {found.low:.2f} to {found.high:.2f}"),
         Figure("Verdict", found.verdict.value, Unit.TEXT, _why(found)),
     )
@@ -170,8 +168,7 @@ def _why(found: Comparison) -> str:
     return f"{len(found.own)} of {len(found.changes)} parts changed by more than their class of work"
 
 
-def _of(found: Comparison, at: int) -> str:
-    side = (found.before, found.after)[at]
+def _of(side: Side) -> str:
     steps = sum(len(capture.steps) for capture in side.captures)
     captures = len(side.captures)
     return f"{side.name}, {steps:,} steps" + (f" of {captures} captures" if captures > 1 else "")
@@ -192,7 +189,6 @@ def _warnings(found: Comparison) -> tuple[str, ...]:
 
 
 def _changes(found: Comparison, changes: tuple[Change, ...], name: str, title: str) -> Table:
-
     step = found.step_before.value
     rows = [
         (
@@ -206,7 +202,6 @@ def _changes(found: Comparison, changes: tuple[Change, ...], name: str, title: s
 
 
 def _categories(found: Comparison) -> Table:
-
     whole = found.step_after.value - found.step_before.value
     rows = []
     for category in Category:
@@ -217,11 +212,9 @@ def _categories(found: Comparison) -> Table:
 
 
 def _classes(found: Comparison) -> Table:
-
     rows = [(work, each.parts, math.exp(each.log), each.spread) for work, each in found.factors.items()]
     return Table.from_rows("classes", "The machine, by class of work", CLASSES, rows)
 
 
 def _differs(found: Comparison) -> Table:
-
     return Table.from_rows("differs", "What the runs do not share", DIFFERS, list(found.differs))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import once
 from outpace.metrics.input.examples import examples_per_step
+from outpace.metrics.input.iterators import is_async
+from outpace.metrics.machine.core_use import DIVIDED
 from outpace.metrics.model.op_metrics import DEVICE, HOST
 from outpace.metrics.model.op_steps import op_steps
 from outpace.metrics.program.program import program
@@ -19,15 +20,12 @@ from outpace.model import Category
 from outpace.model.arrays import Values
 from outpace.timeline import Run
 
-PYTHON, DENSE, ELEMENTWISE, INPUT, COPIES, ON_DEVICE = (
-    *("Python and gaps", "dense ops", "other ops", "input", "copies"),
-    "device",
-)
+PYTHON, DENSE, ELEMENTWISE = "Python and gaps", "dense ops", "other ops"
+INPUT, COPIES, ON_DEVICE = "input", "copies", "device"
 """Classes of work: what a busy or another machine changes by one factor."""
 
-_DENSE = re.compile(r"_Mkl|_Fused|MatMul|Einsum|Conv|dot|FusedBatchNorm|Pool|Softmax|Rnn|LSTM|GRU", re.IGNORECASE)
-_COPIES = re.compile(r"Memcpy|MemcpyH2D|MemcpyD2H|copy|_Send|_Recv|HostRecv|HostSend", re.IGNORECASE)
-_BESIDE = (Category.ALL_OTHERS, Category.COMPILATION, Category.OUTPUT)  # what no op stands for
+_COPIES = re.compile(r"Memcpy|copy|_Send|_Recv|HostRecv|HostSend", re.IGNORECASE)
+_BESIDE = (Category.ALL_OTHERS, Category.COMPILATION)  # what no op stands for
 BESIDE = "Step"
 
 Part = tuple[str, str, str]  # side (Host, Device or Step), type, name
@@ -74,11 +72,6 @@ class Side:
         return _facts(self.runs[0])
 
 
-def side_of(name: str, runs: Sequence[Run]) -> Side:
-    """Captures of one program as a side."""
-    return Side(name, tuple(runs))
-
-
 def class_of(part: Part) -> str:
     """The class of work that a part belongs to."""
     side, kind, name = part
@@ -90,7 +83,7 @@ def class_of(part: Part) -> str:
         return ON_DEVICE
     if kind == "Dataset" or name.startswith("Iterator::"):
         return INPUT
-    return DENSE if _DENSE.search(kind) or _DENSE.search(name.rpartition("/")[2]) else ELEMENTWISE
+    return DENSE if DIVIDED.match(kind) else ELEMENTWISE
 
 
 def _capture(run: Run) -> Capture:
@@ -103,10 +96,9 @@ def _capture(run: Run) -> Capture:
 
 
 def _waits(part: Part) -> bool:
-    """A stage of an input pipeline that hands on what others have made only waits."""
-    return part[1] == "Dataset" and part[2].rpartition("::")[2].startswith(
-        ("Root", "Prefetch", "ParallelMap", "ParallelBatch", "MapAndBatch")
-    )
+    """Whether it is a stage of an input pipeline that waits for what other threads make, where it is called."""
+    stage = part[2].rpartition("::")[2]
+    return part[1] == "Dataset" and (stage == "Root" or is_async(stage))
 
 
 def _facts(run: Run) -> dict[str, str]:

@@ -20,10 +20,11 @@ from statistics import median
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.compare.means import BETWEEN, Mean, discoveries, mean_of, quantile, two_sided
+from outpace.compare.means import BETWEEN, Mean, discoveries, mean_of, two_sided
 from outpace.compare.side import ON_DEVICE, Part, Side, class_of
-from outpace.model import Category
+from outpace.model import Category, UsageError
 from outpace.model.arrays import Values
+from outpace.tune.trial.statistics import LEVEL, student
 
 EFFECT = 0.05  # of a step: less is no difference
 FALSE = 0.05  # share of parts that are called changed and are not
@@ -139,7 +140,12 @@ class Comparison:
 
 
 def compare(before: Side, after: Side, effect: float = EFFECT) -> Comparison:
-    """Compare two sides that have steps. effect: the least share of a step that counts."""
+    """Compare two sides. effect: the least share of a step that counts. Raises UsageError where one has no step."""
+    for side in (before, after):
+        if not side.captures:
+            raise UsageError(
+                f"No step was found in {side.name}, so that there is nothing to compare. 'outpace report' says why."
+            )
     step_before, step_after = (mean_of([capture.steps for capture in side.captures]) for side in (before, after))
     count = len(before.captures)
     rows = [
@@ -176,7 +182,8 @@ def _interval(before: Side, after: Side, one: Mean, two: Mean) -> tuple[float, f
     variance = 0.0
     for side, mean in ((before, one), (after, two)):
         variance += mean.relative**2 + (0.0 if mean.captures else prior**2 / len(side.captures))
-    half = quantile(min(one.freedom, two.freedom) if one.captures and two.captures else 200) * math.sqrt(variance)
+    times = student(LEVEL, min(one.freedom, two.freedom)) if one.captures and two.captures else _HALF
+    half = times * math.sqrt(variance)
     return math.exp(log - half), math.exp(log + half)
 
 

@@ -171,14 +171,10 @@ def opened(folder: str, state: str, query: Mapping[str, str]) -> Opened:
 
 def compared(sides: Sequence[tuple[str, str, str]]) -> Opened:
     """The comparison of two runs, each by its name, its folder and its state."""
-    from outpace.compare import compare, report_of, side_of
-    from outpace.model import UsageError
+    from outpace.compare import Side, compare, report_of
     from outpace.ui.parts import NOTHING
 
-    one, two = (side_of(name, [profile(folder, state).run]) for name, folder, state in sides)
-    for side in (one, two):
-        if not side.captures:
-            raise UsageError(f"No step was found in {side.name}, so that there is nothing to compare.")
+    one, two = (Side(name, (profile(folder, state).run,)) for name, folder, state in sides)
     report = report_of(compare(one, two))
     short = f"{report.headline.split(': ')[0].rstrip('.')}."
     return Opened(replace(report, headline=short), NOTHING, None)  # the page says it in full

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _LABEL = re.compile(r"([A-Za-z0-9_]+?)_py_L(\d+)_([a-z0-9_]+)")
-_DEFAULT = re.compile(r"[A-Za-z0-9_]*(Dataset|Iterator|Op)[A-Za-z0-9]*:\d+")  # its ops' names, and those of windows
+_DEFAULT = re.compile(r"[A-Za-z0-9_]*(?:(?:Dataset|Iterator)[A-Za-z0-9]*|Op):\d+")  # its ops' names, and those of windows
 _FUSED = re.compile(r"fused\((.*)\)")
 
 

@@ -27,7 +27,7 @@ _ONE_THREAD = re.compile(
     r"Where|Unique|ScatterNd|TensorScatter|NonMaxSuppression|PyFunc|EagerPyFunc|ListDiff|Decode|ReverseSequence|StringSplit|LookupTable|"
     r"CTCLoss|MatrixTriangularSolve|Svd|Qr"
 )
-_DIVIDED = re.compile(r"_Mkl|_Fused|MatMul|BatchMatMul|Conv|DepthwiseConv|FusedBatchNorm|MaxPool|AvgPool|Softmax")
+DIVIDED = re.compile(r"_Mkl|_Fused|MatMul|BatchMatMul|Conv|DepthwiseConv|FusedBatchNorm|MaxPool|AvgPool|Softmax")
 
 FIELDS = schema("""
     host         | text     | host of the steps
@@ -92,4 +92,4 @@ def _lone(run: Run, ops: ModelOps) -> Iterator[tuple[object, ...]]:
 def _threads(op_type: str) -> str:
     if _ONE_THREAD.match(op_type):
         return ONE
-    return SEVERAL if _DIVIDED.match(op_type) else UNKNOWN
+    return SEVERAL if DIVIDED.match(op_type) else UNKNOWN

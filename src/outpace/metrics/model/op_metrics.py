@@ -15,7 +15,7 @@ import numpy as np
 from outpace._once import derived
 from outpace.metrics.model.executions import Launches, executions, launchers
 from outpace.model import Table, schema
-from outpace.model.arrays import Codes, Indices, Mask, Numbers
+from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
 from outpace.timeline import OpKind, Run, Timeline, parse_op
 from outpace.timeline.command_buffers import hlo_ops
 from outpace.timeline.hlo import instructions
@@ -49,20 +49,38 @@ def op_metrics(run: Run) -> Table:
     return Table.from_rows("ops", "Ops", FIELDS, rows).sorted_by("self_ps")
 
 
-def _host_rows(timeline: Timeline) -> Iterator[_Row]:
+def host_ops(timeline: Timeline) -> tuple[Indices, Picoseconds, Picoseconds]:
+    """Event rows of the ops of a host's threads, and of each, ps: its time without any op in it, and its self time, to which copies belong."""
     trace = timeline.trace
     is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX, OpKind.COPY)
-    is_copy = timeline.is_kind(OpKind.COPY)
     mask = np.zeros(len(trace), bool)
     for plane in timeline.host_planes:
         events = trace.rows_of(plane)
         mask[events] = is_op[trace.name[events]]
-    if not mask.any():
-        return
     rows = np.flatnonzero(mask)
     _, alone = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
-    self_time, framework = alone.copy(), ~is_copy[trace.name[rows]]
-    _, self_time[framework] = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows[framework])
+    own, framework = alone.copy(), ~timeline.is_kind(OpKind.COPY)[trace.name[rows]]
+    _, own[framework] = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows[framework])
+    return rows, alone, own
+
+
+def line_ops(timeline: Timeline, line: int) -> tuple[Picoseconds, Codes, list[str]]:
+    """Of each event of a device's line its self time, ps, and which op it belongs to, of these by their full names."""
+    trace = timeline.trace
+    rows = trace.lines.rows(line)
+    _, _, own = nest(np.array([0, rows.stop - rows.start]), trace.start[rows], trace.duration[rows])
+    code, texts = op_texts(timeline, np.arange(rows.start, rows.stop))
+    key = np.where(code == 0, len(texts) + trace.name[rows].astype(np.int64), code)
+    names = distinct(key)
+    full = [texts[name] if name < len(texts) else trace.names[name - len(texts)] for name in names.tolist()]
+    return own, np.searchsorted(names, key), full
+
+
+def _host_rows(timeline: Timeline) -> Iterator[_Row]:
+    trace = timeline.trace
+    rows, alone, self_time = host_ops(timeline)
+    if not len(rows):
+        return
     count, total, own, _, _ = group(trace.name[rows], len(trace.names), trace.duration[rows], self_time)
     merged: dict[tuple[str, str], list[int]] = {}
     for name in np.flatnonzero(count).tolist():
@@ -72,14 +90,13 @@ def _host_rows(timeline: Timeline) -> Iterator[_Row]:
         merged[op.type, op.name] = [a + b for a, b in zip(known, numbers, strict=True)]
     for (op_type, op_name), (times, all_time, self_sum) in merged.items():
         yield timeline.host, HOST, op_type, op_name, False, times, all_time, self_sum, 0
-    idle = _thread_spans(timeline, mask) - int(alone.sum())
+    idle = _thread_spans(timeline, rows) - int(alone.sum())
     yield timeline.host, HOST, IDLE, IDLE, True, 0, idle, idle, 0
 
 
-def _thread_spans(timeline: Timeline, mask: Mask) -> int:
+def _thread_spans(timeline: Timeline, rows: Indices) -> int:
     """Sum over threads of the time from the first op's start to the last op's end, ps."""
     trace, total = timeline.trace, 0
-    rows = np.flatnonzero(mask)
     line = trace.line[rows]
     for part in np.split(rows, np.flatnonzero(np.diff(line)) + 1):
         if len(part):
@@ -109,13 +126,8 @@ def _add_line(
 ) -> None:
     trace = timeline.trace
     rows = trace.lines.rows(line)
-    bounds = np.array([rows.start, rows.stop])
-    start, duration = trace.start[rows], trace.duration[rows]
-    _, _, self_time = nest(bounds - rows.start, start, duration)
-    code, texts = op_texts(timeline, np.arange(rows.start, rows.stop))
-    key = np.where(code == 0, len(texts) + trace.name[rows].astype(np.int64), code)
-    names = distinct(key)
-    key = np.searchsorted(names, key)
+    duration = trace.duration[rows]
+    self_time, key, names = line_ops(timeline, line)
     counted = duration > 0
     count, total, own, _, _ = group(key, len(names), duration, self_time, counted)
     if _XLA not in trace.lines.names[line]:
@@ -125,10 +137,8 @@ def _add_line(
         counted[_stat_rows(timeline, "hlo_op", rows) - rows.start] = False
         _, _, outside, _, _ = group(key, len(names), duration, self_time, counted)
     for i in np.flatnonzero(count).tolist():
-        name = int(names[i])
-        full_name = texts[name] if name < len(texts) else trace.names[name - len(texts)]
         numbers = (int(count[i]), int(total[i]), int(own[i]), int(outside[i]))
-        known = merged.setdefault(device_op(full_name), [0, 0, 0, 0])
+        known = merged.setdefault(device_op(names[i]), [0, 0, 0, 0])
         known[:] = [a + b for a, b in zip(known, numbers, strict=True)]
 
 

@@ -8,12 +8,11 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import derived
-from outpace.metrics.model.op_metrics import DEVICE, HOST, device_op, op_texts
+from outpace.metrics.model.op_metrics import DEVICE, HOST, device_op, host_ops, line_ops
 from outpace.metrics.program.same_program import main_program
 from outpace.metrics.program.step_breakdown import step_breakdown
 from outpace.model.arrays import Codes, Indices, Picoseconds, Values
-from outpace.timeline import OpKind, Run, Timeline
-from outpace.trace.algorithms import nest, nest_rows
+from outpace.timeline import Run, Timeline
 
 Key = tuple[str, str, str]  # side, type, name
 _Part = tuple[Indices, Picoseconds, Codes, list[Key]]  # event rows, their self time, of each the op, and these
@@ -85,31 +84,14 @@ class _Places:
 
 
 def _of_host(timeline: Timeline) -> Iterator[_Part]:
-    trace = timeline.trace
-    is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX, OpKind.COPY)
-    rows = [np.arange(trace.rows_of(plane).start, trace.rows_of(plane).stop) for plane in timeline.host_planes]
-    found = np.concatenate([*rows, np.zeros(0, np.int64)])
-    found = np.sort(found[is_op[trace.name[found]]])
-    if not len(found):
-        return
-    _, own = nest_rows(trace.lines.first_event, trace.start, trace.duration, found)
-    framework = ~timeline.is_kind(OpKind.COPY)[trace.name[found]]
-    _, own[framework] = nest_rows(trace.lines.first_event, trace.start, trace.duration, found[framework])
-    names, code = np.unique(trace.name[found], return_inverse=True)
-    ops = [(HOST, timeline.ops[name].type, timeline.ops[name].name) for name in names.tolist()]
-    yield found, own, code, ops
+    rows, _, own = host_ops(timeline)
+    names, code = np.unique(timeline.trace.name[rows], return_inverse=True)
+    yield rows, own, code, [(HOST, timeline.ops[name].type, timeline.ops[name].name) for name in names.tolist()]
 
 
 def _of_devices(timeline: Timeline) -> Iterator[_Part]:
-    trace = timeline.trace
     for plane in timeline.device_planes:
         for line in timeline.device_lines(plane):
-            rows = trace.lines.rows(line)
-            every = np.arange(rows.start, rows.stop)
-            bounds = np.array([0, len(every)])
-            _, _, own = nest(bounds, trace.start[rows], trace.duration[rows])
-            code, texts = op_texts(timeline, every)
-            key = np.where(code == 0, len(texts) + trace.name[rows].astype(np.int64), code)
-            names, code = np.unique(key, return_inverse=True)
-            full = [texts[name] if name < len(texts) else trace.names[name - len(texts)] for name in names.tolist()]
-            yield every, own, code, [(DEVICE, *device_op(name)) for name in full]
+            rows = timeline.trace.lines.rows(line)
+            own, code, names = line_ops(timeline, line)
+            yield np.arange(rows.start, rows.stop), own, code, [(DEVICE, *device_op(name)) for name in names]
