@@ -123,12 +123,11 @@ class TextRun:
         if over:
             self._end = self._told = time.monotonic()
             self._behind = self._watch(self.plan["behind"], self._late)
-            self._listen()
         elif self._enough:
             self._late()
 
     def _listen(self) -> None:
-        """Note when it says something behind its training, now and later."""
+        """Note when it says something, now and later."""
         said = os.fstat(1).st_size + len(self.said.lines)
         if said != self._said:
             self._said, self._told = said, time.monotonic()
@@ -202,6 +201,7 @@ class TextRun:
     def run(self) -> int:
         """The whole script, or as much as there is time for."""
         self._watch(self.plan["limit"], self._late)
+        self._listen()
         try:
             run_as_main(self.plan["script"], self.plan["argv"], self.plan["module"], self.marking.compiled)
         except SystemExit as error:
