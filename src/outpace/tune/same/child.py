@@ -121,13 +121,16 @@ class TextRun:
         self._over = over
         self._behind.cancel()
         if over:
-            self._end = self._told = time.monotonic()
+            first, self._end = not self._end, time.monotonic()
+            self._told = self._end
             self._behind = self._watch(self.plan["behind"], self._late)
+            if first:  # a script may count its threads before
+                self._listen()
         elif self._enough:
             self._late()
 
     def _listen(self) -> None:
-        """Note when it says something, now and later."""
+        """Note when it says something behind its training, now and each second."""
         said = os.fstat(1).st_size + len(self.said.lines)
         if said != self._said:
             self._said, self._told = said, time.monotonic()
@@ -201,7 +204,6 @@ class TextRun:
     def run(self) -> int:
         """The whole script, or as much as there is time for."""
         self._watch(self.plan["limit"], self._late)
-        self._listen()
         try:
             run_as_main(self.plan["script"], self.plan["argv"], self.plan["module"], self.marking.compiled)
         except SystemExit as error:
