@@ -472,6 +472,11 @@ OUTLINED = Edit(
     ),
 )
 SEVERAL = Edit(FIT, "", (("from_logits=True))", "from_logits=True), steps_per_execution=8)"),))
+WITHOUT_LENGTH = FIT.replace(".batch(16)", ".filter(lambda a, b: b >= 0).batch(16)").replace(
+    '"relu"), ', '"relu"), keras.layers.Dropout(0.2), '
+)
+SEVERAL_WITHOUT_LENGTH = Edit(WITHOUT_LENGTH, "", SEVERAL.pairs)  # Keras counts a step without data in one of the two
+XLA_WITHOUT_LENGTH = Edit(WITHOUT_LENGTH, "", (("from_logits=True))", "from_logits=True), jit_compile=True)"),))
 PARALLEL = Edit(FIT, "", (("(a * 2, b))", "(a * 2, b), num_parallel_calls=tf.data.AUTOTUNE).cache()"),))
 NOTHING = Edit(FIT, "", (("model.fit", "# a remark\nmodel.fit"),))
 RIGHT = {
@@ -482,6 +487,8 @@ RIGHT = {
     "tf.function": pytest.param(FUNCTION, marks=needs_tensorflow),
     "a step that becomes a function": pytest.param(OUTLINED, marks=[needs_tensorflow, pytest.mark.verify]),
     "steps_per_execution": pytest.param(SEVERAL, marks=needs_tensorflow),
+    "steps_per_execution where the data end without notice": pytest.param(SEVERAL_WITHOUT_LENGTH, marks=needs_tensorflow),
+    "XLA where the data end without notice": pytest.param(XLA_WITHOUT_LENGTH, marks=[needs_tensorflow, pytest.mark.verify]),
     "a parallel map and a cache": pytest.param(PARALLEL, marks=[needs_tensorflow, pytest.mark.verify]),
     "augmented in parallel": pytest.param(AUGMENTED_IN_PARALLEL, marks=[needs_tensorflow, pytest.mark.verify]),
     "draws of all kinds": pytest.param(MANY_DRAWS, marks=[needs_tensorflow, pytest.mark.verify]),

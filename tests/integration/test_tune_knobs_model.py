@@ -120,7 +120,7 @@ import json, types
 import numpy as np, keras, tensorflow as tf
 from outpace.tune.optimisations.advice import advice_on
 from outpace.tune.optimisations.facts import facts_of
-from outpace.tune.optimisations.compiled import StepsPerExecution, callbacks_of_batches
+from outpace.tune.optimisations.compiled import JitCompile, StepsPerExecution, callbacks_of_batches
 from outpace.tune.program.program import Program
 
 KNOB = StepsPerExecution()
@@ -169,6 +169,14 @@ found = {
     "lambda": said(40, callbacks=keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: None)),
     "lambda epoch": said(40, callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: None)]),
 }
+unseen = data(41).filter(lambda x, y: True)
+found["consents"] = [
+    [knob.applies(program_of(made(), *given[:1], **dict(given[1:]))).risk.consent for knob in (KNOB, JitCompile())]
+    for given in ((data(41),), (unseen,), (unseen.repeat(), ("steps_per_epoch", 32)))
+]
+model = made()
+model.fit(unseen, verbose=0, epochs=2)
+found["counted without length"] = int(model.optimizer.iterations)
 of_batches = lambda *callbacks: callbacks_of_batches(program_of(made(), data(8), callbacks=list(callbacks)))
 found["of batches"] = [of_batches(Counts(), keras.callbacks.History()), of_batches(keras.callbacks.EarlyStopping("loss")), of_batches()]
 plain = facts_of(program_of(made(), data(17)))
@@ -224,6 +232,11 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_every_batch_is_trained_on_once_where_calls_do_not_divide_them(calls: dict[str, Any]) -> None:
     assert calls["not dividing"] == [16, 2 * 41]
     assert calls["unknown length"] == [16, 2 * 41]
+
+
+def test_consent_is_asked_where_keras_counts_a_step_without_data(calls: dict[str, Any]) -> None:
+    assert calls["consents"] == [["", ""], ["statistical", "statistical"], ["", ""]]
+    assert calls["counted without length"] >= 2 * 41  # two more, as far as was seen; calls of several steps: exactly
 
 
 def test_steps_that_fit_was_given_are_kept(calls: dict[str, Any]) -> None:

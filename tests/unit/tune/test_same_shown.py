@@ -40,6 +40,21 @@ def test_groups_stay_whole_and_so_does_the_rest_of_the_last() -> None:
     assert spans(every=16, numbers=(500,), a=Items(1003, True)) == "1-64, 497-512, 977-1003"
 
 
+@pytest.mark.parametrize(("count", "expected"), [(1024, "1-64, 993-1009"), (1003, "1-64, 977-1003"), (64, "1-49")])
+def test_one_run_of_a_loop_ends_one_pass_behind_a_group(count: int, expected: str) -> None:
+    items = {"0.1": [Items(count, True)]}
+    shown, ungrouped = Shown(64, 16, items=items), Shown(64, 1, items=items)
+    assert said(shown.run("0.1", 2, True), None) == expected
+    assert shown.run("0.1", 1, True) == shown.spans("0.1", 1, True)
+    assert ungrouped.run("0.1", 2, True) == ungrouped.spans("0.1", 2, True)
+
+
+def test_a_loop_that_is_entered_once_ends_so_where_it_is_cut() -> None:
+    cut, whole = (Shown(64, 16, items={"0": [Items(count, True)]}) for count in (1024, 128))
+    assert said(cut.run("0", 1, True), None) == "1-64, 993-1009"
+    assert said(whole.run("0", 1, True), None) == "1-128"
+
+
 def test_of_later_epochs_less_is_shown() -> None:
     assert spans(numbers=(500,), entry=3, a=Items(1000, True)) == f"1-{FEW}, 999-1000"
 

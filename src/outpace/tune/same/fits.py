@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import re
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -59,6 +60,7 @@ class Fits:
         self._each = each
         self._calls, self._model, self._epoch, self._first = 0, None, 0, 0
         self._callbacks: Any = None
+        self._counts: list[tuple[Any, Any]] = []  # variables with what they held behind the last batch
         self._cut = Cut()
         self.items: dict[str, list[Items]] = {}
         self.at: dict[str, int] = {}
@@ -102,10 +104,14 @@ class Fits:
         def method(self: Any, at: int, logs: Any = None) -> Any:
             if fits._model is None:
                 return original(self, at, logs)
+            if name == "on_epoch_end":
+                fits._uncount()
             number = fits._numbered(name, at)
             fits.made += name == "on_train_batch_end"
             fits.at[EPOCH if "epoch" in name else BATCH] = number + 1
             found = original(self, number, logs)
+            if name == "on_train_batch_end":
+                fits._counts = [(each, np.asarray(each)) for each in counts_of(fits._model)]
             if fits._each is not None:
                 fits._each()
                 return found
@@ -113,6 +119,13 @@ class Fits:
             return found
 
         setattr(kind, name, method)
+
+    def _uncount(self) -> None:
+        """Take back what a step has counted that found no data: whether Keras makes one at the end of an epoch hangs on how it is compiled, and
+        an optimisation of which that is so says it (`optimisations/compiled.py`)."""
+        for variable, held in self._counts:
+            if not np.array_equal(np.asarray(variable), held):
+                variable.assign(held)
 
     def _numbered(self, name: str, at: int) -> int:
         if "epoch" in name:
@@ -149,6 +162,13 @@ class Fits:
             count = batches_of(data[0] if isinstance(data, tuple) else data, given["batch_size"])
             if count is None or count > VALIDATION:
                 given["validation_steps"] = VALIDATION
+
+
+def counts_of(model: Any) -> list[Any]:
+    """Variables of whole numbers that a model and its optimizer hold: steps, and states of random layers."""
+    found = [getattr(owner, "variables", ()) for owner in (model, getattr(model, "optimizer", None))]
+    held = [each for those in found for each in (those() if callable(those) else those)]  # a method of Keras' legacy optimizers
+    return [each for each in held if re.match("u?int", getattr(each.dtype, "name", each.dtype))]
 
 
 def _batches(given: dict[str, Any]) -> Items:

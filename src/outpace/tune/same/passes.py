@@ -6,7 +6,7 @@ import functools
 import itertools
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field
 from types import FrameType
@@ -79,8 +79,13 @@ class Passes:
             return None
         if self._spans_of != (key, self._entries[key]):
             self._spans_of = key, self._entries[key]
-            self._spans = self.shown.spans(*self._spans_of, key == self.innermost)
+            self._spans = self.shown.run(*self._spans_of, key == self.innermost)
         return self._spans
+
+    def _end(self, key: str, spans: Sequence[Span]) -> int | None:
+        """How many items a run of a loop has, where it is seen to the last of them."""
+        end = self.shown.end(key, self._entries[key])
+        return end if end == spans[-1][1] else None
 
     def _read(self, key: str) -> bool:
         """Whether this run of a loop is one that is read."""
@@ -101,7 +106,7 @@ class Passes:
         if spans is None:
             return items
         told = functools.partial(self.items.setdefault(key, []).append) if self.surveyed else None
-        return _Some(items, spans, self.shown.end(key, self._entries[key]), told)
+        return _Some(items, spans, self._end(key, spans), told)
 
     def _pass(self, key: str, items: Iterable[Any]) -> Iterator[Any]:
         for item in self._drawn(key, items):

@@ -276,10 +276,13 @@ class Original:
             return f"epochs {epochs}, of each the batches {batches}{self._beyond([made.epochs, made.batches])}"
         path = self.place.path
         keys = [".".join(map(str, path[:length])) for length in range(1, len(path) + 1)]
-        spans = {key: self.shown.spans(key, 1, key == keys[-1]) for key in reversed(keys)}
+        spans = {key: self.shown.run(key, 1, key == keys[-1]) for key in reversed(keys)}
         parts = [said(those, self.shown.end(key, 1)) for key, those in spans.items()]
-        if len(keys) > 1 and (later := self.shown.spans(keys[-1], FULL + 1, True)) != spans[keys[-1]]:
-            parts[0] += f" ({said(later, None)} from the third time on)"
+        if len(keys) > 1:
+            entries = {"the second time": FULL, "from the third time on": FULL + 1}
+            others = [(when, self.shown.run(keys[-1], entry, True)) for when, entry in entries.items()]
+            told = [f"{said(each, None)} {when}" for when, each in others if each != spans[keys[-1]]]
+            parts[0] += f" ({', '.join(told)})" if told else ""
         return f"steps {', of passes '.join(parts)}{self._beyond(spans.values())}"
 
     def _beyond(self, spans: Iterable[Sequence[Span]]) -> str:

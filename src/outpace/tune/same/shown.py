@@ -65,6 +65,18 @@ class Shown:
                 return ((0, found.count),)
         return _merged([(start, min(end, found.count) if found.ended else end) for start, end in spans])
 
+    def run(self, key: str, entry: int, inner: bool) -> tuple[Span, ...]:
+        """Passes that are made in a run of a loop of the script's own: one run of the innermost one ends without most of its last group, so
+        that what an edit does with an incomplete group is seen, too; but not where the loop is entered once and shown as a whole."""
+        spans = self.spans(key, entry, inner)
+        made, (start, end) = sum(end - start for start, end in spans), spans[-1]
+        nested = "." in key
+        whole = not nested and made == self.end(key, entry)
+        incomplete = made < self.every or made % self.every
+        if not inner or self.every == 1 or incomplete or entry != (FULL if nested else 1) or whole:
+            return spans
+        return (*spans[:-1], (start, end - self.every + 1))
+
     def _affordable(self, key: str, count: int) -> bool:
         """Whether a loop around others has all of its passes made."""
         inside = [runs[-1] for other, runs in self.items.items() if other != key and not key.startswith(f"{other}.")]
