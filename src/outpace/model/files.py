@@ -1,13 +1,14 @@
-"""Writing a file whole: what stood there before stays until the new one is complete, and nothing else is left behind."""
+"""Writing a file whole: what stood there before stays until the new one is complete, and nothing else is left behind. Reading one of JSON."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, Any
 
-from outpace.model.errors import OutputError
+from outpace.model.errors import NotFoundError, OutputError, ProfileError
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -39,6 +40,17 @@ def whole(path: str | os.PathLike[str], what: str) -> Iterator[IO[bytes]]:
             raise
     except OSError as error:
         raise OutputError(f"{what} cannot be written to {path}: {error.strerror or error}. Choose another place.") from error
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """What a file of JSON holds. NotFoundError where it cannot be read, ProfileError where it is none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except OSError as error:
+        raise NotFoundError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise ProfileError(f"{path} is no JSON: {error}.") from error
 
 
 def _umask() -> int:

@@ -40,6 +40,10 @@ class PlainConsole(Console):
                 text = segment.text if segment.text.isprintable() else clean_prose(segment.text)
                 yield Segment(spelled(text, self.encoding), segment.style)
 
+    def on_broken_pipe(self) -> None:
+        """Leave the error, which Rich has caught, to whoever prints: Rich would end the process."""
+        raise
+
 
 def spelled(text: str, encoding: str | None) -> str:
     """The text in the characters that an encoding has: lines and arrows by their likes in ASCII, anything else as a question mark."""

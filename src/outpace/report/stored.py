@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -16,7 +15,6 @@ from outpace.model import (
     Chart,
     ChartKind,
     Field,
-    NotFoundError,
     Page,
     ProfileError,
     Report,
@@ -27,6 +25,7 @@ from outpace.model import (
     Unit,
 )
 from outpace.model.codec import decode
+from outpace.model.files import read_json
 from outpace.report.json_ import SCHEMA, SECTIONS
 
 _HEAD = 64
@@ -56,12 +55,7 @@ def is_stored(path: str) -> bool:
 
 def load(path: Path) -> Report:
     """The report in the file at `path`. NotFoundError where there is none, ProfileError where it is no report of this schema."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise NotFoundError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (ValueError, RecursionError) as error:
-        raise ProfileError(f"{path} is no JSON: {error}.") from error
+    document = read_json(path)
     if not isinstance(document, dict) or not {"schema", "tools"} <= document.keys():
         raise ProfileError(f"{path} is no report of Outpace. Make one with: outpace report PROFILE --json > report.json")
     if document["schema"] != SCHEMA:
