@@ -39,7 +39,7 @@ class Mean:
 def mean_of(captures: Sequence[Values]) -> Mean:
     """The mean of a part's times in the steps of some captures."""
     if len(captures) >= ENOUGH:
-        means = [float(times.mean()) for times in captures]
+        means = [mean_of([times]).value for times in captures]  # as where there are fewer, which the other side may have
         return Mean(fmean(means), stdev(means) / math.sqrt(len(means)), len(means) - 1, True)
     times = np.concatenate([*captures, np.zeros(0)])
     if len(times) < 2:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import once
+from outpace._version import __version__
+from outpace.compare.means import Mean, mean_of
 from outpace.metrics.input.examples import examples_per_step
 from outpace.metrics.input.iterators import is_async
 from outpace.metrics.machine.core_use import DIVIDED
@@ -16,8 +19,9 @@ from outpace.metrics.model.op_steps import op_steps
 from outpace.metrics.program.program import program
 from outpace.metrics.program.same_program import main_program
 from outpace.metrics.program.step_breakdown import step_breakdown
-from outpace.model import Category
+from outpace.model import Category, UsageError
 from outpace.model.arrays import Values
+from outpace.model.units import counted
 from outpace.timeline import Run
 
 PYTHON, DENSE, ELEMENTWISE = "Python and gaps", "dense ops", "other ops"
@@ -27,6 +31,12 @@ INPUT, COPIES, ON_DEVICE = "input", "copies", "device"
 _COPIES = re.compile(r"Memcpy|copy|_Send|_Recv|HostRecv|HostSend", re.IGNORECASE)
 _BESIDE = (Category.ALL_OTHERS, Category.COMPILATION)  # what no op stands for
 BESIDE = "Step"
+
+SHARED = ("hosts", "devices", "cores", "examples per step")
+"""Facts without which step times cannot be compared."""
+
+OUTPACE = "Outpace"
+"""The fact that names the version which told the parts apart."""
 
 Part = tuple[str, str, str]  # side (Host, Device or Step), type, name
 
@@ -42,15 +52,32 @@ class Capture:
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """name: what people call it. runs: its captures."""
+    """name: what people call it. captures: of one program, each with a step or more. facts: what the sides should share, in words; those of the
+    first capture, since all of one side share them."""
 
     name: str
-    runs: tuple[Run, ...]
+    captures: tuple[Capture, ...]
+    facts: Mapping[str, str]
 
-    @once
-    def captures(self) -> tuple[Capture, ...]:
-        """Of each run what is compared; runs without a step have none."""
-        return tuple(found for found in map(_capture, self.runs) if len(found.steps))
+    @classmethod
+    def of(cls, name: str, *runs: Run) -> Side:
+        """The side whose captures are these runs. Raises UsageError for one without a step, and for runs that belong to different sides."""
+        return cls.joined(name, [cls(run.source, (_capture(run),), _facts(run)) for run in runs])
+
+    @classmethod
+    def joined(cls, name: str, sides: Sequence[Side]) -> Side:
+        """The captures of several as those of one. Raises UsageError where they have not in common what a side has, or are there twice."""
+        first = sides[0]
+        for side in sides:
+            apart = [fact for fact in (*SHARED, OUTPACE) if side.facts.get(fact, "") != first.facts.get(fact, "")]
+            if apart:
+                raise UsageError(
+                    f"{first.name} and {side.name} are no captures of one side: they differ in {', '.join(apart)}."
+                )
+        captures = tuple(capture for side in sides for capture in side.captures)
+        if len({capture.steps.tobytes() for capture in captures}) < len(captures):
+            raise UsageError(f"A capture of {name} is given twice, and would count as two. Give each once.")
+        return cls(name, captures, first.facts)
 
     @once
     def parts(self) -> tuple[Part, ...]:
@@ -62,14 +89,24 @@ class Side:
         return [capture.parts.get(part, np.zeros(len(capture.steps))) for capture in self.captures]
 
     @property
+    def step(self) -> Mean:
+        """The step time, ps."""
+        return mean_of([capture.steps for capture in self.captures])
+
+    @property
+    def steps(self) -> int:
+        """How many steps all captures hold."""
+        return sum(len(capture.steps) for capture in self.captures)
+
+    @property
+    def amount(self) -> str:
+        """How much there is of it: `48 steps of 3 captures`."""
+        return counted(self.steps, "step") + (f" of {len(self.captures)} captures" if len(self.captures) > 1 else "")
+
+    @property
     def on_device(self) -> bool:
         """Whether devices work in its steps."""
         return any(part[0] == DEVICE for part in self.parts)
-
-    @once
-    def facts(self) -> dict[str, str]:
-        """What the sides should share, in words; the first capture's, since those of one side belong together."""
-        return _facts(self.runs[0])
 
 
 def class_of(part: Part) -> str:
@@ -88,6 +125,8 @@ def class_of(part: Part) -> str:
 
 def _capture(run: Run) -> Capture:
     found, breakdown = op_steps(run), step_breakdown(run).of(*main_program(run))
+    if not len(found.step_ps):
+        raise UsageError(f"No step was found in {run.source}, so that there is nothing to compare. 'outpace report' says why.")
     per_row = np.array([breakdown.per_row[host] for host in breakdown.whole["host"].tolist()], np.float64)
     categories = {each: breakdown.category(each) / per_row for each in Category}
     parts = {op: found.self_ps[row] for row, op in enumerate(found.ops) if not (op[0] == HOST and _waits(op))}
@@ -112,13 +151,14 @@ def _facts(run: Run) -> dict[str, str]:
     return {
         "script": str(record.get("script") or ""),
         "arguments": " ".join(record.get("argv") or ()),
-        "program": str(program(run)),
+        "program": program(run).name,
         "steps found by": first.steps.source.value if len(first.steps) else "",
         "steps per call": str(breakdown.per_row.get(first.host, "")),
         "examples per step": "" if examples is None else str(examples),
         "hosts": str(len(hosts)),
         "devices": ", ".join(devices),
         "cores": str(run.core_count(first) or ""),
+        OUTPACE: __version__,
         "Python": str(record.get("python") or ""),
         **{name: str(versions[name]) for name in ("tensorflow", "keras", "jax", "jaxlib") if name in versions},
     }

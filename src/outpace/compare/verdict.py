@@ -16,13 +16,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.compare.means import BETWEEN, Mean, discoveries, mean_of, two_sided
-from outpace.compare.side import ON_DEVICE, Part, Side, class_of
-from outpace.model import Category, UsageError
+from outpace.compare.side import ON_DEVICE, SHARED, Part, Side, class_of
+from outpace.model import Category
 from outpace.model.arrays import Values
 from outpace.tune.trial.statistics import LEVEL, student
 
@@ -38,8 +39,6 @@ _HALF = 1.96  # standard errors: half of a 95% interval of a normal number
 _MAD = 1.4826  # times the median absolute deviation is the standard deviation of normal numbers
 _CANCELS = 0.25  # of two changes, that may be left of them where time has moved
 _COUNTER = re.compile(r"(?<=[A-Za-z])_?\d+\b|\.\d+\b")  # what a framework appends to tell names apart
-
-_BLOCKS = ("hosts", "devices", "cores", "examples per step")
 
 
 class Verdict(str, Enum):
@@ -78,6 +77,11 @@ class Change:
     low: float
     high: float
 
+    @property
+    def named(self) -> str:
+        """What people know it by."""
+        return self.name_after if self.kind is Kind.NEW else self.part[2]
+
 
 @dataclass(frozen=True)
 class Factor:
@@ -104,8 +108,8 @@ class _Row:
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """ratio, low, high: of the step time, after to before. program: what the program's own changes add to a step, as a share of it, with
-    `program_low` and `program_high`. bound: what the program may add or save at most, all parts together. differs: facts in which the sides
-    differ, with whether that forbids to compare."""
+    `program_low` and `program_high`. least, most: what the program adds at least and at most, all parts together. differs: facts in which the
+    sides differ, with whether that forbids to compare."""
 
     before: Side
     after: Side
@@ -117,7 +121,8 @@ class Comparison:
     program: float
     program_low: float
     program_high: float
-    bound: float
+    least: float
+    most: float
     changes: tuple[Change, ...]
     factors: Mapping[str, Factor]
     differs: tuple[tuple[str, str, str, bool], ...]
@@ -127,6 +132,11 @@ class Comparison:
     def ratio(self) -> float:
         """Step time after to before."""
         return self.step_after.value / self.step_before.value
+
+    @property
+    def bound(self) -> float:
+        """What the program adds or saves at most, all parts together."""
+        return max(self.most, -self.least)
 
     @property
     def comparable(self) -> bool:
@@ -140,13 +150,8 @@ class Comparison:
 
 
 def compare(before: Side, after: Side, effect: float = EFFECT) -> Comparison:
-    """Compare two sides. effect: the least share of a step that counts. Raises UsageError where one has no step."""
-    for side in (before, after):
-        if not side.captures:
-            raise UsageError(
-                f"No step was found in {side.name}, so that there is nothing to compare. 'outpace report' says why."
-            )
-    step_before, step_after = (mean_of([capture.steps for capture in side.captures]) for side in (before, after))
+    """Compare two sides. effect: the least share of a step that counts."""
+    step_before, step_after = before.step, after.step
     count = len(before.captures)
     rows = [
         _Row(one, two, class_of(one), tuple(float(times.mean()) for times in (*before.times(one), *after.times(two))))
@@ -155,24 +160,36 @@ def compare(before: Side, after: Side, effect: float = EFFECT) -> Comparison:
     rows, factors = _judged(rows, count, step_before.value)
     changes = _changes(rows, factors, before, after, step_before.value)
     own = [each for each in changes if each.kind in (Kind.CHANGED, Kind.NEW, Kind.GONE)]
-    program, error = _sum(own, step_before.value)
-    every, bound = _sum([each for each in changes if each.kind is not Kind.MOVED], step_before.value)
     low, high = _interval(before, after, step_before, step_after)
-    verdict = _verdict(step_before, step_after, (low, high), own, (program, error), (every, bound), factors, effect)
+    program = _sum(own, step_before.value)
+    every = _sum([each for each in changes if each.kind is not Kind.MOVED], step_before.value)
+    blind = not any(each.parts >= _FEW for each in factors.values())  # nothing speaks of the machine
+    if blind:
+        every = _Added(step_after.value / step_before.value - 1, low - 1, high - 1)
+    verdict = _verdict(step_before, step_after, own, program, every, blind, effect)
     categories = {
         each: (mean_of([c.categories[each] for c in before.captures]), mean_of([c.categories[each] for c in after.captures]))
         for each in Category
     }
     return Comparison(
-        before, after, verdict, step_before, step_after, low, high, program, program - error, program + error, abs(every) + bound,
+        before, after, verdict, step_before, step_after, low, high, *program, every.low, every.high,
         tuple(sorted(changes, key=lambda each: -abs(each.delta))), factors, _differs(before, after), categories,
     )  # fmt: skip
 
 
-def _sum(changes: Sequence[Change], step: float) -> tuple[float, float]:
-    """What changes add to a step, as a share of it, and half of its interval."""
-    half = math.sqrt(math.fsum(((each.high - each.low) / 2) ** 2 for each in changes))
-    return math.fsum(each.delta for each in changes) / step, half / step
+class _Added(NamedTuple):
+    """What is added to a step, as a share of it, with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def _sum(changes: Sequence[Change], step: float) -> _Added:
+    """What changes add to a step."""
+    value = math.fsum(each.delta for each in changes) / step
+    half = math.sqrt(math.fsum(((each.high - each.low) / 2) ** 2 for each in changes)) / step
+    return _Added(value, value - half, value + half)
 
 
 def _interval(before: Side, after: Side, one: Mean, two: Mean) -> tuple[float, float]:
@@ -188,25 +205,18 @@ def _interval(before: Side, after: Side, one: Mean, two: Mean) -> tuple[float, f
 
 
 def _verdict(
-    one: Mean,
-    two: Mean,
-    whole: tuple[float, float],
-    own: Sequence[Change],
-    program: tuple[float, float],
-    every: tuple[float, float],
-    factors: Mapping[str, Factor],
-    effect: float,
+    one: Mean, two: Mean, own: Sequence[Change], program: _Added, every: _Added, blind: bool, effect: float
 ) -> Verdict:
-    if own and abs(program[0]) > program[1]:
-        return Verdict.SLOWER if program[0] > 0 else Verdict.FASTER
-    log = math.log(two.value / one.value)
-    if not any(each.parts >= _FEW for each in factors.values()):  # nothing speaks of the machine
-        if whole[0] > 1 + effect or whole[1] < 1 / (1 + effect):
+    if own and not program.low <= 0 <= program.high:
+        return Verdict.SLOWER if program.low > 0 else Verdict.FASTER
+    log, bound = math.log(two.value / one.value), max(every.high, -every.low)
+    if blind:
+        if every.low > effect or every.high < 1 / (1 + effect) - 1:
             return Verdict.SLOWER if log > 0 else Verdict.FASTER
-        return Verdict.SAME if max(whole[1] - 1, 1 - whole[0]) <= effect else Verdict.OPEN
+        return Verdict.SAME if bound <= effect else Verdict.OPEN
     if own:
         return Verdict.OPEN
-    if abs(every[0]) + every[1] <= effect:
+    if bound <= effect:
         return Verdict.SAME if abs(log) <= effect else Verdict.MACHINE
     steps = _HALF * math.hypot(one.relative, two.relative)  # of these captures alone, without what another one would have told
     return Verdict.MACHINE if abs(log) - steps > effect else Verdict.OPEN
@@ -321,7 +331,7 @@ def _moved(changes: list[Change]) -> list[Change]:
 def _differs(before: Side, after: Side) -> tuple[tuple[str, str, str, bool], ...]:
     one, two = before.facts, after.facts
     return tuple(
-        (name, one.get(name, ""), two.get(name, ""), name in _BLOCKS)
+        (name, one.get(name, ""), two.get(name, ""), name in SHARED)
         for name in dict.fromkeys((*one, *two))
         if one.get(name, "") != two.get(name, "")
     )

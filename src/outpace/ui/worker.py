@@ -174,7 +174,7 @@ def compared(sides: Sequence[tuple[str, str, str]]) -> Opened:
     from outpace.compare import Side, compare, report_of
     from outpace.ui.parts import NOTHING
 
-    one, two = (Side(name, (profile(folder, state).run,)) for name, folder, state in sides)
+    one, two = (Side.of(name, profile(folder, state).run) for name, folder, state in sides)
     report = report_of(compare(one, two))
     short = f"{report.headline.split(': ')[0].rstrip('.')}."
     return Opened(replace(report, headline=short), NOTHING, None)  # the page says it in full

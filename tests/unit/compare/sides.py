@@ -42,9 +42,7 @@ def capture(rng: np.random.Generator, times: Mapping[Part, float], machine: floa
 
 def side(name: str, captures: Sequence[Capture], **facts: str) -> Side:
     """A side that has these captures and these facts."""
-    found = Side(name, ())
-    vars(found)["captures"], vars(found)["facts"] = tuple(captures), facts
-    return found
+    return Side(name, tuple(captures), facts)
 
 
 def sides(

@@ -10,6 +10,7 @@ from outpace.compare.page import headline, page_of, report_of
 from outpace.compare.side import COPIES, DENSE, ELEMENTWISE, INPUT, ON_DEVICE, PYTHON, class_of
 from outpace.compare.verdict import Comparison, Kind, Verdict, compare
 from outpace.report import json_, markdown, terminal
+from outpace.tune.trial.statistics import TRIMMED
 from tests.unit.compare.sides import PYTHON as GAPS
 from tests.unit.compare.sides import STEP, program, side, sides
 
@@ -129,9 +130,10 @@ def test_the_mean_of_captures_has_their_spread_as_error() -> None:
     stats = pytest.importorskip("scipy.stats")
     captures = [rng(at).normal(10 + at, 1, 50) for at in range(4)]
     found = mean_of(captures)
-    means = [float(each.mean()) for each in captures]
+    means = [stats.trim_mean(each, TRIMMED) for each in captures]
     assert found.captures and found.freedom == 3
     assert found.value == pytest.approx(np.mean(means)) and found.error == pytest.approx(stats.sem(means))
+    assert found.value == pytest.approx(np.mean([mean_of([each]).value for each in captures]))  # whatever the other side has
     few = mean_of(captures[:1])
     assert not few.captures and 0.8 < few.error / stats.sem(captures[0]) < 2
 
