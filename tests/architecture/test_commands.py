@@ -61,12 +61,17 @@ def inline() -> Iterator[tuple[str, str]]:
 
 def command_of(line: str) -> Any:
     """The command that a line names, by the command line's own table."""
-    words = line.replace(",", " ").split()[1:]
-    if words[0].startswith("-"):
-        return GROUP
-    found = GROUP.get_command(None, words[0])  # type: ignore[attr-defined]
-    assert found is not None, f"there is no command {words[0]!r}: {line}"
-    return found
+    return named(line.replace(",", " ").split()[1:], line)[0]
+
+
+def named(words: list[str], line: str) -> tuple[Any, list[str]]:
+    """The command that words begin with, which may be one of a group, and its arguments."""
+    found: Any = GROUP
+    while words and not words[0].startswith("-") and hasattr(found, "get_command"):
+        found = found.get_command(None, words[0])
+        assert found is not None, f"there is no command {words[0]!r}: {line}"
+        words = words[1:]
+    return found, words
 
 
 def options_of(command: Any) -> set[str]:
@@ -95,7 +100,8 @@ def test_commands_parse(document: str, line: str) -> None:
     if words[0].startswith("-"):
         return
     with contextlib.suppress(typer.Exit):
-        command_of(line).make_context(words[0], words[1:])
+        command, arguments = named(words, line)
+        command.make_context(words[0], arguments)
 
 
 def printed(line: str) -> str:

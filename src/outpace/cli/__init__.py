@@ -23,6 +23,7 @@ COMMANDS = (
     "report",
     "explain",
     "compare",
+    "baseline",
     "ui",
     "profile",
     "capture",
@@ -39,7 +40,8 @@ _OF_SCRIPTS = ("profile", "serve", "tune")  # what follows the script is passed 
 
 
 class Commands(TyperGroup):
-    """Each command is a function of a module of its name in this package, imported when that command is asked for."""
+    """Each command is a function of a module of its name in this package, imported when that command is asked for; one that has commands of its
+    own is their `Typer`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names, in the order of the help."""
@@ -48,10 +50,12 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of that name, or None."""
         if cmd_name in COMMANDS and cmd_name not in self.commands:
-            alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-            module = importlib.import_module(f"{__name__}.{cmd_name}")
-            alone.command(context_settings=PASSED_ON if cmd_name in _OF_SCRIPTS else None)(getattr(module, cmd_name))
-            self.commands[cmd_name] = typer.main.get_command(alone)
+            made = getattr(importlib.import_module(f"{__name__}.{cmd_name}"), cmd_name)
+            if not isinstance(made, typer.Typer):
+                alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+                alone.command(context_settings=PASSED_ON if cmd_name in _OF_SCRIPTS else None)(made)
+                made = alone
+            self.commands[cmd_name] = typer.main.get_command(made)
         return self.commands.get(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -104,7 +108,7 @@ def main() -> None:
             if sys.stdout is not None:  # None: it was closed before Python started
                 sys.stdout.flush()
         except OSError as error:
-            code = _lost_output(error)
+            code = _lost_output(error) or code
         leave(code)
     except Ended as ended:
         ended.end()

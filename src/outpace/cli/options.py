@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,21 @@ HostLevel = Annotated[int, typer.Option(min=0, max=3, help="Detail of host event
 PythonLevel = Annotated[int, typer.Option(min=0, max=1, help="1 also records Python calls.")]
 DeviceLevel = Annotated[int, typer.Option(min=0, max=1, help="0 leaves devices out.")]
 
+
+def percent(given: str) -> float:
+    """A share of a step from `5%` or `5`."""
+    try:
+        share = float(given.strip().removesuffix("%")) / 100
+    except ValueError:
+        share = math.nan
+    if not 0 < share <= 1:
+        raise typer.BadParameter(f"{given!r} is no percentage above 0 and up to 100, as in 5%")
+    return share
+
+
 Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the HTML report.")]
+Csv = Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every table as a CSV file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Width = Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")]
 Color = Annotated[bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")]
 

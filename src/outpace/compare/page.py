@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from outpace.compare.side import Side
+from outpace.compare.gate import Gate, Outcome
+from outpace.compare.side import OUTPACE
 from outpace.compare.verdict import Change, Comparison, Kind, Verdict
 from outpace.model import (
     Category,
@@ -61,23 +62,25 @@ DIFFERS = schema("""
 """)
 
 
-def report_of(found: Comparison) -> Report:
-    """The comparison as a report of one page."""
-    page = page_of(found)
+def report_of(found: Comparison, gate: Gate | None = None) -> Report:
+    """The comparison as a report of one page; what its gate says comes first."""
+    page = page_of(found, gate)
     names = f"{found.before.name} → {found.after.name}"
     return Report(names, page.headline, _warnings(found), (), (page,), advises=False)
 
 
-def page_of(found: Comparison) -> Page:
+def page_of(found: Comparison, gate: Gate | None = None) -> Page:
     """Everything that a comparison says."""
     one, two = found.step_before, found.step_after
-    items = (
-        Figure("Before", one.value, Unit.PS, _of(found.before)),
-        Figure("After", two.value, Unit.PS, _of(found.after)),
+    items = [
+        Figure("Before", one.value, Unit.PS, f"{found.before.name}, {found.before.amount}"),
+        Figure("After", two.value, Unit.PS, f"{found.after.name}, {found.after.amount}"),
         Figure("Ratio", found.ratio, Unit.RATIO, f"95% CI {found.low:.2f} to {found.high:.2f}"),
         Figure("Verdict", found.verdict.value, Unit.TEXT, _why(found)),
-    )
-    sections: list[Section] = [Figures("Step time", items), Rows(_categories(found))]
+    ]
+    if gate is not None:
+        items.append(Figure("Gate", gate.outcome.value, Unit.TEXT, f"{100 * gate.allowed:g}% of a step"))
+    sections: list[Section] = [Figures("Step time", tuple(items)), Rows(_categories(found))]
     own = found.own
     if own:
         sections.append(Rows(_changes(found, own, "own_changes", "What the program changed"), _SHOWN, limit=15))
@@ -94,11 +97,13 @@ def page_of(found: Comparison) -> Page:
     sections.append(Rows(_classes(found), remark="A class changes as a whole where another machine runs it, or a busy one."))
     if found.differs:
         sections.append(Rows(_differs(found)))
-    if not found.own and found.verdict is Verdict.OPEN:
+    if found.comparable and ((gate and gate.outcome is Outcome.OPEN) or (not found.own and found.verdict is Verdict.OPEN)):
         sections.append(Text("What would decide", _more(found)))
-    return Page(ID, TITLE, QUESTION, headline(found), tuple(sections))
+    says = headline(found) if gate is None else f"{gate.sentence} {headline(found)}"
+    return Page(ID, TITLE, QUESTION, says, tuple(sections))
 
 
+_OLDER = "They may tell parts apart in different ways: save the baseline anew where its profiles are at hand."
 _SHOWN = ("part", "became", "before_ps", "after_ps", "delta_ps", "low_ps", "high_ps")
 
 
@@ -131,21 +136,18 @@ def _explained(found: Comparison) -> str:
     first = own[0]
     time = humanize(abs(found.program) * found.step_before.value, Unit.PS)
     share = f"{abs(found.program):.1%} of a step {'more' if found.program > 0 else 'less'} ({time})"
-    named = f"{_part(first)} {_became(first)}"
+    named = f"{first.named} {said(first)}"
     rest = len(own) - 1
     return f"{share}; {named}{f', and {rest} more changes' if rest > 1 else ', and one more change' if rest else ''}."
 
 
-def _became(change: Change) -> str:
+def said(change: Change) -> str:
+    """What became of a part, as the rest of a sentence that its name begins."""
     if change.kind is Kind.NEW:
         return f"is new ({humanize(change.after.value, Unit.PS)})"
     if change.kind is Kind.GONE:
         return f"is gone ({humanize(change.before.value, Unit.PS)})"
     return f"takes {humanize(change.after.value, Unit.PS)} instead of {humanize(change.before.value, Unit.PS)}"
-
-
-def _part(change: Change) -> str:
-    return change.name_after if change.kind is Kind.NEW else change.part[2]
 
 
 def _machine(found: Comparison) -> str:
@@ -168,12 +170,6 @@ def _why(found: Comparison) -> str:
     return f"{len(found.own)} of {len(found.changes)} parts changed by more than their class of work"
 
 
-def _of(side: Side) -> str:
-    steps = sum(len(capture.steps) for capture in side.captures)
-    captures = len(side.captures)
-    return f"{side.name}, {steps:,} steps" + (f" of {captures} captures" if captures > 1 else "")
-
-
 def _more(found: Comparison) -> str:
     count = min(len(found.before.captures), len(found.after.captures))
     times = "three times" if count < 3 else f"{2 * count} times"
@@ -182,9 +178,9 @@ def _more(found: Comparison) -> str:
 
 def _warnings(found: Comparison) -> tuple[str, ...]:
     return tuple(
-        f"{name} differs: {one or 'unknown'} and {two or 'unknown'}. Step times say little."
+        f"{name} differs: {one or 'unknown'} and {two or 'unknown'}. {_OLDER if name == OUTPACE else 'Step times say little.'}"
         for name, one, two, forbids in found.differs
-        if forbids
+        if forbids or name == OUTPACE
     )
 
 

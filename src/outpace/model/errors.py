@@ -63,6 +63,18 @@ class ToolError(OutpaceError):
     exit_code = 9
 
 
+class RegressionError(OutpaceError):
+    """A comparison with a gate: the program is slower by more than that allows."""
+
+    exit_code = 10
+
+
+class InconclusiveError(OutpaceError):
+    """A comparison with a gate: what was captured does not tell whether the program is slower by more than that allows."""
+
+    exit_code = 11
+
+
 class InstallationError(OutpaceError, ImportError):
     """Outpace itself is not installed as it should be."""
 

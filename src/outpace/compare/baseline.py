@@ -1,0 +1,102 @@
+"""A side of a comparison in a file that a repository can hold: its captures as tables, without their profiles.
+
+`docs/compare.md` describes the file. One part stands on one line and nothing in it depends on when or where it was written, so that equal
+captures give equal bytes, and what changes is what a diff shows. Times are whole numbers of the largest unit that all of them are multiples of:
+profilers count nanoseconds or less.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from outpace.compare.side import Capture, Part, Side
+from outpace.model import Category, ProfileError
+from outpace.model.arrays import Values
+from outpace.model.codec import decode
+from outpace.model.files import read_json, whole
+
+FORMAT = 1
+
+
+def save(side: Side, path: Path) -> None:
+    """Write a side to a file."""
+    with whole(path, "The baseline") as file:
+        file.write("".join(_lines(side)).encode("ascii"))
+
+
+def load(path: Path, name: str = "") -> Side:
+    """The side that a file holds, called by its path if by nothing else.
+
+    Raises NotFoundError where there is none, ProfileError where it is no baseline that can be read.
+    """
+    document = read_json(path)
+    if not isinstance(document, dict) or "baseline" not in document:
+        raise ProfileError(f"{path} is no baseline of Outpace. Save one with: outpace baseline save NAME PROFILE...")
+    if document["baseline"] != FORMAT:
+        raise ProfileError(
+            f"{path} has format {document['baseline']!r:.20}, and this version of Outpace reads {FORMAT}. Save it again from its profiles."
+        )
+    try:
+        return Side(name or str(path), tuple(_captures(document)), decode(dict[str, str], document["facts"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ProfileError(f"{path} is damaged: {type(error).__name__}: {error}. Save it again from its profiles.") from error
+
+
+def _lines(side: Side) -> Iterator[str]:
+    """The document, a line for each capture and each part. Escapes keep names that are no valid Unicode as they are."""
+    every = (times for each in side.captures for times in (each.steps, *each.categories.values(), *each.parts.values()))
+    unit = int(np.gcd.reduce(np.rint(np.concatenate(list(every))).astype(np.int64)))
+
+    def counts(times: Values) -> list[int]:
+        return [int(each) for each in np.rint(times / unit).tolist()]
+
+    yield f'{{"baseline":{FORMAT},\n"facts":{_json(dict(side.facts))},\n"unit_ps":{unit},\n"captures":[\n'
+    yield ",\n".join(
+        _json({"steps": counts(each.steps), "categories": {key.value: counts(times) for key, times in each.categories.items()}})
+        for each in side.captures
+    )
+    yield '\n],\n"parts":[\n'
+    yield ",\n".join(
+        _json([*part, *(counts(each.parts[part]) if part in each.parts else None for each in side.captures)])
+        for part in side.parts
+    )
+    yield "\n]}\n"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _captures(document: Mapping[str, Any]) -> Iterator[Capture]:
+    """The captures of a document; TypeError, KeyError or ValueError where it holds none that can be compared."""
+    captures = decode(tuple[dict[str, Any], ...], document["captures"])
+    if not captures:
+        raise ValueError("it holds no capture")
+    rows = decode(tuple[tuple[Any, ...], ...], document["parts"])
+    parts = [decode(Part, row[:3]) for row in rows]
+    if len(set(parts)) < len(parts):
+        raise ValueError("a part is there twice")
+    columns = list(zip(*(row[3:] for row in rows), strict=True)) if rows else [()] * len(captures)
+    unit = decode(int, document["unit_ps"])
+    if unit < 1:
+        raise ValueError("times have no unit")
+    for capture, column in zip(captures, columns, strict=True):
+        steps = _times(capture["steps"], unit)
+        if not len(steps) or not steps.all():
+            raise ValueError("a capture has no steps, or one that takes no time")
+        categories = {key: _times(capture["categories"][key.value], unit, len(steps)) for key in Category}
+        times = {part: _times(cell, unit, len(steps)) for part, cell in zip(parts, column, strict=True) if cell is not None}
+        yield Capture(times, steps, categories)
+
+
+def _times(value: Any, unit: int, steps: int | None = None) -> Values:
+    """Times of so many steps, ps."""
+    times = np.array(decode(tuple[int, ...], value), np.float64) * unit
+    if (times < 0).any() or (steps is not None and len(times) != steps):
+        raise ValueError(f"{value!r:.60} are not the times of {'steps' if steps is None else f'{steps} steps'}")
+    return times

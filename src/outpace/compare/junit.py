@@ -1,0 +1,51 @@
+"""A gate as JUnit XML, which continuous integration shows: the step is a test case, and so is every part that the program changed."""
+
+from __future__ import annotations
+
+import os
+from xml.etree import ElementTree
+
+from outpace.compare.gate import Gate, Outcome
+from outpace.compare.page import headline, said
+from outpace.compare.verdict import Comparison
+from outpace.model.files import whole
+from outpace.model.text import clean
+
+_SUITE = "outpace compare"
+_SECONDS = 1e-12  # of a picosecond
+_NONE = dict.fromkeys((0xFFFE, 0xFFFF), "\N{REPLACEMENT CHARACTER}")  # what `clean` leaves, and XML forbids
+_TAGS = {Outcome.FAILED: ("failure", "failures"), Outcome.OPEN: ("skipped", "skipped")}
+
+
+def write(found: Comparison, gate: Gate, path: str | os.PathLike[str]) -> None:
+    """Write the file at `path`. A part that takes more has the gate's outcome, with its own numbers; one that takes less has passed."""
+    root = ElementTree.Element("testsuites")
+    suite = ElementTree.SubElement(root, "testsuite", name=_SUITE)
+    verdict = f"{gate.sentence} {headline(found)}"
+    _case(suite, "step", f"{found.before.name} → {found.after.name}", found.step_after.value, verdict, gate.outcome)
+    for change in found.own:
+        outcome = gate.outcome if change.delta > 0 else Outcome.PASSED
+        kind = f"{change.part[0]}: {change.part[1]}"
+        _case(suite, kind, change.named, change.after.value, f"{change.named} {said(change)}.", outcome)
+    counts = {attribute: str(len(suite.findall(f"*/{tag}"))) for tag, attribute in _TAGS.values()}
+    for element in (root, suite):
+        element.attrib.update({"tests": str(len(suite)), "errors": "0", **counts})
+    ElementTree.indent(root)
+    with whole(path, "The JUnit file") as file:
+        ElementTree.ElementTree(root).write(file, "utf-8", xml_declaration=True)
+        file.write(b"\n")
+
+
+def _case(suite: ElementTree.Element, kind: str, name: str, ps: float, says: str, outcome: Outcome) -> None:
+    """A test case."""
+    time = f"{ps * _SECONDS:.9f}"
+    case = ElementTree.SubElement(suite, "testcase", classname=_text(kind), name=_text(name), time=time)
+    if outcome in _TAGS:
+        ElementTree.SubElement(case, _TAGS[outcome][0], message=_text(says), type=outcome.value)
+    else:
+        ElementTree.SubElement(case, "system-out").text = _text(says)
+
+
+def _text(text: str) -> str:
+    """On one line, without what XML has no characters for."""
+    return clean(text).translate(_NONE)
