@@ -21,14 +21,14 @@ class _Node:
 def fields(name: str, total: str, own: str, count: str) -> tuple[Field, ...]:
     """Columns of a tree; the four texts say what a name, its two times and its count mean."""
     return schema(f"""
-        name        | text     | {name}
-        total_ps    | ps       | {total} | Total
-        fraction    | fraction | the same as a share of the whole tree | Of all
-        self_ps     | ps       | {own} | Self
-        occurrences | count    | {count} | Count
-        depth       | count    | levels above it
-        id          | count    | number of the node, as `parent` names it
-        parent      | count    | node above it; 0 at the top
+          name        | text     | {name}
+          total_ps    | ps       | {total} | Total
+          fraction    | fraction | the same as a share of the whole tree | Of all
+        + self_ps     | ps       | {own} | Self
+          occurrences | count    | {count} | Count
+          depth       | count    | levels above it
+        * id          | count    | number of the node, as `parent` names it
+          parent      | count    | node above it; 0 at the top
     """)
 
 

@@ -134,7 +134,8 @@ class Rows:
 
     `aside` names a column of yes and no: its rows are shown in HTML only when a reader asks for them (idle time among ops). `folded`: a picture
     above says the same, so that the table waits behind a fold, and a terminal only names it. In HTML a reader may `pick` rows by the value
-    of a column (host or device), and have the columns `sums` added up `by` the values of another one (type of op).
+    of a column (host or device), and have the columns `sums` added up `by` the values of another one (type of op): those that the page names
+    here, the first of which orders the groups, and behind them all others that are additive.
     """
 
     table: Table
@@ -146,6 +147,11 @@ class Rows:
     pick: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
     sums: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.by:
+            shown = (*map(self.table.field, self.columns), *self.table.fields)
+            self.__dict__.update(sums=tuple(dict.fromkeys((*self.sums, *(f.name for f in shown if f.additive)))))
 
 
 Section = Figures | Links | Text | Chart | Rows

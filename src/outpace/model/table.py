@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -13,16 +13,23 @@ from outpace.model.arrays import Column, Indices
 from outpace.model.units import Unit
 
 _ABBREVIATIONS = {word.lower(): word for word in ("CPU", "FLOPs", "GPU", "HLO", "ID", "JAX", "SM", "TF", "TPU", "XLA")}
+_KEY, _ADDITIVE = "*", "+"  # marks before the names of a schema's columns
 
 
 @dataclass(frozen=True)
 class Field:
-    """One column of a schema: its name, unit, and what a number in it means (one sentence)."""
+    """One column of a schema: its name, unit, and what a number in it means (one sentence).
+
+    `key`: together with the table's other key columns it names a row. `additive`: the sum over any rows of one run is what the meaning says
+    of all of them, because nothing counts in two of them; a fraction adds up within the whole that it is of.
+    """
 
     name: str
     unit: Unit
     meaning: str
     title: str = ""
+    key: bool = False
+    additive: bool = False
 
     @property
     def label(self) -> str:
@@ -34,11 +41,19 @@ class Field:
 def schema(text: str, *shared: Field) -> tuple[Field, ...]:
     """Fields from a table of text. Each line is a field: `name | unit | meaning`, and `| title` where it is not the name.
 
-    A line that is a name alone stands for that one of the `shared` fields. Raises ValueError for an unknown unit, KeyError for a name.
+    Before the name, `*` marks a column of the key and `+` one that is additive. A line that is a name alone stands for that one of the
+    `shared` fields. Raises ValueError for an unknown unit, KeyError for a name.
     """
     known = {spec.name: spec for spec in shared}
-    lines = ([" ".join(cell.split()) for cell in line.split("|")] for line in text.strip().splitlines())
-    return tuple(Field(name, Unit(rest[0]), *rest[1:]) if rest else known[name] for name, *rest in lines)
+    fields = []
+    for line in text.strip().splitlines():
+        marked, *rest = (" ".join(cell.split()) for cell in line.split("|"))
+        name = marked.lstrip(f"{_KEY}{_ADDITIVE} ")
+        spec = Field(name, Unit(rest[0]), *rest[1:]) if rest else known[name]
+        fields.append(
+            replace(spec, key=spec.key or marked.startswith(_KEY), additive=spec.additive or marked.startswith(_ADDITIVE))
+        )
+    return tuple(fields)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +99,11 @@ class Table:
 
     def __contains__(self, name: object) -> bool:
         return any(f.name == name for f in self.fields)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Names of the columns that together name a row; none where only its place does, as in a log of events."""
+        return tuple(f.name for f in self.fields if f.key)
 
     def field(self, name: str) -> Field:
         """The description of column `name`; raises KeyError for an unknown one."""

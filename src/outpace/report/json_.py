@@ -58,7 +58,14 @@ def _page(page: Page) -> dict[str, Any]:
 
 def _table(table: Table) -> dict[str, Any]:
     columns = [
-        {"name": valid(f.name), "unit": f.unit.value, "label": valid(f.label), "meaning": valid(f.meaning)}
+        {
+            "name": valid(f.name),
+            "unit": f.unit.value,
+            "label": valid(f.label),
+            "meaning": valid(f.meaning),
+            "key": f.key,
+            "additive": f.additive,
+        }
         for f in table.fields
     ]
     values = [[plain(v) for v in column.tolist()] for column in table.columns]

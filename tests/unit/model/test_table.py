@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outpace.model import Field, Table, Unit, schema
+from outpace.model import Field, Rows, Table, Unit, schema
 
 
 def table(values: Any, unit: Unit = Unit.COUNT) -> Table:
@@ -71,6 +71,30 @@ def test_a_schema_is_read_from_a_table_of_text() -> None:
         host,
         Field("calls", Unit.RATIO, "calls per step"),
     )
+
+
+def test_marks_of_a_schema_say_key_and_additive() -> None:
+    host = Field("host", Unit.TEXT, "host of the steps")
+    fields = schema("* host\n* step | count | number\n+ time_ps | ps | how long\n  mean_ps | ps | on average", host)
+    assert [(f.name, f.key, f.additive) for f in fields] == [
+        ("host", True, False),
+        ("step", True, False),
+        ("time_ps", False, True),
+        ("mean_ps", False, False),
+    ]
+    assert not host.key, "another table may share the column, and have another key"
+    assert Table.from_rows("steps", "Steps", fields, []).key == ("host", "step")
+
+
+def test_rows_are_summed_up_by_what_is_additive() -> None:
+    fields = schema(
+        "* op | text | name\n  type | text | type\n+ count | count | runs\n+ self_ps | ps | time\n  mean_ps | ps | mean"
+    )
+    table = Table.from_rows("ops", "Ops", fields, [])
+    assert Rows(table).sums == ()
+    assert Rows(table, by=("type",)).sums == ("count", "self_ps")
+    assert Rows(table, ("op", "self_ps"), by=("type",)).sums == ("self_ps", "count"), "what is shown first comes first"
+    assert Rows(table, by=("type",), sums=("self_ps",)).sums == ("self_ps", "count"), "what the page names comes first"
 
 
 def test_a_schema_takes_no_unit_and_no_shared_field_that_does_not_exist() -> None:

@@ -34,18 +34,18 @@ _PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _PYTHON_NAME = re.compile(r"(?:^|/)(?:pure|io|debug)_callback\b")  # JAX' ways out of a compiled program
 
 FIELDS = schema("""
-    host    | text     | host that ran the ops
-    side    | text     | Host (threads) or Device (accelerators)
-    kind    | text     | augmentation or preprocessing (a layer), random, image or python (single ops)
-    type    | text     | type of the op, or class of the layer
-    part    | text     | part of the model
-    source  | text     | line that made the op or its layer
-    text    | text     | that source line | Code
-    apart   | bool     | whether it runs in a compiled program of its own, outside the step's (JAX)
-    dropout | bool     | whether a dropout layer draws these random numbers, which belongs to training
-    self_ps | ps       | time per step, wall clock, with the executor's share
-    share   | fraction | share of the step time | Of step
-    count   | ratio    | op executions per step | Ops per step
+    * host    | text     | host that ran the ops
+    * side    | text     | Host (threads) or Device (accelerators)
+    * kind    | text     | augmentation or preprocessing (a layer), random, image or python (single ops)
+    * type    | text     | type of the op, or class of the layer
+    * part    | text     | part of the model
+      source  | text     | line that made the op or its layer
+      text    | text     | that source line | Code
+    * apart   | bool     | whether it runs in a compiled program of its own, outside the step's (JAX)
+    * dropout | bool     | whether a dropout layer draws these random numbers, which belongs to training
+    + self_ps | ps       | time per step, wall clock, with the executor's share
+    + share   | fraction | share of the step time | Of step
+    + count   | ratio    | op executions per step | Ops per step
 """)
 
 

@@ -30,23 +30,23 @@ _ONE_THREAD = re.compile(
 DIVIDED = re.compile(r"_Mkl|_Fused|MatMul|BatchMatMul|Conv|DepthwiseConv|FusedBatchNorm|MaxPool|AvgPool|Softmax")
 
 FIELDS = schema("""
-    host         | text     | host of the steps
-    cores        | text     | cores that the process could use; empty where the profile does not say
-    used_cores   | cores    | processor time of the whole process per second of the capture; empty where it was not measured
-    busy_threads | cores    | mean number of threads in ops while the model computes
-    compute_ps   | ps       | time per step in which the model computes
-    alone_ps     | ps       | of it, while exactly one thread is in an op | One thread
-    alone_share  | fraction | share of the model's computing in which exactly one thread is in an op | One thread, of compute
+    * host         | text     | host of the steps
+      cores        | text     | cores that the process could use; empty where the profile does not say
+    + used_cores   | cores    | processor time of the whole process per second of the capture; empty where it was not measured
+    + busy_threads | cores    | mean number of threads in ops while the model computes
+    + compute_ps   | ps       | time per step in which the model computes
+    + alone_ps     | ps       | of it, while exactly one thread is in an op | One thread
+      alone_share  | fraction | share of the model's computing in which exactly one thread is in an op | One thread, of compute
 """)
 LONE_FIELDS = schema("""
-    host     | text     | host of the op
-    part     | text     | part of the model that the op belongs to
-    source   | text     | line that made the op or its layer
-    type     | text     | type of the op
-    name     | text     | name of the op
-    threads  | text     | whether the op divides its work: several, one or unknown
-    alone_ps | ps       | time per step in which no other op ran | Alone
-    share    | fraction | share of the step time | Of step
+      host     | text     | host of the op
+      part     | text     | part of the model that the op belongs to
+      source   | text     | line that made the op or its layer
+      type     | text     | type of the op
+      name     | text     | name of the op
+      threads  | text     | whether the op divides its work: several, one or unknown
+    + alone_ps | ps       | time per step in which no other op ran | Alone
+    + share    | fraction | share of the step time | Of step
 """)
 
 

@@ -32,14 +32,14 @@ _HARDLY = 0.1  # of a core
 _QUARTER = 0.25  # of the cores busy with input
 
 FIELDS = schema("""
-    host        | text     | name of the host
-    busy_cores  | cores    | mean number of busy threads during the steps, as far as the profile shows them
-    used_cores  | cores    | processor time of the process per second of the capture; empty where it was not measured
-    cores       | text     | cores that the process could use; empty where the profile does not say
-    saturation  | fraction | used cores (or busy threads) per core, or what all processes of the machine use where that is \
-                             more; above 1 threads wait
-    input_ps    | ps       | background input CPU time: busy time of tf.data threads per step | Input per step
-    input_share | fraction | share of the busy time that is input processing
+    * host        | text     | name of the host
+    + busy_cores  | cores    | mean number of busy threads during the steps, as far as the profile shows them
+    + used_cores  | cores    | processor time of the process per second of the capture; empty where it was not measured
+      cores       | text     | cores that the process could use; empty where the profile does not say
+      saturation  | fraction | used cores (or busy threads) per core, or what all processes of the machine use where that is \
+                               more; above 1 threads wait
+    + input_ps    | ps       | background input CPU time: busy time of tf.data threads per step | Input per step
+      input_share | fraction | share of the busy time that is input processing
 """)
 
 

@@ -17,11 +17,11 @@ from outpace.timeline.names import Is
 from outpace.trace.algorithms import distinct
 
 FIELDS = schema("""
-    host      | text     | host of the steps
-    copies    | ratio    | copies per step | Copies per step
-    copied_ps | ps       | time per step in which a thread of JAX copied an array from the host's memory to that of its device \
-                           | Copy time
-    share     | fraction | of the step time, while no op runs | Of step
+    * host      | text     | host of the steps
+    + copies    | ratio    | copies per step | Copies per step
+    + copied_ps | ps       | time per step in which a thread of JAX copied an array from the host's memory to that of its device \
+                             | Copy time
+      share     | fraction | of the step time, while no op runs | Of step
 """)
 
 

@@ -19,10 +19,10 @@ from outpace.trace import dialect
 from outpace.trace.algorithms import common
 
 FIELDS = schema("""
-    host       | text     | host of the steps
-    bytes      | bytes    | copied from devices to the host in the median step | Bytes per step
-    fetched_ps | ps       | time per step in which a thread fetched an array | Fetching
-    share      | fraction | of the step time, while no device computes | Of step
+    * host       | text     | host of the steps
+    + bytes      | bytes    | copied from devices to the host in the median step | Bytes per step
+    + fetched_ps | ps       | time per step in which a thread fetched an array | Fetching
+      share      | fraction | of the step time, while no device computes | Of step
 """)
 
 

@@ -29,18 +29,18 @@ HELD_UP = 0.05  # of the step: less could not be measured
 _RUNS = 5  # of an op, for one of them to be its best
 
 FIELDS = schema("""
-    host      | text     | host that ran the op
-    name      | text     | name of the op
-    type      | text     | type of the op
-    runs      | count    | runs of the op in the steady steps
-    median_ps | ps       | median time of a run | Median
-    best_ps   | ps       | time that the fastest tenth of the runs needs at most (the second fastest of fewer than twenty) | Best
-    flops     | count    | floating-point operations of a run, as its program tells; empty where it does not | FLOPs
-    wall_ps   | ps       | time per step, wall clock: threads at work at once share a moment | Per step
-    lost_ps   | ps       | time per step that all runs together take beyond their best, wall clock | Beyond best
-    beside    | cores    | threads of the input pipeline that worked meanwhile, on average
-    at_best   | cores    | the same during its fastest runs: where it is not 0, alone the op may be faster still
-    taken_ps  | ps       | of what is lost, no more than these threads worked meanwhile | Taken by input
+      host      | text     | host that ran the op
+      name      | text     | name of the op
+      type      | text     | type of the op
+    + runs      | count    | runs of the op in the steady steps
+      median_ps | ps       | median time of a run | Median
+      best_ps   | ps       | time that the fastest tenth of the runs needs at most (the second fastest of fewer than twenty) | Best
+      flops     | count    | floating-point operations of a run, as its program tells; empty where it does not | FLOPs
+    + wall_ps   | ps       | time per step, wall clock: threads at work at once share a moment | Per step
+    + lost_ps   | ps       | time per step that all runs together take beyond their best, wall clock | Beyond best
+      beside    | cores    | threads of the input pipeline that worked meanwhile, on average
+      at_best   | cores    | the same during its fastest runs: where it is not 0, alone the op may be faster still
+    + taken_ps  | ps       | of what is lost, no more than these threads worked meanwhile | Taken by input
 """)
 
 

@@ -19,13 +19,13 @@ _DENSE = (Work.MATMUL, Work.CONVOLUTION, Work.ATTENTION)
 _DT_DOUBLE = 2  # of `DataType` in tensorflow/core/framework/types.proto
 
 FIELDS = schema("""
-    host    | text     | host that ran the op
-    part    | text     | layer or line that it belongs to
-    source  | text     | file and line that made it
-    op      | text     | type of op
-    product | bool     | whether it is a matrix product, a convolution or an attention | Product
-    time_ps | ps       | time per step | Per step
-    share   | fraction | share of the step time | Of step
+      host    | text     | host that ran the op
+      part    | text     | layer or line that it belongs to
+      source  | text     | file and line that made it
+      op      | text     | type of op
+      product | bool     | whether it is a matrix product, a convolution or an attention | Product
+    + time_ps | ps       | time per step | Per step
+    + share   | fraction | share of the step time | Of step
 """)
 
 

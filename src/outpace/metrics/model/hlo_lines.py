@@ -26,20 +26,20 @@ _PS = 1e12  # in a second
 _MOSTLY, _NEARLY_ALL = 0.5, 0.9  # of the time of all programs
 
 FIELDS = schema("""
-    host        | text     | host that ran the ops
-    side        | text     | device (accelerators), or CPU (XLA's threads on the host)
-    op          | text     | framework op, without what differentiation wraps around it: jit(step)/dot_general; in brackets, \
-                             an opcode that the compiler added
-    opcode      | text     | HLO opcode that took most of the time
-    source      | text     | innermost line of the program's own code that the op comes from; empty where the program holds none
-    time_ps     | ps       | self time per step of the steady state and device; in the whole capture where no step is known \
-                             | Per step
-    share       | fraction | the same as a share of the step; ops that run side by side can come to more than all of it \
-                             | Of step
-    backward_ps | ps       | of it, in the backward pass | Backward
-    count       | count    | executions in these steps | Count
-    bits        | count    | 16, 32 or 64: what most of the time computes in; 0 where that is not known
-    flops_per_s | ratio    | floating-point operations per second while it ran, by its shapes; empty where unknown | FLOP/s
+    * host        | text     | host that ran the ops
+    * side        | text     | device (accelerators), or CPU (XLA's threads on the host)
+    * op          | text     | framework op, without what differentiation wraps around it: jit(step)/dot_general; in brackets, \
+                               an opcode that the compiler added
+      opcode      | text     | HLO opcode that took most of the time
+    * source      | text     | innermost line of the program's own code that the op comes from; empty where the program holds none
+    + time_ps     | ps       | self time per step of the steady state and device; in the whole capture where no step is known \
+                               | Per step
+      share       | fraction | the same as a share of the step; ops that run side by side can come to more than all of it \
+                               | Of step
+    + backward_ps | ps       | of it, in the backward pass | Backward
+    + count       | count    | executions in these steps | Count
+      bits        | count    | 16, 32 or 64: what most of the time computes in; 0 where that is not known
+      flops_per_s | ratio    | floating-point operations per second while it ran, by its shapes; empty where unknown | FLOP/s
 """)
 
 

@@ -15,15 +15,15 @@ from outpace.trace.algorithms import distinct, nest_rows
 MANY_CALLS = 20  # per step: one jitted step, the conversion of a batch and some glue are fewer
 
 FIELDS = schema("""
-    host           | text     | host of the calls
-    calls          | ratio    | calls of jitted functions in the usual step (median over the steady state), nested ones left \
-                                out | Calls per step
-    kinds          | count    | different functions among them | Functions
-    picks          | ratio    | of these calls, those that take a part out of an array (`x[i]`) | Indexing calls
-    call_ps        | ps       | time per step from call to return | Call time
-    fetch_share    | fraction | of the step, fetches of values to the host; the longest of each step, which waits for it, left \
-                                out | Fetches, of step
-    dispatch_share | fraction | of the step, at most what dispatching them one by one costs | Dispatch, of step
+    * host           | text     | host of the calls
+    + calls          | ratio    | calls of jitted functions in the usual step (median over the steady state), nested ones left \
+                                  out | Calls per step
+      kinds          | count    | different functions among them | Functions
+    + picks          | ratio    | of these calls, those that take a part out of an array (`x[i]`) | Indexing calls
+    + call_ps        | ps       | time per step from call to return | Call time
+      fetch_share    | fraction | of the step, fetches of values to the host; the longest of each step, which waits for it, left \
+                                  out | Fetches, of step
+      dispatch_share | fraction | of the step, at most what dispatching them one by one costs | Dispatch, of step
 """)
 
 

@@ -17,23 +17,23 @@ from outpace.timeline import Run
 from outpace.timeline.names import Work, work_of
 
 FIELDS = schema("""
-    host        | text     | host that ran the model
-    side        | text     | Host (threads) or Device (accelerators)
-    part        | text     | layer, or line of the program, or scope of ops where neither is known; the optimizer is one part
-    kind        | text     | layer, line or op: what the part is named after
-    source      | text     | file and line that made the part, or, for a layer of the program's own, its slowest line
-    text        | text     | that source line | Code
-    layer_type  | text     | class of the layer; empty for other parts | Class
-    forward_ps  | ps       | time per step in forward ops, wall clock: threads at work at once share a moment
-    backward_ps | ps       | time per step in gradient ops and in the optimizer's updates of its variables, wall clock
-    self_ps     | ps       | both together
-    overhead_ps | ps       | time per step that the executor spends around these ops, and in ops too cheap for an event
-    share       | fraction | share of the step time that ops and overhead take: what the part can save at most | Of step
-    work        | text     | kind of op that takes most of it: convolutions, matrix products, casts, ...
-    top_op      | text     | type of op that takes most of it
-    top_op_name | text     | name of the op that takes most of it
-    top_op_ps   | ps       | time per step of that type of op | Top op time
-    count       | ratio    | op executions per step | Ops per step
+    * host        | text     | host that ran the model
+    * side        | text     | Host (threads) or Device (accelerators)
+    * part        | text     | layer, or line of the program, or scope of ops where neither is known; the optimizer is one part
+      kind        | text     | layer, line or op: what the part is named after
+      source      | text     | file and line that made the part, or, for a layer of the program's own, its slowest line
+      text        | text     | that source line | Code
+      layer_type  | text     | class of the layer; empty for other parts | Class
+    + forward_ps  | ps       | time per step in forward ops, wall clock: threads at work at once share a moment
+    + backward_ps | ps       | time per step in gradient ops and in the optimizer's updates of its variables, wall clock
+    + self_ps     | ps       | both together
+    + overhead_ps | ps       | time per step that the executor spends around these ops, and in ops too cheap for an event
+    + share       | fraction | share of the step time that ops and overhead take: what the part can save at most | Of step
+      work        | text     | kind of op that takes most of it: convolutions, matrix products, casts, ...
+      top_op      | text     | type of op that takes most of it
+      top_op_name | text     | name of the op that takes most of it
+      top_op_ps   | ps       | time per step of that type of op | Top op time
+    + count       | ratio    | op executions per step | Ops per step
 """)
 
 

@@ -18,16 +18,16 @@ from outpace.timeline import Run
 from outpace.timeline.names import Work
 
 FIELDS = schema("""
-    host    | text     | host that ran the model
-    side    | text     | Host (threads) or Device (accelerators)
-    work    | text     | kind of op: convolutions, matrix products, casts, ...
-    part    | text     | layer, line or scope, as in the table of parts
-    source  | text     | file and line that made it
-    self_ps | ps       | time per step in such ops of the part, with the executor's around them | Per step
-    share   | fraction | share of the step time | Of step
-    top_op  | text     | op that takes most of it
-    count   | ratio    | op executions per step | Ops per step
-    half    | bool     | whether most of it computes in 16 bits, as far as is known | 16 bits
+      host    | text     | host that ran the model
+      side    | text     | Host (threads) or Device (accelerators)
+      work    | text     | kind of op: convolutions, matrix products, casts, ...
+      part    | text     | layer, line or scope, as in the table of parts
+      source  | text     | file and line that made it
+    + self_ps | ps       | time per step in such ops of the part, with the executor's around them | Per step
+    + share   | fraction | share of the step time | Of step
+      top_op  | text     | op that takes most of it
+    + count   | ratio    | op executions per step | Ops per step
+      half    | bool     | whether most of it computes in 16 bits, as far as is known | 16 bits
 """)
 _HALF = 16  # bits
 TRANSFERS = ("-done", "-start", "send", "recv", "infeed", "outfeed")

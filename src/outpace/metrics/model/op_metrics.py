@@ -28,15 +28,15 @@ _XLA = "XLA"  # lines of a device whose events are ops already, not the kernels 
 _PROGRAM = "XlaModule:"
 
 FIELDS = schema("""
-    host       | text  | host that recorded the op
-    side       | text  | Host (threads) or Device (accelerators)
-    type       | text  | type of the op; IDLE for time without any op
-    name       | text  | full name of the op
-    idle       | bool  | whether the row stands for idle time
-    count      | count | executions, on a device however many kernels each took | Occurrences
-    total_ps   | ps    | time in the op, ops nested in it included
-    self_ps    | ps    | time in the op itself
-    outside_ps | ps    | of the device time, in ops outside an XLA program on a device that runs such programs | Outside XLA
+    * host       | text  | host that recorded the op
+    * side       | text  | Host (threads) or Device (accelerators)
+    * type       | text  | type of the op; IDLE for time without any op
+    * name       | text  | full name of the op
+      idle       | bool  | whether the row stands for idle time
+    + count      | count | executions, on a device however many kernels each took | Occurrences
+      total_ps   | ps    | time in the op, ops nested in it included
+    + self_ps    | ps    | time in the op itself
+    + outside_ps | ps    | of the device time, in ops outside an XLA program on a device that runs such programs | Outside XLA
 """)
 
 _Row = tuple[str, str, str, str, bool, int, int, int, int]

@@ -16,17 +16,17 @@ from outpace.trace import dialect
 FUSED = (Work.ELEMENTWISE, Work.CAST)  # by compilers, with what stands beside it
 
 FIELDS = schema("""
-    host              | text     | host of the steps
-    ops               | ratio    | ops per step that took long enough to have an event | Ops per step
-    dispatches        | ratio    | rounds of the executor per step: in each it runs one op, or several that are ready \
-                                   | Executor rounds
-    mean_ps           | ps       | mean length of an op | Mean op
-    median_ps         | ps       | median length of an op | Median op
-    ops_share         | fraction | share of the step time inside ops | In ops, of step
-    elementwise_share | fraction | share of the step time in element-wise ops, which a compiler fuses | Element-wise, of step
-    overhead_share    | fraction | share of the step time in the executor, outside ops or in ops too cheap for an event \
-                                   | Executor, of step
-    xla               | bool     | whether XLA compiles functions of this program already
+    * host              | text     | host of the steps
+    + ops               | ratio    | ops per step that took long enough to have an event | Ops per step
+    + dispatches        | ratio    | rounds of the executor per step: in each it runs one op, or several that are ready \
+                                     | Executor rounds
+      mean_ps           | ps       | mean length of an op | Mean op
+      median_ps         | ps       | median length of an op | Median op
+      ops_share         | fraction | share of the step time inside ops | In ops, of step
+      elementwise_share | fraction | share of the step time in element-wise ops, which a compiler fuses | Element-wise, of step
+      overhead_share    | fraction | share of the step time in the executor, outside ops or in ops too cheap for an event \
+                                     | Executor, of step
+      xla               | bool     | whether XLA compiles functions of this program already
 """)
 
 

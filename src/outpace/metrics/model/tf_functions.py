@@ -17,16 +17,16 @@ from outpace.trace import dialect
 from outpace.trace.algorithms import distinct, nest_rows
 
 FIELDS = schema("""
-    host         | text  | host of the calls
-    function     | text  | name of the tf.function
-    calls        | count | calls in the capture
-    traced       | count | calls that built a new graph (tracing) before they ran
-    eager        | count | calls that ran op by op, without a graph
-    xla          | count | calls compiled by XLA
-    graphs       | count | graphs that the function had at its last call
-    total_ps     | ps    | time in the calls, inner function calls left out
-    traced_ps    | ps    | of it, in calls that built a graph | Tracing time
-    expensive_ps | ps    | of it, in calls that built a graph or ran op by op | Traced or eager
+    * host         | text  | host of the calls
+    * function     | text  | name of the tf.function
+    + calls        | count | calls in the capture
+    + traced       | count | calls that built a new graph (tracing) before they ran
+    + eager        | count | calls that ran op by op, without a graph
+    + xla          | count | calls compiled by XLA
+      graphs       | count | graphs that the function had at its last call
+    + total_ps     | ps    | time in the calls, inner function calls left out
+    + traced_ps    | ps    | of it, in calls that built a graph | Tracing time
+    + expensive_ps | ps    | of it, in calls that built a graph or ran op by op | Traced or eager
 """)
 
 

@@ -40,10 +40,10 @@ _COMPUTE = next(code for code in range(1, 255) if category_of(code) is Category.
 _COMPILES = 0.05  # of a step, from where what it calls runs for the first time
 
 FIELDS = schema("""
-    host    | text     | host of the steps
-    part    | text     | what the host did | What it did
-    time_ps | ps       | time per step of the steady state | Per step
-    share   | fraction | share of the steady step | Of step
+    * host    | text     | host of the steps
+    * part    | text     | what the host did | What it did
+    + time_ps | ps       | time per step of the steady state | Per step
+    + share   | fraction | share of the steady step | Of step
 """)
 
 

@@ -49,7 +49,7 @@ Windows = tuple[Picoseconds, Picoseconds, Codes]
 
 TRANSFERS = "transfers_ps"
 FIELDS = (
-    Field("host", Unit.TEXT, "host that the step ran on (name of its profile file)"),
+    Field("host", Unit.TEXT, "host that the step ran on (name of its profile file)", key=True),
     Field("step", Unit.COUNT, "step number as the program counts it, or 0, 1, ... where it does not"),
     Field("source", Unit.TEXT, "how the step was found: marked, device line, keras batch or inferred"),
     Field("complete", Unit.BOOL, "whether the capture holds the whole step; statistics use complete steps only"),
@@ -59,10 +59,16 @@ FIELDS = (
         "why the step is no part of the steady state: warm-up, fed from buffers, one-off, slow; empty for steps that are",
         "Set aside",
     ),
-    Field("start_ps", Unit.PS, "start of the step, counted from the earliest event of its host", "Start"),
-    Field("duration_ps", Unit.PS, "length of the step", "Step time"),
-    *(Field(f"{c.value}_ps", Unit.PS, c.meaning, c.label) for c in Category),
-    Field(TRANSFERS, Unit.PS, "of the input time: transfers from the host to devices, and waits for them", "Transfers"),
+    Field("start_ps", Unit.PS, "start of the step, counted from the earliest event of its host", "Start", key=True),
+    Field("duration_ps", Unit.PS, "length of the step", "Step time", additive=True),
+    *(Field(f"{c.value}_ps", Unit.PS, c.meaning, c.label, additive=True) for c in Category),
+    Field(
+        TRANSFERS,
+        Unit.PS,
+        "of the input time: transfers from the host to devices, and waits for them",
+        "Transfers",
+        additive=True,
+    ),
 )
 
 

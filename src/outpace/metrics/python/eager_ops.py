@@ -19,13 +19,13 @@ _ONE_CALL_PS = 100e6  # what a call of a function costs at least, which all thes
 _INPUT_OPS = ("IteratorGetNext", "MakeIterator", "OptionalGetValue", "OptionalHasValue")
 
 FIELDS = schema("""
-    host       | text  | host that ran the ops
-    op         | text  | type of op; '(function)' sums up the calls of tf.functions, for comparison
-    count      | count | executions in the capture
-    total_ps   | ps    | time from dispatch to return | Total
-    step_ps    | ps    | of it, in steps of the steady state | In steps
-    step_count | count | executions in steps of the steady state | Calls in steps
-    steps      | count | steps of the steady state in which it ran
+    * host       | text  | host that ran the ops
+    * op         | text  | type of op; '(function)' sums up the calls of tf.functions, for comparison
+    + count      | count | executions in the capture
+    + total_ps   | ps    | time from dispatch to return | Total
+    + step_ps    | ps    | of it, in steps of the steady state | In steps
+    + step_count | count | executions in steps of the steady state | Calls in steps
+      steps      | count | steps of the steady state in which it ran
 """)
 DISPATCH_PS = 200e6  # what dispatching an op costs at most; simple ones take 20 to 50 us today, gradients of them twice that
 _ALONE_PS = 500e6  # what running by itself adds to an op at most: its dispatch, new memory for its outputs, and cold caches

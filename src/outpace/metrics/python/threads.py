@@ -23,14 +23,14 @@ NATIVE = "native"  # a thread that Python did not make
 _OWN_CODE = ""  # owner of frames that are the user's
 
 FIELDS = schema("""
-    host     | text  | name of the host
-    thread   | text  | name of the thread; native for one that a framework made
-    file     | text  | source file of the line
-    line     | count | number of the line: the innermost one of your own code | Line
-    function | text  | function that holds the line
-    source   | text  | file and line, as findings name them
-    cores    | cores | processor time per second that the thread spent below this line
-    looks    | count | times that the thread was met there | Samples
+    * host     | text  | name of the host
+    * thread   | text  | name of the thread; native for one that a framework made
+    * file     | text  | source file of the line
+    * line     | count | number of the line: the innermost one of your own code | Line
+    * function | text  | function that holds the line
+      source   | text  | file and line, as findings name them
+    + cores    | cores | processor time per second that the thread spent below this line
+    + looks    | count | times that the thread was met there | Samples
 """)
 
 

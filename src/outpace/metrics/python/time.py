@@ -42,42 +42,42 @@ _WAITING_CALLS = (
 )  # Python's side of a wait
 
 FIELDS = schema("""
-    host           | text     | name of the host
-    file           | text     | source file of the line
-    line           | count    | number of the line: the innermost one of your own code | Line
-    function       | text     | function that holds the line
-    text           | text     | source of the line, as it was when the profile was captured; empty where it was not at hand \
-                                | Code
-    who            | text     | yours: your own line; library: time that no line of yours led to; outpace: what the capture \
-                                itself cost | Owner
-    library        | text     | package in which most of the time below the line was spent; empty where the line itself ran
-    below          | text     | the function of a library most often seen innermost below the line | Innermost call
-    samples        | count    | samples of the line within steps of the steady state
-    self_ps        | ps       | time of the line per training step, with what libraries did below it | Time
-    own_ps         | ps       | part of it in which the line itself ran, and no library below it | Self
-    untraced_ps    | ps       | part of it in which the training thread recorded no event: Python, and libraries without events
-    elsewhere_ps   | ps       | part of untraced_ps in which the framework computed on other threads or on a device: maybe a \
-                                wait for it | Computing elsewhere
-    waiting_ps     | ps       | part of it in which the training thread waited, for input or for a result
-    building_ps    | ps       | part of it in which a function was traced or compiled: the compilation's time | Compiling
-    share          | fraction | the line's share of the step time | Of step
-    low            | fraction | lower end of the share's 95% CI | From (95% CI)
-    high           | fraction | upper end of the share's 95% CI | To (95% CI)
-    untraced_share | fraction | share of the step time that lies in this line and shows no event on the training thread \
-                                | Untraced, of step
-    python_share   | fraction | of untraced_share, what lies outside elsewhere_ps and waiting_ps: only Python ran, or a \
-                                library that records no events | Python, of step
-    beside_share   | fraction | share of the step time that the training thread spends in this line beside the step's own \
-                                functions, waits left out | Outside the step function
-    called_share   | fraction | share of the step time in functions of the framework that the line calls, other than the \
-                                step's own | Other functions, of step
-    seldom         | fraction | share of the line's time that lies in steps which take much longer than the others: it comes \
-                                round | In long steps
-    calls_step     | bool     | whether the step's own function runs below the line | Calls the step function
-    caller         | text     | line of yours, of the training loop if it leads there, that calls the line's function \
-                                | Called at
-    every          | count    | it runs once in so many steps; 0 where no such period shows | Once in steps
-    reads_variable | bool     | whether a variable of the model was met being copied to NumPy there | Reads weights
+    * host           | text     | name of the host
+    * file           | text     | source file of the line
+    * line           | count    | number of the line: the innermost one of your own code | Line
+    * function       | text     | function that holds the line
+      text           | text     | source of the line, as it was when the profile was captured; empty where it was not at hand \
+                                  | Code
+    * who            | text     | yours: your own line; library: time that no line of yours led to; outpace: what the capture \
+                                  itself cost | Owner
+      library        | text     | package in which most of the time below the line was spent; empty where the line itself ran
+      below          | text     | the function of a library most often seen innermost below the line | Innermost call
+    + samples        | count    | samples of the line within steps of the steady state
+    + self_ps        | ps       | time of the line per training step, with what libraries did below it | Time
+    + own_ps         | ps       | part of it in which the line itself ran, and no library below it | Self
+    + untraced_ps    | ps       | part of it in which the training thread recorded no event: Python, and libraries without events
+    + elsewhere_ps   | ps       | part of untraced_ps in which the framework computed on other threads or on a device: maybe a \
+                                  wait for it | Computing elsewhere
+    + waiting_ps     | ps       | part of it in which the training thread waited, for input or for a result
+    + building_ps    | ps       | part of it in which a function was traced or compiled: the compilation's time | Compiling
+    + share          | fraction | the line's share of the step time | Of step
+      low            | fraction | lower end of the share's 95% CI | From (95% CI)
+      high           | fraction | upper end of the share's 95% CI | To (95% CI)
+    + untraced_share | fraction | share of the step time that lies in this line and shows no event on the training thread \
+                                  | Untraced, of step
+    + python_share   | fraction | of untraced_share, what lies outside elsewhere_ps and waiting_ps: only Python ran, or a \
+                                  library that records no events | Python, of step
+    + beside_share   | fraction | share of the step time that the training thread spends in this line beside the step's own \
+                                  functions, waits left out | Outside the step function
+    + called_share   | fraction | share of the step time in functions of the framework that the line calls, other than the \
+                                  step's own | Other functions, of step
+      seldom         | fraction | share of the line's time that lies in steps which take much longer than the others: it comes \
+                                  round | In long steps
+      calls_step     | bool     | whether the step's own function runs below the line | Calls the step function
+      caller         | text     | line of yours, of the training loop if it leads there, that calls the line's function \
+                                  | Called at
+      every          | count    | it runs once in so many steps; 0 where no such period shows | Once in steps
+      reads_variable | bool     | whether a variable of the model was met being copied to NumPy there | Reads weights
 """)
 
 

@@ -26,7 +26,7 @@ from outpace.tools.explain.compute import Chosen, choose, events, groups, parts
 
 _GROUPS = ("op", "kernel", "category", "thread", "count", "counted_ps")
 _EVENTS = ("op", "kernel", "category", "thread", "offset_ps", "duration_ps", "counted_ps")
-_BY, _SUMS = ("category", "op", "event", "thread"), ("counted_ps", "duration_ps", "count")
+_BY, _SUMS = ("category", "op", "event", "thread"), ("counted_ps",)
 _HOW = (
     "Every moment counts for one event only: that of the category with the highest priority in the breakdown, and of its events the "
     "innermost. 'outpace explain PATH step NUMBER [CATEGORY]' explains another step."
@@ -66,7 +66,7 @@ def analyse(run: Run, *, step: int | None = None, category: Category | str | Non
         Rows(compared),
         *_others(chosen),
         Rows(groups(shown), _seen(_GROUPS, shown), limit=15, remark=_HOW, by=_BY, sums=_SUMS),
-        Rows(shown, _seen(_EVENTS, shown), limit=10 if step is None else 40, by=_BY, sums=_SUMS[:2]),
+        Rows(shown, _seen(_EVENTS, shown), limit=10 if step is None else 40, by=_BY, sums=_SUMS),
     )
     colors = {c.label: c.value for c in Category}
     glance = Chart("Its categories", ChartKind.STACK_TOTAL, compared, "category", ("time_ps",), colors)

@@ -7,7 +7,7 @@ from outpace.timeline import Run
 from outpace.tools.hlo_stats import TOOL
 from outpace.tools.hlo_stats.compute import by_category, by_program, gather, ops
 
-_BY, _SUMS = ("category", "framework_op", "source", "program", "device"), ("self_ps", "fraction", "occurrences", "total_ps")
+_BY = ("category", "framework_op", "source", "program", "device")
 _NONE = Unavailable(
     "no op of an XLA program was recorded",
     "Programs come from jax.jit, from tf.function(jit_compile=True) and model.compile(jit_compile=True), and run on every TPU.",
@@ -35,7 +35,7 @@ def analyse(run: Run) -> Page:
     )
     sections = (
         Chart("Time by category of op", ChartKind.PIE, categories, "category", ("self_ps",)),
-        Rows(table, shown, limit=15, pick=("program", "device", "host"), by=_BY, sums=_SUMS),
+        Rows(table, shown, limit=15, pick=("program", "device", "host"), by=_BY),
         Rows(compiled, ("program", "runs", "ops", "self_ps", "fraction")),
     )
     return TOOL.page(_headline(table, compiled), sections)

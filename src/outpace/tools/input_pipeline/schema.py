@@ -3,28 +3,28 @@
 from outpace.model import schema
 
 STATISTICS = schema("""
-    category     | text     | step time as a whole, or one category of it
-    mean_ps      | ps       | mean over the complete steps | Mean
-    deviation_ps | ps       | standard deviation over those steps | Std. dev.
-    min_ps       | ps       | shortest | Min
-    max_ps       | ps       | longest | Max
-    fraction     | fraction | share of the mean step time | Of step time
+    * category     | text     | step time as a whole, or one category of it
+      mean_ps      | ps       | mean over the complete steps | Mean
+      deviation_ps | ps       | standard deviation over those steps | Std. dev.
+      min_ps       | ps       | shortest | Min
+      max_ps       | ps       | longest | Max
+      fraction     | fraction | share of the mean step time | Of step time
 """)
 
 CATEGORIES = schema("""
-    category    | text     | kind of input processing on the host
-    self_ps     | ps       | self time of the input ops of this kind in the capture | Self
-    per_step_ps | ps       | the same per step | Per step
-    fraction    | fraction | share of all input-processing self time | Share
-    advice      | text     | what usually helps
+    * category    | text     | kind of input processing on the host
+    + self_ps     | ps       | self time of the input ops of this kind in the capture | Self
+    + per_step_ps | ps       | the same per step | Per step
+    + fraction    | fraction | share of all input-processing self time | Share
+      advice      | text     | what usually helps
 """)
 
 INPUT_OPS = schema("""
-    op             | text     | name of the input op | Input op
-    count          | count    | executions in the capture
-    total_ps       | ps       | sum of the executions | Total time
-    total_fraction | fraction | total time as a share of all input-processing self time | Total time, share
-    self_ps        | ps       | of it, not in the ops that it called | Self time
-    self_fraction  | fraction | self time as a share of all input-processing self time | Self time, share
-    category       | text     | kind of input processing
+    * op             | text     | name of the input op | Input op
+    + count          | count    | executions in the capture
+      total_ps       | ps       | sum of the executions | Total time
+      total_fraction | fraction | total time as a share of all input-processing self time | Total time, share
+    + self_ps        | ps       | of it, not in the ops that it called | Self time
+    + self_fraction  | fraction | self time as a share of all input-processing self time | Self time, share
+      category       | text     | kind of input processing
 """)

@@ -20,7 +20,7 @@ from outpace.tools.kernel_stats.launches import launches
 
 _KERNELS = ("total_ps", "kernel_fraction", "occurrences", "function", "op", "tensor_cores", "occupancy", "mean_ps")
 _LAUNCHES = ("device", "kernels", "unmatched", "median_latency_ps", "p95_latency_ps", "latency_ps", "queued_ps")
-_BY, _SUMS = ("function", "op", "device", "tensor_cores"), ("total_ps", "kernel_fraction", "occurrences")
+_BY = ("function", "op", "device", "tensor_cores")
 _NO_DEVICE = Unavailable(
     "the profile holds no events of a GPU",
     "Train on a GPU that TensorFlow lists (tf.config.list_physical_devices('GPU')) or JAX (jax.devices()), and capture again. If it was "
@@ -47,7 +47,7 @@ def analyse(run: Run) -> Page:
         _figures(table, by_device),
         Chart(part.title, ChartKind.PIE, part, "kernel", ("total_ps",), then=("by",)),
         Chart(tree.title, ChartKind.ICICLE, tree, "id", ("parent", "name", "total_ps")),
-        Rows(table, ("rank", *where, *_KERNELS), limit=20, pick=("device", "host"), by=_BY, sums=_SUMS),
+        Rows(table, ("rank", *where, *_KERNELS), limit=20, pick=("device", "host"), by=_BY),
         Rows(
             by_device, ("device", "kernels", "kernel_ps", "mean_kernel_ps", "idle_ps", "idle_fraction", "waited_ps", "late_ps")
         ),

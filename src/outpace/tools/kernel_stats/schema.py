@@ -10,123 +10,123 @@ _WHERE = schema("""
 
 KERNELS = schema(
     """
-    rank             | count    | place by total time among all kernel-op pairs
-    kernel           | text     | name of the kernel
-    function         | text     | the kernel's own name, without namespaces, types and arguments
-    registers        | count    | registers per thread; missing where the profiler does not record them (AMD)
-    shared_bytes     | bytes    | shared memory per block, static and dynamic (AMD: LDS) | Shared
-    static_bytes     | bytes    | static shared memory per block; missing where only the sum is recorded | Static shared
-    dynamic_bytes    | bytes    | dynamic shared memory per block; missing where only the sum is recorded | Dynamic shared
-    block            | text     | threads per block, x,y,z
-    grid             | text     | blocks per grid, x,y,z
-    occupancy        | fraction | theoretical occupancy: resident warps of a multiprocessor of the most that it can hold
-    occupancy_source | text     | recorded by the profiler, computed from registers, shared memory, block and device, or \
-                                  unknown | Occupancy by
-    eligible         | bool     | whether the op could use tensor cores (AMD: matrix cores), by its name | Op eligible
-    tensor_cores     | bool     | whether the kernel has tensor-core instructions, by its name | Tensor cores
-    op               | text     | op that launched the kernel; empty where the profile names none
-    hlo_op           | text     | instruction of the compiled program, the first by time if there are several; empty outside \
-                                  XLA | HLO op
-    occurrences      | count    | executions in the capture | Count
-    total_ps         | ps       | time on the device, all executions
-    mean_ps          | ps       | time per execution
-    min_ps           | ps       | shortest execution
-    max_ps           | ps       | longest execution
-    kernel_fraction  | fraction | share of the time of all kernels of all devices | Of kernels
-    mean_latency_ps  | ps       | mean time from the start of the host's launch call to the start on the device; missing \
-                                  without a known launch | Mean latency
-    device
-    host
+      rank             | count    | place by total time among all kernel-op pairs
+    * kernel           | text     | name of the kernel
+      function         | text     | the kernel's own name, without namespaces, types and arguments
+    * registers        | count    | registers per thread; missing where the profiler does not record them (AMD)
+    * shared_bytes     | bytes    | shared memory per block, static and dynamic (AMD: LDS) | Shared
+    * static_bytes     | bytes    | static shared memory per block; missing where only the sum is recorded | Static shared
+    * dynamic_bytes    | bytes    | dynamic shared memory per block; missing where only the sum is recorded | Dynamic shared
+    * block            | text     | threads per block, x,y,z
+    * grid             | text     | blocks per grid, x,y,z
+      occupancy        | fraction | theoretical occupancy: resident warps of a multiprocessor of the most that it can hold
+      occupancy_source | text     | recorded by the profiler, computed from registers, shared memory, block and device, or \
+                                    unknown | Occupancy by
+    * eligible         | bool     | whether the op could use tensor cores (AMD: matrix cores), by its name | Op eligible
+    * tensor_cores     | bool     | whether the kernel has tensor-core instructions, by its name | Tensor cores
+    * op               | text     | op that launched the kernel; empty where the profile names none
+      hlo_op           | text     | instruction of the compiled program, the first by time if there are several; empty outside \
+                                    XLA | HLO op
+    + occurrences      | count    | executions in the capture | Count
+    + total_ps         | ps       | time on the device, all executions
+      mean_ps          | ps       | time per execution
+      min_ps           | ps       | shortest execution
+      max_ps           | ps       | longest execution
+    + kernel_fraction  | fraction | share of the time of all kernels of all devices | Of kernels
+      mean_latency_ps  | ps       | mean time from the start of the host's launch call to the start on the device; missing \
+                                    without a known launch | Mean latency
+    * device
+    * host
     """,
     *_WHERE,
 )
 
 COPIES = schema(
     """
-    kind            | text        | HToD, DToH, DToD, PToP (between devices), HToH, memset, or allocation
-    source          | text        | kind of memory read; empty where not recorded
-    destination     | text        | kind of memory written; empty where not recorded
-    occurrences     | count       | executions in the capture | Count
-    bytes           | bytes       | bytes moved, set or allocated | Size
-    total_ps        | ps          | time on the device
-    bandwidth       | bytes_per_s | bytes divided by time, missing where either is 0
-    memory_fraction | fraction    | within one device: bytes read and written as a share of its memory bandwidth; missing \
-                                    elsewhere | Of memory bandwidth
-    device
-    host
+    * kind            | text        | HToD, DToH, DToD, PToP (between devices), HToH, memset, or allocation
+    * source          | text        | kind of memory read; empty where not recorded
+    * destination     | text        | kind of memory written; empty where not recorded
+    + occurrences     | count       | executions in the capture | Count
+    + bytes           | bytes       | bytes moved, set or allocated | Size
+    + total_ps        | ps          | time on the device
+      bandwidth       | bytes_per_s | bytes divided by time, missing where either is 0
+      memory_fraction | fraction    | within one device: bytes read and written as a share of its memory bandwidth; missing \
+                                      elsewhere | Of memory bandwidth
+    * device
+    * host
     """,
     *_WHERE,
 )
 
 LAUNCHES = schema(
     """
-    kernels           | count | kernels that ran
-    matched           | count | kernels whose launch call on the host is known, by correlation id
-    unmatched         | count | kernels without a known launch
-    median_latency_ps | ps    | time from the start of the launch call to the start on the device, median
-    p95_latency_ps    | ps    | the same, 95th percentile | p95 latency
-    max_latency_ps    | ps    | the same, longest
-    latency_ps        | ps    | the same, sum over all kernels | Sum of latency
-    queued_ps         | ps    | part of that sum in which the kernel's stream was busy with earlier work | Queued
-    device
-    host
+    + kernels           | count | kernels that ran
+    + matched           | count | kernels whose launch call on the host is known, by correlation id
+    + unmatched         | count | kernels without a known launch
+      median_latency_ps | ps    | time from the start of the launch call to the start on the device, median
+      p95_latency_ps    | ps    | the same, 95th percentile | p95 latency
+      max_latency_ps    | ps    | the same, longest
+    + latency_ps        | ps    | the same, sum over all kernels | Sum of latency
+    + queued_ps         | ps    | part of that sum in which the kernel's stream was busy with earlier work | Queued
+    * device
+    * host
     """,
     *_WHERE,
 )
 
 DEVICES = schema(
     """
-    kernels        | count    | kernels that ran
-    kernel_ps      | ps       | sum of the kernels' times; streams add up | Kernel time
-    mean_kernel_ps | ps       | time per kernel
-    copy_ps        | ps       | sum of the times of copies and memory sets | Copy time
-    span_ps        | ps       | from the device's first to its last event
-    busy_ps        | ps       | of the span, some stream was busy
-    idle_ps        | ps       | of the span, no stream was busy
-    idle_fraction  | fraction | idle time as a share of the span | Of span
-    unlaunched_ps  | ps       | of the idle time, before the host began to launch the work that ended it; missing if no launch \
-                                is known | Not launched yet
-    judged_ps      | ps       | of the span, in steady steps; all of it if the host has no steps | In steps
-    waited_ps      | ps       | in steps, idle and not launched yet: the host waited for the device, or for other devices | Host waited
-    after_ps       | ps       | the same: it worked, having waited in the same gap | After a wait
-    late_ps        | ps       | the same: it worked, and had not waited | Host late
-    unrecorded_ps  | ps       | of that, in gaps in which the host recorded nothing | Not recorded
-    fed_ps         | ps       | in steps, idle and not launched yet: the host waited for input; in none of these | Host fed
-    by_waiting_ps  | ps       | what the waits cost at most: they, and the work after them that the device's own could cover
-    by_launching_ps | ps      | what late launches cost at most; 0 where the host runs ahead of the device
-    waits          | text     | the event in which the host waited longest
-    late_in        | text     | what the host did for most of the time in which it was late; (nothing recorded) in Python
-    late_in_ps     | ps       | the gaps in which it did, as far as it was late in them
-    late_own       | bool     | whether that is an annotation of the program's own
-    device
-    host
+    + kernels        | count    | kernels that ran
+    + kernel_ps      | ps       | sum of the kernels' times; streams add up | Kernel time
+      mean_kernel_ps | ps       | time per kernel
+    + copy_ps        | ps       | sum of the times of copies and memory sets | Copy time
+    + span_ps        | ps       | from the device's first to its last event
+    + busy_ps        | ps       | of the span, some stream was busy
+    + idle_ps        | ps       | of the span, no stream was busy
+      idle_fraction  | fraction | idle time as a share of the span | Of span
+    + unlaunched_ps  | ps       | of the idle time, before the host began to launch the work that ended it; missing if no launch \
+                                  is known | Not launched yet
+    + judged_ps      | ps       | of the span, in steady steps; all of it if the host has no steps | In steps
+    + waited_ps      | ps       | in steps, idle and not launched yet: the host waited for the device, or for other devices | Host waited
+    + after_ps       | ps       | the same: it worked, having waited in the same gap | After a wait
+    + late_ps        | ps       | the same: it worked, and had not waited | Host late
+    + unrecorded_ps  | ps       | of that, in gaps in which the host recorded nothing | Not recorded
+    + fed_ps         | ps       | in steps, idle and not launched yet: the host waited for input; in none of these | Host fed
+      by_waiting_ps  | ps       | what the waits cost at most: they, and the work after them that the device's own could cover
+      by_launching_ps | ps      | what late launches cost at most; 0 where the host runs ahead of the device
+      waits          | text     | the event in which the host waited longest
+      late_in        | text     | what the host did for most of the time in which it was late; (nothing recorded) in Python
+      late_in_ps     | ps       | the gaps in which it did, as far as it was late in them
+      late_own       | bool     | whether that is an annotation of the program's own
+    * device
+    * host
     """,
     *_WHERE,
 )
 
 GAPS = schema(
     """
-    start_ps      | ps    | start, from the run's first event
-    length_ps     | ps    | how long no stream of the device was busy
-    step          | count | number of the step that the work after the gap belongs to; missing outside steps
-    next          | text  | kernel (its own name) or copy that ended the gap
-    host_activity | text  | host event that covers most of the gap, the innermost: on the thread that launched what ended it, \
-                            else on any
-    thread        | text  | thread of that event
-    device
-    host
+    * start_ps      | ps    | start, from the run's first event
+    + length_ps     | ps    | how long no stream of the device was busy
+      step          | count | number of the step that the work after the gap belongs to; missing outside steps
+      next          | text  | kernel (its own name) or copy that ended the gap
+      host_activity | text  | host event that covers most of the gap, the innermost: on the thread that launched what ended it, \
+                              else on any
+      thread        | text  | thread of that event
+    * device
+    * host
     """,
     *_WHERE,
 )
 
 CAUSES = schema(
     """
-    host_activity | text     | what the host did in a gap, see the gaps
-    gaps          | count    | gaps with this activity
-    idle_ps       | ps       | their lengths together
-    idle_fraction | fraction | share of the device's idle time | Of idle
-    device
-    host
+    * host_activity | text     | what the host did in a gap, see the gaps
+    + gaps          | count    | gaps with this activity
+    + idle_ps       | ps       | their lengths together
+    + idle_fraction | fraction | share of the device's idle time | Of idle
+    * device
+    * host
     """,
     *_WHERE,
 )
@@ -139,7 +139,7 @@ TREE = fields(
 )
 
 SLICES = schema("""
-    by       | text | what is summed up: kernels of one name, of one kind of layer, or with one set of types | Kernel time by
-    kernel   | text | kernel or layer; 'all others' sums up the rest
-    total_ps | ps   | time on the device, all executions
+    * by       | text | what is summed up: kernels of one name, of one kind of layer, or with one set of types | Kernel time by
+    * kernel   | text | kernel or layer; 'all others' sums up the rest
+      total_ps | ps   | time on the device, all executions
 """)

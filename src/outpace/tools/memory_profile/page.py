@@ -52,7 +52,7 @@ _ESTIMATE = (
     "An estimate, not a measurement: memory that is live at the peak as temp or output is assumed to scale with the batch size, all other "
     "memory to stay. Memory without a region type may do either: hence a range."
 )
-_BY, _SUMS = ("op", "region", "shape", "data_type", "memory"), ("total_bytes", "occurrences", "share")
+_BY = ("op", "region", "shape", "data_type", "memory")
 _HELD = (
     f"Rows are XProf's: allocations of the peak's step, equal ones merged; '{PREALLOCATED}' is everything else on the heap, in use or not: "
     "weights, optimizer state, batches that were prefetched."
@@ -76,7 +76,7 @@ def analyse(run: Run) -> Page:
             summary,
             _shown(run, "memory", "peak_bytes", "capacity_bytes", "peak_share", "headroom_bytes", "fragmentation", "peak_step"),
         ),
-        Rows(breakdown(logs), _breakdown_columns(run, logs), limit=15, remark=_HELD, pick=("memory",), by=_BY, sums=_SUMS),
+        Rows(breakdown(logs), _breakdown_columns(run, logs), limit=15, remark=_HELD, pick=("memory",), by=_BY),
         *filled(
             Rows(earlier(logs), _breakdown_columns(run, logs), limit=5, remark=_EARLIER),
             Rows(trend, _shown(run, "memory", "steps", "rising", "first_bytes", "last_bytes", "per_step_bytes", "leak")),

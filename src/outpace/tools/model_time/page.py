@@ -21,19 +21,16 @@ from outpace.tools.model_time import findings as rules
 from outpace.tools.model_time.facts import parts
 from outpace.tools.model_time.schema import MODEL_SHARES
 
-_BY, _SUMS = (
-    ("layer_type", "top_op", "source", "kind"),
-    ("self_ps", "share", "forward_ps", "backward_ps", "overhead_ps", "count"),
-)
+_BY = ("layer_type", "top_op", "source", "kind")
 _WAYS = {"together": "self_ps", "forward": "forward_ps", "backward": "backward_ps"}
 _PARTS = ("part", "source", "share", "forward_ps", "backward_ps", "self_ps", "top_op", "count")
 
 
 def _rows(table: Table) -> Rows:
     if table.name == "model_parts":
-        return Rows(table, _PARTS, limit=12, pick=("side", "host"), by=_BY, sums=_SUMS)
+        return Rows(table, _PARTS, limit=12, pick=("side", "host"), by=_BY, sums=("self_ps",))
     if table.name == "model_work":
-        return Rows(table, limit=12, pick=("side", "host"), by=("work", "top_op"), sums=("self_ps", "share", "count"))
+        return Rows(table, limit=12, pick=("side", "host"), by=("work", "top_op"))
     return Rows(table, limit=12, pick=tuple(name for name in ("host",) if name in table))
 
 

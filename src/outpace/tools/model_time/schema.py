@@ -25,8 +25,8 @@ __all__ = [
 ]
 
 MODEL_SHARES = schema("""
-    side    | text | Host (threads) or Device (accelerators)
-    way     | text | forward and backward together, or one of them | Which way
-    part    | text | layer, line of the program or scope; 'all others' sums up the rest
-    time_ps | ps   | time per step in ops of the part, of all hosts together | Time
+    * side    | text | Host (threads) or Device (accelerators)
+    * way     | text | forward and backward together, or one of them | Which way
+    * part    | text | layer, line of the program or scope; 'all others' sums up the rest
+      time_ps | ps   | time per step in ops of the part, of all hosts together | Time
 """)

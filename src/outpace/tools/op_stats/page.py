@@ -14,7 +14,7 @@ from outpace.tools.op_stats import findings as rules
 from outpace.tools.op_stats.compute import SIDES, ops, shares, types
 
 _SHOWN = ("rank", "side", "self_ps", "busy_fraction", "occurrences", "total_ps", "type", "name")
-_BY, _SUMS = ("type", "layer", "side", "host"), ("self_ps", "busy_fraction", "occurrences", "host_fraction", "device_fraction")
+_BY = ("type", "layer", "side", "host")
 _NONE = Unavailable(
     "no op was recorded",
     "Capture with host tracer level 2 (the default of 'outpace profile'); on a GPU check that CUPTI is on the library path.",
@@ -33,7 +33,7 @@ def analyse(run: Run) -> Page:
     sections = filled(Chart("Self time", ChartKind.PIE, parts, "label", ("self_ps",), remark=told, select="side", then=("by",)))
     if len(metrics):
         sections += [
-            Rows(table, _SHOWN, limit=20, aside="idle", pick=("side", "host"), by=_BY, sums=_SUMS),
+            Rows(table, _SHOWN, limit=20, aside="idle", pick=("side", "host"), by=_BY),
             Rows(by_type, ("side", "type", "self_ps", "busy_fraction", "occurrences", "ops"), pick=("side",)),
         ]
     if one_by_one:

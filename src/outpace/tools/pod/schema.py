@@ -6,49 +6,49 @@ _CATEGORIES = tuple(Field(f"{c.value}_ps", Unit.PS, c.meaning, c.label) for c in
 
 WORKERS = (
     *schema("""
-        view        | text  | 'average' over a worker's complete steps, or the number of a step | Step
-        worker      | text  | host (name of its profile file); host and device where a host has several devices
-        host        | text  | host that the step ran on
-        step        | count | step number as the program counts it; missing for the average | Number
-        shared      | bool  | whether every worker recorded this step
-        start_ps    | ps    | start of the step on the hosts' clocks, counted from the earliest event of the run; missing for the \
-                              average
-        duration_ps | ps    | length of the step | Step time
+        * view        | text  | 'average' over a worker's complete steps, or the number of a step | Step
+        * worker      | text  | host (name of its profile file); host and device where a host has several devices
+          host        | text  | host that the step ran on
+          step        | count | step number as the program counts it; missing for the average | Number
+          shared      | bool  | whether every worker recorded this step
+        * start_ps    | ps    | start of the step on the hosts' clocks, counted from the earliest event of the run; missing for the \
+                                average
+          duration_ps | ps    | length of the step | Step time
     """),
     *_CATEGORIES,
 )
 
 SUMMARY = schema("""
-    program         | count    | workers of one number execute the same program, and are compared with each other only
-    worker          | text     | host, or host and device
-    steps           | count    | complete steps that the averages are made of
-    duration_ps     | ps       | mean step time | Step time
-    own_ps          | ps       | of a host: mean step time without waiting for others in collectives; of a device: what it did \
-                                 besides collectives | Own time
-    excess_ps       | ps       | own time above the median of the other workers of its program (negative: below); missing \
-                                 where it has none | Above others
-    excess_fraction | fraction | the same as a share of the median of the other workers | Above others (share)
-    cause           | text     | category that makes up at least half of the excess, if any does
-    cause_ps        | ps       | by how much that category differs | Difference in cause
+      program         | count    | workers of one number execute the same program, and are compared with each other only
+    * worker          | text     | host, or host and device
+      steps           | count    | complete steps that the averages are made of
+      duration_ps     | ps       | mean step time | Step time
+      own_ps          | ps       | of a host: mean step time without waiting for others in collectives; of a device: what it did \
+                                   besides collectives | Own time
+      excess_ps       | ps       | own time above the median of the other workers of its program (negative: below); missing \
+                                   where it has none | Above others
+      excess_fraction | fraction | the same as a share of the median of the other workers | Above others (share)
+      cause           | text     | category that makes up at least half of the excess, if any does
+      cause_ps        | ps       | by how much that category differs | Difference in cause
 """)
 
 CLOCKS = schema("""
-    host         | text  | host that the profile names
-    start_ps     | ps    | first recorded event on the host's own clock, counted from the earliest host's | First event
-    window_ps    | ps    | length of the capture on this host | Window
-    first_step   | count | number of the first step
-    last_step    | count | number of the last step
-    shared_steps | count | steps of this host that all hosts recorded
-    offset_ps    | ps    | median distance of the ends of shared steps from the first host's; missing without shared steps \
-                           | Step end offset
+    * host         | text  | host that the profile names
+      start_ps     | ps    | first recorded event on the host's own clock, counted from the earliest host's | First event
+      window_ps    | ps    | length of the capture on this host | Window
+      first_step   | count | number of the first step
+      last_step    | count | number of the last step
+      shared_steps | count | steps of this host that all hosts recorded
+      offset_ps    | ps    | median distance of the ends of shared steps from the first host's; missing without shared steps \
+                             | Step end offset
 """)
 
 COLLECTIVES = schema("""
-    worker       | text  | host, or host and device
-    collective   | text  | type of the collective operation
-    occurrences  | count | executions in the capture | Count
-    total_ps     | ps    | time within steps in which one of them ran; what overlaps counts once
-    per_step_ps  | ps    | time of all of them per step
-    imbalance_ps | ps    | per step: how much longer than on the worker that spends least in it, which the others wait for \
-                           | Above minimum
+    * worker       | text  | host, or host and device
+    * collective   | text  | type of the collective operation
+    + occurrences  | count | executions in the capture | Count
+      total_ps     | ps    | time within steps in which one of them ran; what overlaps counts once
+      per_step_ps  | ps    | time of all of them per step
+      imbalance_ps | ps    | per step: how much longer than on the worker that spends least in it, which the others wait for \
+                             | Above minimum
 """)

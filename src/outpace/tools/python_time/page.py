@@ -19,7 +19,6 @@ _NONE = Unavailable(
     "Capture with 'outpace profile SCRIPT', which samples the training thread about a hundred times a second.",
 )
 _BY = ("file", "function", "who", "library")
-_SUMS = ("self_ps", "own_ps", "untraced_ps", "waiting_ps", "building_ps", "share", "samples")
 _STACKS = "Samples of the training thread, from your own code down: your lines with their file, functions of libraries with their package."
 _COLUMNS = (
     "file",
@@ -47,7 +46,7 @@ def analyse(run: Run) -> Page:
     remark = "A line's time includes the libraries that it calls; From and To are the 95% CI of its share."
     sections = (
         Chart(tree.title, ChartKind.ICICLE, tree, "id", ("parent", "name", "total_ps"), remark=_STACKS),
-        Rows(lines, _COLUMNS, limit=15, remark=remark, pick=("host",), by=_BY, sums=_SUMS),
+        Rows(lines, _COLUMNS, limit=15, remark=remark, pick=("host",), by=_BY),
         *filled(Rows(threads, ("thread", "source", "function", "cores", "looks"))),
     )
     return TOOL.page(headline=_headline(lines), sections=sections, findings=found)

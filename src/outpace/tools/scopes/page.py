@@ -17,7 +17,6 @@ __all__ = ["analyse", "of_model"]
 
 _MOST_OF = 0.8  # of a scope's time, for one below it to be named in its place
 _OF_TYPES = ("scope", "type", "side", "occurrences", "self_ps", "allocated_bytes")
-_SUMS = ("self_ps", "occurrences", "allocated_bytes")
 _NONE = Unavailable("no op with a name was recorded", "Capture with host tracer level 2 (the default of 'outpace profile').")
 
 
@@ -45,7 +44,7 @@ def analyse(run: Run, *, model: Any = None, max_depth: int = MAX_DEPTH, show_tra
     sections += filled(Rows(code, ("source", "what", "occurrences", "total_ps", "self_ps"), limit=15))
     if not sections:
         return TOOL.page(unavailable=_NONE)
-    sections.append(Rows(by_type(found), _OF_TYPES, limit=10, pick=("side",), by=("scope", "type", "side"), sums=_SUMS))
+    sections.append(Rows(by_type(found), _OF_TYPES, limit=10, pick=("side",), by=("scope", "type", "side"), sums=("self_ps",)))
     return TOOL.page(_headline(table, code), tuple(sections))
 
 
