@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from outpace.capture.server import serve
     from outpace.model import OutpaceError
     from outpace.monitor import Monitor
+    from outpace.tables import export
     from outpace.tune.race import race
     from outpace.tune.session import tune
 
@@ -29,6 +30,7 @@ __all__ = [
     "__version__",
     "capture",
     "capture_remote",
+    "export",
     "mark_tensorboard_steps",
     "open",
     "race",
@@ -46,6 +48,7 @@ _public = _lazy.lazy(
         "capture.manual": "start stop",
         "capture.marks": "step",
         "monitor": "Monitor",
+        "tables": "export",
         "capture.remote": "capture_remote",
         "capture.server": "serve",
         "model": "OutpaceError",

@@ -92,15 +92,19 @@ class Profile(EveryTool):
         """What a reader must know first: bytes that were lost, messages of the profiler, doubtful hosts."""
         return (*self.run.remarks, *(w for t in self.run.hosts for w in _warnings(t.trace)))
 
+    def pages(self, tools: Sequence[str] | None = None) -> tuple[Page, ...]:
+        """The pages of the given tools (all by default), made at once on all cores. The page of a tool that raises says so."""
+        self.run.prepare()
+        return _on_all_cores(self._page_or_failure, [find(tool) for tool in tools] if tools else list(discover()))
+
     def report(self, tools: Sequence[str] | None = None) -> Report:
-        """The pages of the given tools (all by default), with ranked findings. The page of a tool that raises says so.
+        """The pages of the given tools (all by default), with ranked findings.
 
         Every tool has a say in what a finding saves and how grave it is, also those whose pages are not asked for: a report of one tool and
         one of all say the same.
         """
         wanted = [find(tool).id for tool in tools or ()]
-        self.run.prepare()
-        every = _on_all_cores(self._page_or_failure, list(discover()))
+        every = self.pages()
         findings, struck = rank(every, budgets(self.run))
         commands = following(self.run, every, findings)
         pages = _paid(every, findings)

@@ -24,6 +24,7 @@ COMMANDS = (
     "explain",
     "compare",
     "baseline",
+    "export",
     "ui",
     "profile",
     "capture",

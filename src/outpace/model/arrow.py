@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from outpace.model.text import valid
+from outpace.model.units import Unit
+
 if TYPE_CHECKING:
     from outpace.model.arrays import Column
-    from outpace.model.table import Table
+    from outpace.model.table import Field, Table
+
+_WHOLE = (Unit.PS, Unit.COUNT, Unit.BYTES)
 
 
 def stream_of(table: Table, requested_schema: object | None) -> object:
-    """Return the Arrow C stream capsule of `table`; units and meanings travel as field metadata."""
+    """Return the Arrow C stream capsule of `table`; what is said of the columns travels as field metadata."""
     import nanoarrow as na
 
-    children = [_array(column) for column in table.columns]
+    children = [_array(column, spec.unit) for spec, column in zip(table.fields, table.columns, strict=True)]
     fields = {
-        spec.name: na.Schema(child.schema, nullable=True, metadata={"unit": spec.unit.value, "meaning": spec.meaning})
+        valid(spec.name): na.Schema(child.schema, nullable=True, metadata=_described(spec))
         for spec, child in zip(table.fields, children, strict=True)
     }
     batch = na.c_array_from_buffers(
@@ -26,13 +32,26 @@ def stream_of(table: Table, requested_schema: object | None) -> object:
     return na.ArrayStream(na.Array(batch)).__arrow_c_stream__(requested_schema)
 
 
-def _array(column: Column) -> Any:
+def _described(spec: Field) -> dict[str, str]:
+    flags = {name: str(getattr(spec, name)).lower() for name in ("key", "additive")}
+    return {"unit": spec.unit.value, "meaning": valid(spec.meaning), **flags}
+
+
+def _array(column: Column, unit: Unit) -> Any:
+    """A column in the type of its unit, whatever it was computed in, so that tables of several runs fit together: whole picoseconds, whole
+    counts and bytes (fractions of these, and what 64 bits do not hold, as floats), floats, booleans, texts. Missing and infinite is null."""
     import nanoarrow as na
 
-    if column.dtype.kind == "O":
-        return na.Array([None if v is None else str(v) for v in column.tolist()], na.string())
-    if column.dtype.kind == "b":
-        return na.Array(column.tolist(), na.bool_())
-    if column.dtype.kind == "f":
-        return na.Array([None if v != v else v for v in column.tolist()], na.float64())
-    return na.Array(np.ascontiguousarray(column))
+    if column.dtype.kind == "i" and unit in _WHOLE and len(column):  # nanoarrow takes no empty array
+        return na.Array(np.ascontiguousarray(column, np.int64))
+    values = column.tolist()
+    if unit is Unit.TEXT or (unit is Unit.NONE and column.dtype.kind in "OU"):
+        return na.Array([None if v is None else valid(str(v)) for v in values], na.string())
+    if unit is Unit.BOOL:
+        return na.Array(values, na.bool_())
+    numbers = [v if v is not None and math.isfinite(v) else None for v in values]
+    if unit in _WHOLE:
+        whole = [None if v is None else round(v) for v in numbers]
+        if (unit is Unit.PS or whole == numbers) and all(-(2**63) <= v < 2**63 for v in whole if v is not None):
+            return na.Array(whole, na.int64())
+    return na.Array([None if v is None else float(v) for v in numbers], na.float64())

@@ -28,8 +28,8 @@ class Field:
     unit: Unit
     meaning: str
     title: str = ""
-    key: bool = False
-    additive: bool = False
+    key: bool = field(default=False, kw_only=True)
+    additive: bool = field(default=False, kw_only=True)
 
     @property
     def label(self) -> str:

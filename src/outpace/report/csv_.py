@@ -5,19 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import os
-import re
 import unicodedata
-import zlib
-from collections.abc import Iterator, Sequence
-from itertools import count
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from outpace.model import Field, Report, Table, Unit
 from outpace.model.files import whole
+from outpace.report.file_stems import file_stems
 from outpace.report.json_ import plain
 
-_LONGEST = 80  # characters of a tool's or a table's name in a file name: most file systems allow 255 in all
 _SUFFIXES = {Unit.PS: "_ps", Unit.BYTES: "_bytes", Unit.BYTES_PER_S: "_bytes_per_s"}
 
 
@@ -26,7 +23,9 @@ def write(report: Report, directory: str | os.PathLike[str]) -> list[Path]:
 
     A file appears whole or not at all. Missing values are empty cells. Raises OutputError where the files cannot be written.
     """
-    return [_write_table(table, Path(directory) / name) for name, table in _files(report)]
+    tables = [(page.id, table) for page in report.pages for table in page.tables()]
+    stems = file_stems([(tool, table.name) for tool, table in tables])
+    return [_write_table(table, Path(directory) / f"{stem}.csv") for stem, (_, table) in zip(stems, tables, strict=True)]
 
 
 def header(field: Field) -> str:
@@ -61,27 +60,3 @@ def _write_table(table: Table, path: Path) -> Path:
         writer.writerow([header(f) for f in table.fields])
         writer.writerows(zip(*columns, strict=True))
     return path
-
-
-def _files(report: Report) -> Iterator[tuple[str, Table]]:
-    """Every table with a file name of its own, also where a file system does not tell capitals apart."""
-    taken: set[str] = set()
-    for page in report.pages:
-        for table in page.tables():
-            stem = f"{_file_name(page.id)}.{_file_name(table.name)}"
-            name = next(n for n in _numbered(stem) if n.lower() not in taken)
-            taken.add(name.lower())
-            yield f"{name}.csv", table
-
-
-def _numbered(stem: str) -> Iterator[str]:
-    yield stem
-    yield from (f"{stem}-{number}" for number in count(2))
-
-
-def _file_name(name: str) -> str:
-    """A name without what file systems refuse; of a long one the beginning, and a check sum that tells it from others that begin alike."""
-    safe = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
-    if len(safe) > _LONGEST:
-        safe = f"{safe[: _LONGEST - 9]}-{zlib.crc32(name.encode('utf-8', 'replace')):08x}"
-    return safe.lstrip(".") or "_"

@@ -56,8 +56,9 @@ def _page(page: Page) -> dict[str, Any]:
     }
 
 
-def _table(table: Table) -> dict[str, Any]:
-    columns = [
+def columns(table: Table) -> list[dict[str, Any]]:
+    """What is said of a table's columns."""
+    return [
         {
             "name": valid(f.name),
             "unit": f.unit.value,
@@ -68,8 +69,11 @@ def _table(table: Table) -> dict[str, Any]:
         }
         for f in table.fields
     ]
+
+
+def _table(table: Table) -> dict[str, Any]:
     values = [[plain(v) for v in column.tolist()] for column in table.columns]
-    return {"title": valid(table.title), "columns": columns, "rows": [list(row) for row in zip(*values, strict=True)]}
+    return {"title": valid(table.title), "columns": columns(table), "rows": [list(row) for row in zip(*values, strict=True)]}
 
 
 def _value(value: Any) -> Any:

@@ -119,6 +119,14 @@ def list_runs(source: str | os.PathLike[str]) -> tuple[RunInfo, ...]:
     return _runs(tree, tree.root)
 
 
+def runs_at(source: str | os.PathLike[str]) -> tuple[RunInfo, ...]:
+    """The runs of a log directory, newest first; of the folder of a run that one. NotFoundError where there is none."""
+    with contextlib.suppress(NotFoundError):
+        if runs := list_runs(source):
+            return runs
+    return (run_at(source),)
+
+
 def logdirs(tree: Tree, root: str) -> Iterator[str]:
     """The folders that may be log directories: the root, and those at most two below it."""
     level = [root.rstrip("/")]

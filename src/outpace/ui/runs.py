@@ -8,8 +8,7 @@ import os
 from collections.abc import Sequence
 
 from outpace._dataclass import dataclass
-from outpace.model import NotFoundError
-from outpace.store.logdir import PROFILE_FOLDER, RunInfo, list_runs, run_at
+from outpace.store.logdir import PROFILE_FOLDER, RunInfo, runs_at
 from outpace.store.tree import is_url
 
 
@@ -41,18 +40,9 @@ def listed(roots: Sequence[str]) -> tuple[Listed, ...]:
     found: dict[str, Listed] = {}
     for root in roots:
         with contextlib.suppress(Exception):  # every store has errors of its own
-            for info in _of(root):
+            for info in runs_at(root):
                 found.setdefault(info.folder, Listed(info, root, _place(root, info)))
     return tuple(sorted(found.values(), key=lambda run: run.info.age, reverse=True))
-
-
-def _of(root: str) -> Sequence[RunInfo]:
-    """The runs of a log directory; or the one that a run's folder, or a profile, is."""
-    try:
-        runs = list_runs(root)
-    except NotFoundError:
-        runs = ()
-    return runs or (run_at(root),)
 
 
 def _place(root: str, info: RunInfo) -> str:

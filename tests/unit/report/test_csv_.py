@@ -12,6 +12,7 @@ import pytest
 from outpace.model import Field, OutputError, Page, Report, Table, Unit
 from outpace.model.text import valid
 from outpace.report import csv_
+from outpace.report.file_stems import file_stems
 from tests.unit.report.report_samples import HOSTILE_NAMES, hostile, realistic
 
 
@@ -106,8 +107,7 @@ def test_files_have_ordinary_permissions(tmp_path: Path) -> None:
 
 
 def test_a_hostile_tool_id_cannot_leave_the_folder() -> None:
-    assert csv_._file_name("../../etc/passwd") == "_.._etc_passwd"
-    assert csv_._file_name("..") == "_"
+    assert file_stems([("../../etc/passwd", ".."), ("..", "t")]) == ["_.._etc_passwd._", "_.t"]
 
 
 def test_names_that_begin_alike_or_differ_in_odd_characters_are_files_of_their_own(tmp_path: Path) -> None:

@@ -1,0 +1,73 @@
+"""`outpace export`: the tables of many runs, as files for other programs."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from outpace.cli.console import note, option
+from outpace.cli.process import tune
+
+if TYPE_CHECKING:
+    from outpace.tables import Told
+
+
+def export(
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PATH...",
+            help="*.xplane.pb files, run folders, or log directories (all of their runs), local or URLs.",
+            show_default=False,
+        ),
+    ],
+    parquet: Annotated[Path, typer.Option(metavar="DIR", help="Write the files into this folder; it is made if missing.")],
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Only this table, as in overview.steps, or all of a tool, as in overview; can be repeated."
+        ),
+    ] = None,
+) -> None:
+    """Write the tables of one or many runs as Parquet files, for DuckDB, Polars and pandas.
+
+    One file per table, `TOOL.TABLE.parquet`, holds the rows of all runs; the columns `run` and `host` come first. Times are whole
+    picoseconds, missing values null. Each column carries its unit and meaning, whether it is of the table's key, and whether it may be
+    added up. A run that cannot be read is left out, and said. Needs pyarrow: pip install 'outpace[parquet]'.
+
+    Example: outpace export logs --parquet tables && duckdb -c "SELECT run, avg(duration_ps) / 1e9 AS ms FROM
+    'tables/overview.steps.parquet' WHERE aside = '' GROUP BY run"
+    """
+    tune()
+    from outpace.model import ToolError
+    from outpace.model.units import counted
+    from outpace.tables import export as exported
+
+    with option("--parquet"), _progress() as progress:
+        made = exported(*paths, parquet=parquet, tables=table or (), progress=progress)
+    for remark in made.remarks:
+        note(f"Note: {remark}")
+    note(f"{counted(len(made.files), 'table')} of {counted(len(made.runs), 'run')} are in {parquet}")
+    if made.failed:
+        which = ", ".join(sorted({f"{page.id} ({page.failure.error})" for page in made.failed if page.failure}))
+        raise ToolError(f"Tools failed: {which}. What the others say is written; 'outpace report PATH --json' has the traces.")
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Told]:
+    """A line that moves, in a terminal; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda name, at, of: None
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    from outpace.model.text import clean
+
+    with Console(stderr=True, highlight=False).status("", spinner="dots") as status:
+        yield lambda name, at, of: status.update(f"run {at} of {of}: {escape(clean(name))}")

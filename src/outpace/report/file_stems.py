@@ -1,0 +1,32 @@
+"""What the files of tables are called: `tool.table`, as findings refer to them."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import count
+
+_LONGEST = 80  # characters of a tool's or a table's name in a file name: most file systems allow 255 in all
+
+
+def file_stems(tables: Sequence[tuple[str, str]]) -> list[str]:
+    """Of each (tool, name of its table) a stem of its own, also where a file system does not tell capitals apart."""
+    taken: dict[str, str] = {}
+    for tool, table in tables:
+        stem = next(s for s in _numbered(f"{_file_name(tool)}.{_file_name(table)}") if s.lower() not in taken)
+        taken[stem.lower()] = stem
+    return list(taken.values())
+
+
+def _numbered(stem: str) -> Iterator[str]:
+    yield stem
+    yield from (f"{stem}-{number}" for number in count(2))
+
+
+def _file_name(name: str) -> str:
+    """A name without what file systems refuse; of a long one the beginning, and a check sum that tells it from others that begin alike."""
+    safe = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+    if len(safe) > _LONGEST:
+        safe = f"{safe[: _LONGEST - 9]}-{zlib.crc32(name.encode('utf-8', 'replace')):08x}"
+    return safe.lstrip(".") or "_"

@@ -1,0 +1,76 @@
+"""Tables of many runs as Parquet files, for DuckDB, Polars and others that read columns. A file holds one table, the rows of all runs in it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from outpace._version import __version__
+from outpace.model import Field, OutpaceError, Table, Unit
+from outpace.model.files import whole
+from outpace.report import json_
+from outpace.report.file_stems import file_stems
+
+_RUN = Field("run", Unit.TEXT, "run that the row is of, by the shortest name that tells it from the others", key=True)
+_HOST = Field("host", Unit.TEXT, "host that the row is of; missing where it speaks of several hosts together")
+_ROW = Field("row", Unit.COUNT, "place of the row in the table of its run, from 0", key=True)
+_NOTES = "outpace"
+"""What a file says of itself stands under this key, as JSON, for readers that do not know Arrow's metadata of columns."""
+
+
+def needed() -> tuple[Any, Any]:
+    """pyarrow and its writer of Parquet; OutpaceError, which says how to get them, where they are not installed."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise OutpaceError(
+            f"Parquet is written by pyarrow, which cannot be imported ({error}). Install it: pip install 'outpace[parquet]'"
+        ) from None
+    return pyarrow, pyarrow.parquet
+
+
+def of_run(table: Table, run: str, host: str | None) -> Table:
+    """A table with `run` and `host` in front, and the place of each row where nothing else names it. `host`: that of a table that has no
+    column of hosts; None where the run has several."""
+    rows = len(table)
+    first = {_RUN: np.full(rows, run, object)}
+    if "host" in table:
+        first[table.field("host")] = table["host"]
+    else:
+        first[_HOST] = np.full(rows, host, object)
+    if not table.key:
+        first[_ROW] = np.arange(rows)
+    taken = {spec.name for spec in first}
+    rest = {
+        replace(spec, name=f"{spec.name}_of_table") if spec.name in taken else spec: column
+        for spec, column in zip(table.fields, table.columns, strict=True)
+        if spec not in first
+    }
+    every = first | rest
+    return Table(table.name, table.title, tuple(every), tuple(every.values()))
+
+
+def write(tables: Mapping[tuple[str, str], Sequence[Table]], directory: str | os.PathLike[str]) -> list[Path]:
+    """Write the tables of each (tool, name), one below the other, as `<tool>.<name>.parquet` into `directory` (made if missing).
+
+    A file appears whole or not at all. Raises OutputError where the files cannot be written.
+    """
+    pa, parquet = needed()
+    paths = []
+    for (tool, name), stem in zip(tables, file_stems(list(tables)), strict=True):
+        parts = tables[tool, name]
+        merged = pa.concat_tables(
+            map(pa.table, parts), promote_options="permissive"
+        )  # whole numbers become floats where some run has floats
+        notes = {"version": __version__, "table": f"{tool}.{name}", "title": parts[0].title, "columns": json_.columns(parts[0])}
+        paths.append(Path(directory) / f"{stem}.parquet")
+        with whole(paths[-1], "The tables") as file:
+            parquet.write_table(merged.replace_schema_metadata({_NOTES: json.dumps(notes)}), file, compression="zstd")
+    return paths
