@@ -49,7 +49,8 @@ def export(
     """
     parquet_.needed()
     wanted = [_wanted(name) for name in tables]
-    places = list(dict.fromkeys(place for path in paths for place in _places(path)))
+    found = [place for path in paths for place in _places(path)]
+    places = list({place if is_url(place) else os.path.realpath(place): place for place in found}.values())
     parts: _Parts = defaultdict(list)
     runs: list[str] = []
     remarks: list[str] = []
@@ -72,12 +73,13 @@ def export(
 
 
 def names_of(places: Sequence[str]) -> list[str]:
-    """What tells places apart: of each path what follows the folders that all share, and no ending of a profile."""
+    """What tells places apart: of each path what follows the folders that all share, without the ending of a profile; else the paths."""
     whole = [place if is_url(place) else os.path.abspath(place) for place in places]
     parts = [place.rstrip("/").replace(f"/{PROFILE_FOLDER}/", "/").split("/") for place in whole]
     folders = zip(*(part[:-1] for part in parts), strict=False)
     shared = sum(1 for _ in takewhile(lambda level: len(set(level)) == 1, folders))
-    return ["/".join((*part[shared:-1], host_of(part[-1]))) for part in parts]
+    names = ["/".join((*part[shared:-1], host_of(part[-1]))) for part in parts]
+    return names if len(set(names)) == len(names) else whole
 
 
 def _places(path: str | os.PathLike[str]) -> Iterator[str]:

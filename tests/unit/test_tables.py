@@ -51,7 +51,7 @@ def test_all_runs_of_a_log_directory_oldest_first(logs: Path, tmp_path: Path) ->
 
 def test_a_run_a_profile_and_the_same_run_again(logs: Path, tmp_path: Path) -> None:
     run = logs / "plugins" / "profile" / "2026_01_02_00_00_00"
-    made = outpace.export(run, run, parquet=tmp_path, tables=["overview.steps"])
+    made = outpace.export(run, f"{run}/", parquet=tmp_path, tables=["overview.steps"])
     assert (made.runs, [path.name for path in made.files]) == ((run.name,), ["overview.steps.parquet"])
     (profile,) = (path for path in run.iterdir() if path.name.startswith("b."))
     assert outpace.export(profile, parquet=tmp_path / "one", tables=["overview"]).runs == ("b",)
@@ -66,6 +66,7 @@ def test_a_run_a_profile_and_the_same_run_again(logs: Path, tmp_path: Path) -> N
         (["/x/a/plugins/profile/r1", "/x/b/plugins/profile/r1"], ["a/r1", "b/r1"]),
         (["/x/plugins/profile/r1", "/x/b/plugins/profile/r1"], ["r1", "b/r1"]),
         (["/x/r1/vm.xplane.pb", "/x/r1/vm2.xplane.pb.gz"], ["vm", "vm2"]),
+        (["/x/r1/vm.xplane.pb", "/x/r1/vm.xplane.pb.gz"], ["/x/r1/vm.xplane.pb", "/x/r1/vm.xplane.pb.gz"]),
         (["gs://bucket/logs/plugins/profile/r1", "/x/r2"], ["gs://bucket/logs/r1", "/x/r2"]),
     ],
 )

@@ -38,7 +38,7 @@ def export(
 
     One file per table, `TOOL.TABLE.parquet`, holds the rows of all runs; the columns `run` and `host` come first. Times are whole
     picoseconds, missing values null. Each column carries its unit and meaning, whether it is of the table's key, and whether it may be
-    added up. A run that cannot be read is left out, and said. Needs pyarrow: pip install 'outpace[parquet]'.
+    added up. A run that cannot be read is left out, and said. Needs pyarrow: pip install pyarrow.
 
     Example: outpace export logs --parquet tables && duckdb -c "SELECT run, avg(duration_ps) / 1e9 AS ms FROM
     'tables/overview.steps.parquet' WHERE aside = '' GROUP BY run"

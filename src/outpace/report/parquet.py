@@ -31,7 +31,7 @@ def needed() -> tuple[Any, Any]:
         import pyarrow.parquet
     except ImportError as error:
         raise OutpaceError(
-            f"Parquet is written by pyarrow, which cannot be imported ({error}). Install it: pip install 'outpace[parquet]'"
+            f"Parquet is written by pyarrow, which cannot be imported ({error}). Install it: pip install pyarrow"
         ) from None
     return pyarrow, pyarrow.parquet
 
