@@ -6,7 +6,8 @@ Each program of `programs/` is captured by `outpace profile` as a user would, on
   shifts   likewise with its cost shifts, which move work and add none
   core     once on one core
 What is there is kept, so that a campaign can go on where it was cut off; a failure is a row too, until its folder is removed. Each capture is a
-folder OUT/PART/PROGRAM/VARIANT-ROUND with the log directory and `row.json`. Run it on a machine that does nothing else.
+folder OUT/PART/PROGRAM/VARIANT-ROUND with the log directory and `row.json`, which says how many cores others kept busy meanwhile (`others`).
+Run it on a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import json
 import os
 import random
+import resource
 import shutil
 import subprocess
 import sys
@@ -88,14 +90,24 @@ def captured(shot: Shot, out: Path, programs: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "outpace.cli", "profile", "--logdir", str(folder.resolve()), str(script)]
     if shot.part == "core":
         command = ["taskset", "-c", "0", *command]
-    load, began = os.getloadavg()[0], time.time()
+    load, began, busy = os.getloadavg()[0], time.time(), _others()
     with tempfile.TemporaryDirectory() as scratch, beside(shot.neighbour, folder):
         failed = _run(command, {**os.environ, "CHANGE": shot.change}, scratch)
     if not failed and not any(folder.rglob("*.xplane.pb")):
         failed = "no profile"
-    row = {**asdict(shot), "began": began, "seconds": time.time() - began, "load": load, "failed": failed}
+    seconds = time.time() - began
+    told = {"began": began, "seconds": seconds, "load": load, "others": (_others() - busy) / seconds, "failed": failed}
+    row = {**asdict(shot), **told}
     (folder / "row.json").write_text(json.dumps(row, indent=1) + "\n", encoding="utf-8")
     return row
+
+
+def _others() -> float:
+    """Processor seconds of this machine since it began that were no capture's or neighbour's, those that its host took included."""
+    user, nice, system, _, _, interrupts, soft, steal = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
+    ours = resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy = (user + nice + system + interrupts + soft + steal) / os.sysconf("SC_CLK_TCK")
+    return busy - ours.ru_utime - ours.ru_stime
 
 
 def _run(command: list[str], environment: dict[str, str], folder: str) -> str:

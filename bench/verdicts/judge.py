@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from capture import PROGRAMS
 from pairs import Pair, every_pair, over
-from sides import campaign, side
+from sides import Known, campaign, side
 
 from outpace.compare import compare
 from outpace.compare.verdict import Kind, Verdict
@@ -94,6 +94,13 @@ def shown(rows: Sequence[Row], holds: Callable[[Row], bool]) -> str:
         return "–"
     share, low, high = rate(rows, holds)
     return f"{sum(map(holds, rows))} of {len(rows)} ({share:.1%} [{low:.1%}, {high:.1%}])"
+
+
+def _quiet(found: Sequence[Known]) -> str:
+    """How busy others kept the machine."""
+    others = [known.row["others"] for known in found]
+    middle, most = np.quantile(others, (0.5, 0.9))
+    return f"{len(found)} captures. Others kept {middle:.2f} cores busy meanwhile, in one of ten {most:.2f} or more."
 
 
 def tables(rows: Sequence[Row]) -> str:
@@ -180,9 +187,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="every verdict; OUT/verdicts.json by default")
     parser.add_argument("--folder", type=Path, default=PROGRAMS, help="where the programs are")
     options = parser.parse_args()
-    rows = over(every_pair(campaign(options.out), options.folder), judged)
+    known = campaign(options.out)
+    rows = over(every_pair(known, options.folder), judged)
     (options.json or options.out / "verdicts.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    print(tables(rows))
+    print(f"{_quiet(known)}\n\n{tables(rows)}")
 
 
 if __name__ == "__main__":
