@@ -33,7 +33,7 @@ def judged(pair: Pair) -> Row:
     """The verdict on a pair, as a row of the JSON file."""
     found = compare(side("before", pair.before), side("after", pair.after))
     first = found.own[0] if found.own else None
-    named = " ".join((*first.part, first.name_after)) if first else ""
+    named = " ".join(dict.fromkeys((*first.part, first.name_after))) if first else ""
     return {
         "kind": pair.kind,
         "program": pair.program,
@@ -172,10 +172,11 @@ def _changes(rows: Sequence[Row]) -> list[str]:
         ]
         slower = sum(row["verdict"] == Verdict.SLOWER.value for row in mine)
         right = f"{sum(row['culprit'] for row in mine)}" if whole["kind"] == "change" else f"moved {sum(map(moved, mine))}"
+        realised = median(row["realised"] for row in mine)
         planned = f"{whole['percent']}%" if whole["kind"] == "change" else "a shift"
         said = f"{whole['verdict']}{', the culprit first' if whole['culprit'] else ', moved' if whole['moved'] else ''}"
         lines.append(
-            f"| `{whole['program']}` | {whole['change']} | {planned} | {whole['realised']:+.1%} | {slower} of {len(mine)} | {right} | "
+            f"| `{whole['program']}` | {whole['change']} | {planned} | {realised:+.1%} | {slower} of {len(mine)} | {right} | "
             f"{said} | {whole['first']} |"
         )
     return lines

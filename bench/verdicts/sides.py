@@ -55,13 +55,13 @@ def campaign(out: Path) -> list[Known]:
     with multiprocessing.Pool(os.cpu_count()) as pool:
         found = pool.map(partial(_kept, out, folder), [row for row in made if not row["failed"]], chunksize=1)
     for row in [row for row in made if row["failed"]] + [known.row for known in found if not known.captures]:
-        print(f"left out: {_name(row)}: {row['failed'] or 'no step'}")
+        print(f"left out: {row['folder']}: {row['failed'] or 'no step'}")
     return [known for known in found if known.captures]
 
 
 def _kept(out: Path, folder: Path, row: dict[str, Any]) -> Known:
     """A capture as it was read before, or now."""
-    file = folder / f"{_name(row)}-{row['began']}.pickle"
+    file = folder / f"{row['folder'].replace('/', '-')}-{row['began']}.pickle"
     if file.exists():
         known: Known = pickle.loads(file.read_bytes())
         return known
@@ -73,7 +73,7 @@ def _kept(out: Path, folder: Path, row: dict[str, Any]) -> Known:
 
 
 def _read(out: Path, row: dict[str, Any]) -> Known:
-    with outpace.open(out / row["part"] / row["program"] / f"{row['change'] or 'base'}-{row['round']}") as profile:
+    with outpace.open(out / row["folder"]) as profile:
         found = Side("", (profile.run,))
         ops = [op for op in op_metrics(profile.run).records() if not op["idle"]]
         steps = np.concatenate([*(capture.steps for capture in found.captures), np.zeros(0)])
@@ -82,12 +82,11 @@ def _read(out: Path, row: dict[str, Any]) -> Known:
         return Known(row, found.captures, found.facts, steps, time[True], time[False], counts)
 
 
-def _name(row: dict[str, Any]) -> str:
-    return f"{row['part']}-{row['program']}-{row['change'] or 'base'}-{row['round']}"
-
-
 def _version() -> str:
     """What the code that reads profiles is, so that a change of it is seen."""
     package = Path(inspect.getfile(outpace)).parent
-    files = [Path(inspect.getfile(Side)), *(file for folder in READS for file in sorted((package / folder).rglob("*.py")))]
+    files = [
+        Path(inspect.getfile(Side)),
+        *(file for folder in READS for file in sorted((package / folder).rglob("*.[ps][yo]"))),
+    ]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
