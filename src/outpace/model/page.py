@@ -28,8 +28,9 @@ class ChartKind(str, Enum):
     GRAPH         nodes of a tree; `x` is the node's id, `series` = (parent id, label, role, what each node says of itself...); the role is
                   one of "bottleneck", "critical", "other". Texts and counts are written into the node, other numbers drawn as bars, the
                   first of them being the one that the role was decided by. All columns are shown on hover.
-    ICICLE        nodes of a tree as nested bars; `x` is the node's id, `series` = (parent id, label, size); a node's size holds
-                  those of its children. Rows come parents first.
+    ICICLE        nodes of a tree as nested bars; `x` is the node's id, `series` = (parent id, label, size, what is shown on hover...); a
+                  node's size holds those of its children. Rows come parents first. Kinds of names have colours of their own, or, where
+                  `state` names a column of words, these words have those that `colors` gives them, and stand in a legend.
     AREA          what fills up over time, as stacked areas: `x` is a time that only rises, each row is an event and holds until the next;
                   `series` = (what is free above the parts, name of the step that the event belongs to, fragmentation, parts...).
     """
@@ -94,7 +95,8 @@ class Chart:
 
     `select` names a column whose values a reader chooses between: the rows with one value are drawn at a time, those with the first
     value to begin with (PIE, STACK_SERIES, GRAPH and AREA). `then` names further such columns: of each, a reader chooses among what the choices
-    before it leave. `detail` names another table of the page: what the highest point of an AREA is made of.
+    before it leave. `detail` names another table of the page: what the highest point of an AREA is made of. `aside` names a column of yes and
+    no: its nodes are drawn in HTML only when a reader asks for them, and no size of another node holds theirs (ICICLE).
     """
 
     title: str
@@ -107,6 +109,8 @@ class Chart:
     select: str = ""
     then: tuple[str, ...] = ()
     detail: str = ""
+    state: str = ""
+    aside: str = ""
 
     def choices(self) -> tuple[str, ...]:
         """Columns whose values a reader chooses between."""
@@ -122,7 +126,7 @@ class Chart:
 
     def first_choice(self) -> Table:
         """The rows that are drawn to begin with."""
-        table = self.table
+        table = self.table.take(~self.table[self.aside].astype(bool)) if self.aside else self.table
         for name in self.choices():
             table = table.take(table[name] == table[name][0]) if len(table) else table
         return table

@@ -166,20 +166,28 @@ class Cell:
     label: str
     key: str
     path: str
+    state: str = ""
+
+
+def states(chart: Chart) -> tuple[tuple[str, str], ...]:
+    """(colour key, word) of the states that nodes of an ICICLE chart are in, in the order of the chart's colours."""
+    met = set(chart.table[chart.state].tolist()) if chart.state else ()
+    return tuple((palette.key_of(word, 0, chart.colors), clean(word)) for word in chart.colors if word in met)
 
 
 def icicle(chart: Chart, thinnest: float) -> tuple[Cell, ...]:
     """Nodes of an ICICLE chart in reading order, without those narrower than `thinnest` (a share of the whole) and what is below them."""
-    parent_name, label_name, size_name = chart.series
-    table, unit = chart.table, chart.table.field(size_name).unit
+    parent_name, label_name, size_name = chart.series[:3]
+    table, unit = chart.first_choice(), chart.table.field(size_name).unit
     size = sizes(table[size_name]).tolist()
     parents, ids = table[parent_name].tolist(), table[chart.x].tolist()
+    words = table[chart.state].tolist() if chart.state else [""] * len(ids)
     known = set(ids)
     whole = sum(s for s, p in zip(size, parents, strict=True) if p not in known)
     cells: dict[object, Cell] = {}
     used: dict[object, float] = {}
     branch = 0
-    for node, parent, name, value in zip(ids, parents, table[label_name].tolist(), size, strict=True):
+    for node, parent, name, value, word in zip(ids, parents, table[label_name].tolist(), size, words, strict=True):
         above = cells.get(parent)
         if whole <= 0 or node in cells or (above is None and parent in known):
             continue
@@ -189,11 +197,16 @@ def icicle(chart: Chart, thinnest: float) -> tuple[Cell, ...]:
         if width < thinnest:
             continue
         name = clean(name)
-        key = palette.NO_NAME if _NO_NAME.match(name) else above.key if above else palette.key_of("", branch, {})
+        key = palette.key_of(word, 0, chart.colors) if chart.state else _key(name, above, branch)
         branch += above is None
         path = f"{above.path}/{name}" if above else name
-        cells[node] = Cell(above.depth + 1 if above else 0, left, width, name, shown(value, unit), key, path)
+        cells[node] = Cell(above.depth + 1 if above else 0, left, width, name, shown(value, unit), key, path, clean(word))
     return tuple(cells.values())
+
+
+def _key(name: str, above: Cell | None, branch: int) -> str:
+    """Colour key of a node that is in no state: that of its branch."""
+    return palette.NO_NAME if _NO_NAME.match(name) else above.key if above else palette.key_of("", branch, {})
 
 
 def axis_end(totals: npt.NDArray[np.float64]) -> float:

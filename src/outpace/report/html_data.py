@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from outpace.model import Chart, ChartKind, Table, Unit
 from outpace.model.text import clean
-from outpace.report.chart_data import series_key
+from outpace.report.chart_data import series_key, states
 from outpace.report.labels import shared
 
 MOST_ROWS = 20_000
@@ -127,6 +127,9 @@ def picture_data(chart: Chart, chart_id: str, table_id: str) -> dict[str, Any]:
         **columns,
         "keys": keys,
         "detail": clean(chart.detail),
+        "state": chart.state,
+        "colors": {word: key for key, word in states(chart)},
+        "aside": chart.aside,
     }
 
 

@@ -27,7 +27,7 @@ def view(section: Rows | Chart, *, raw: bool, most: int = html_data.MOST_ROWS) -
     there are to sort and to filter."""
     table = section.table
     first = section.columns if isinstance(section, Rows) else ()
-    aside = section.aside if isinstance(section, Rows) else ""
+    aside = section.aside
     sums = section.sums if isinstance(section, Rows) else ()
     fields = _ordered(table, first)
     hidden, same = _silent(table, fields[1:], frozenset((*first, *sums)), aside)

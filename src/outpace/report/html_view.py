@@ -212,7 +212,8 @@ def _chart(chart: Chart, chart_id: str) -> dict[str, Any]:
         return {**view, **_tree(chart)}
     if chart.kind is ChartKind.ICICLE:
         cells = chart_data.icicle(chart, _THINNEST)
-        return {**view, "drawn": len(cells), "svg": svg.icicle(cells)}
+        legend = [{"key": key, "name": word} for key, word in chart_data.states(chart)]
+        return {**view, "drawn": len(cells), "svg": svg.icicle(cells), "legend": legend}
     if chart.kind is ChartKind.AREA:
         return {**view, **_area(chart)}
     return {**view, **_parts(chart)}

@@ -92,7 +92,11 @@ def _section(kind: type, section: Any, tables: Mapping[str, Table]) -> Any:
         named, drawn = (*made.columns, *made.pick, *made.by, *made.sums, *filter(None, (made.aside,))), made.sums
     elif isinstance(made, Chart):
         texts = _TEXTS.get(made.kind, 0)
-        named, drawn = (made.x, *made.series, *made.choices()), () if made.kind is ChartKind.GRAPH else made.series[texts:]
+        more = filter(None, (made.state, made.aside))
+        named, drawn = (
+            (made.x, *made.series, *made.choices(), *more),
+            () if made.kind is ChartKind.GRAPH else made.series[texts:],
+        )
         if len(made.series) < max(texts, 1):
             raise ValueError(f"chart {made.title} has too few columns")
     else:

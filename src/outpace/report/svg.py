@@ -69,7 +69,7 @@ def icicle(cells: Sequence[Cell]) -> Markup:
         beside.setdefault(cell.path.removesuffix(cell.name), []).append(cell.name)
     shapes = []
     for cell in cells:
-        tip = f"{cell.path}: {cell.label} ({cell.width * 100:.1f}%)"
+        tip = f"{cell.path}: {cell.label} ({cell.width * 100:.1f}%){cell.state and f', {cell.state}'}"
         left, top, wide = _number(cell.left * 100), cell.depth * _ROW, _number(max(cell.width * 100 - 0.1, 0.05))
         shape = Markup('<rect x="{}%" y="{}" width="{}%" height="{}" class="k-{}"><title>{}</title></rect>').format(
             left, top, wide, _ROW - 1, cell.key, tip

@@ -216,6 +216,8 @@ def icicle(chart: Chart, width: int, colored: bool) -> list[Text]:
         Column("", tuple(c.label for c in cells), right=True),
         Column("", tuple(f"{c.width * 100:.1f}%" for c in cells), right=True),
     ]
+    if chart.state:
+        columns.append(Column("", tuple("" if c.key == palette.NO_NAME else c.state for c in cells)))
     named = rows(columns, width - room - 2)
     edge = _edge(named)
     for (line, *_), cell in zip(named, cells, strict=True):

@@ -116,6 +116,31 @@ def test_what_has_no_name_is_grey() -> None:
     assert cell.key == "all_others"
 
 
+def told() -> Chart:
+    """Nodes in states; one of them is drawn only on request."""
+    fields = (
+        *(Field(n, Unit.TEXT, n) for n in ("id", "parent", "label", "state")),
+        *(Field("size", Unit.PS, "a size"), Field("old", Unit.BOOL, "o", "What is old")),
+    )
+    rows = [
+        ("a", "", "a", "more", 60.0, False),
+        ("a/x", "a", "x", "", 60.0, False),
+        ("a/y", "a", "y", "gone", 30.0, True),
+        ("b", "", "b", "more", 40.0, False),
+    ]
+    table, series = Table.from_rows("t", "T", fields, rows), ("parent", "label", "size", "size")
+    colors = {"gone": "output", "more": "input", "less": "host_compute"}
+    return Chart("c", ChartKind.ICICLE, table, "id", series, colors, state="state", aside="old")
+
+
+def test_nodes_in_a_state_have_its_colour_and_what_is_aside_takes_no_room() -> None:
+    cells = {c.path: (c.left, c.width, c.key, c.state) for c in chart_data.icicle(told(), 0.01)}
+    assert cells["a"] == (0.0, 0.6, "input", "more")
+    assert cells["b"] == (0.6, 0.4, "input", "more")
+    assert "a/y" not in cells and cells["a/x"][3] == ""
+    assert chart_data.states(told()) == (("output", "gone"), ("input", "more"))
+
+
 def test_an_icicle_leaves_out_what_is_too_thin_but_keeps_its_room() -> None:
     chart = nodes(("a", "", "a", 1.0), ("a/x", "a", "x", 1.0), ("b", "", "b", 99.0))
     (cell,) = chart_data.icicle(chart, 0.05)

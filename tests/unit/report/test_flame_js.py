@@ -110,6 +110,26 @@ def test_the_static_picture_writes_names_as_the_script_does() -> None:
     assert node(script) == [fitting(*case) for case in cases]
 
 
+def test_what_is_aside_adds_to_all_around_it_once_it_is_asked_for() -> None:
+    rows = [
+        *(("a", "", "a", 50), ("a/x", "a", "x", 50)),
+        *(("a/y", "a", "y", 30), ("a/y/z", "a/y", "z", 30)),
+        ("b", "", "b", 10),
+    ]
+    script = """
+    rows.aside = [false, false, true, true, true];
+    const sizes = (whole) => {
+      const found = {};
+      FlameTree.each(FlameTree.grow(rows, true, whole).root, (one) => { found[FlameTree.path(one).join("/")] = [one.size, one.self]; });
+      return found;
+    };
+    console.log(JSON.stringify([sizes(false), sizes(true)]));
+    """
+    without, whole = node(script, rows)
+    assert without == {"": [50, 0], "a": [50, 0], "a/x": [50, 50]}
+    assert whole == {"": [90, 0], "a": [80, 0], "a/x": [50, 50], "a/y": [30, 0], "a/y/z": [30, 30], "b": [10, 10]}
+
+
 def test_rows_that_are_no_tree_are_left_out() -> None:
     rows = [("a", "b", "a", 1), ("b", "a", "b", 1), ("c", "c", "c", 1), ("d", "", "d", 5), ("d", "", "again", 5)]
     _, cells = node(DRAWN.replace("MERGE", "true"), rows)

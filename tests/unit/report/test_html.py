@@ -17,6 +17,7 @@ from outpace.model.text import elide
 from outpace.report import html, html_data, terminal
 from outpace.report.html_places import Places
 from tests.unit.report.report_samples import average_step, finding_input, finding_struck, hostile, op_table, realistic
+from tests.unit.report.test_chart_data import told
 
 VOID = {"meta", "br", "input", "link", "img", "hr"}
 FETCHING = {"src", "href", "srcset", "action", "data", "poster", "background", "ping", "manifest", "formaction"}
@@ -194,6 +195,18 @@ def test_without_scripts_every_choice_of_parts_is_seen() -> None:
 def test_a_folded_table_has_its_address() -> None:
     page = Page("p", "P", "Q", sections=(Rows(average_step().table, folded=True),))
     assert '<details class="behind" id="p/average_step">' in html.render(Report("s", "h", (), (), (page,)))
+
+
+def test_a_flame_graph_of_states_has_a_legend_and_leaves_out_what_is_aside() -> None:
+    chart = told()
+    text = html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(chart,)),)))
+    assert '<ul class="legend inline"><li><i class="k-output"></i>gone</li><li><i class="k-input"></i>more</li></ul>' in text
+    assert "<title>a: 60 ps (60.0%), more</title>" in text and "<title>a/y" not in text
+    document = Document(text)
+    table, drawn = document.data()["data:p/t"], document.data()["data:p/chart-0"]
+    assert (drawn["state"], drawn["aside"], drawn["colors"]) == ("state", "old", {"gone": "output", "more": "input"})
+    assert [len(column) for column in table["data"]] == [4] * 6
+    assert ("div", "data-aside", "old") in document.attributes
 
 
 def test_a_huge_table_says_what_is_not_carried(monkeypatch: pytest.MonkeyPatch) -> None:

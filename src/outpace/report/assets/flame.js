@@ -2,10 +2,14 @@
 Pictures.add("flame", (box, spec, table) => {
   const { html, svg } = Dom, { column, textWidth, tipAt } = Pictures;
   const ROW = 22, FONT = 11, LETTER = 6.2, THINNEST = 0.5, LABELLED = 18, COLOURS = 6;
-  const [parent, label, size] = spec.series.map((name) => column(table, name));
-  const rows = { ids: column(table, spec.x).values, parents: parent.values, names: label.values, sizes: size.values };
+  const [parent, label, size, ...more] = spec.series.map((name) => column(table, name));
+  const state = column(table, spec.state), beside = column(table, spec.aside);
+  const rows = { ids: column(table, spec.x).values, parents: parent.values, names: label.values, sizes: size.values, aside: beside?.values };
   const write = (value) => Units.humanize(value, size.unit);
   const share = (value, whole) => Units.humanize(whole ? value / whole : 0, "fraction");
+
+  const GREY = "all_others"; // what has it is nothing to look at
+  const word = (one) => (state && one.rows.length ? state.values[one.rows[0]] : "");
 
   let tree = FlameTree.grow(rows, true), top = tree.root, at = tree.root, width = 0, cells = [], found = null;
 
@@ -14,21 +18,25 @@ Pictures.add("flame", (box, spec, table) => {
   const matches = html("span", { class: "matches", "aria-live": "polite" });
   const merge = html("input", { type: "checkbox" });
   const replicas = html("label", {}, merge, " Merge replicas (" + named(tree.replicas) + ")");
+  const aside = html("input", { type: "checkbox" });
+  const toggle = html("label", {}, aside, " Show " + beside?.label.toLowerCase());
   const reset = html("button", { type: "button" }, "Reset zoom");
   const crumbs = html("p", { class: "crumbs" });
   const picture = svg("svg", { role: "tree", tabindex: 0, "aria-label": spec.title + ". Arrow keys move, Enter zooms in, Escape goes up." });
   merge.checked = true;
   replicas.hidden = tree.replicas.length === 0;
   replicas.title = "Adds up what has the same name in every replica (the first one often has no name of its own). Off: side by side.";
-  box.append(html("div", { class: "controls" }, search, matches, replicas, reset), crumbs, picture);
+  toggle.hidden = !beside?.values.some(Boolean);
+  box.append(html("div", { class: "controls" }, search, matches, replicas, toggle, reset), crumbs, picture);
 
-  const name = (one) => FlameTree.path(one).join("/") || "all";
+  const name = (one) => (FlameTree.path(one).join("/") || "all") + (word(one) && ": " + word(one));
 
   function tip(one) {
     const lines = [name(one), size.label + " " + write(one.size) + ", " + share(one.size, top.size) + " of what is shown"];
     if (top !== tree.root) lines[1] += ", " + share(one.size, tree.root.size) + " of all";
     lines.push("Self " + write(one.self) + ", " + share(one.self, top.size) + " of what is shown");
     if (one.rows.length > 1) lines.push("Sum of " + one.rows.length + " replicas");
+    else for (const row of one.rows) lines.push(...more.filter((c) => c.values[row] !== null).map((c) => c.label + " " + c.shown(row)));
     return lines.join("\n");
   }
 
@@ -42,7 +50,8 @@ Pictures.add("flame", (box, spec, table) => {
     const { one } = cell, room = cell.width - 8;
     if (cell.width < LABELLED) return "";
     const whole = one.parent ? one.name : "all: " + write(one.size);
-    if (textWidth(whole, FONT) <= room) return whole;
+    const marked = word(one) && spec.colors[word(one)] !== GREY ? whole + ": " + word(one) : whole;
+    for (const each of [marked, whole]) if (textWidth(each, FONT) <= room) return each;
     return FlameTree.label(whole, one.parent ? one.parent.children.map((other) => other.name) : [], Math.floor(room / LETTER));
   }
 
@@ -50,7 +59,7 @@ Pictures.add("flame", (box, spec, table) => {
 
   function shape(cell) {
     const { one, depth } = cell, written = text(cell);
-    const kind = one.colour < 0 ? "k-all_others" : "k-cycle-" + (one.colour % COLOURS);
+    const kind = "k-" + (state ? spec.colors[word(one)] || GREY : one.colour < 0 ? GREY : "cycle-" + (one.colour % COLOURS));
     const dim = cell.around || (found && !found.hits.has(one)), hit = cell.width < 4 ? "hit thin" : "hit";
     const group = svg("g", { id: id(one), role: "treeitem", "aria-level": depth + 1, "aria-label": name(one), class: dim ? "dim" : found ? hit : "" },
       svg("rect", { x: cell.left.toFixed(2), y: depth * ROW, width: Math.max(THINNEST, cell.width - (cell.width > 3 ? 1 : 0)).toFixed(2), height: ROW - 1, class: kind }));
@@ -102,18 +111,25 @@ Pictures.add("flame", (box, spec, table) => {
     Grid.of(shown).within(top === tree.root ? null : { rows: new Set(FlameTree.rowsOf(top)), name: top.name });
   }
 
-  /* In the address: what is zoomed to, by the first of its rows, what is searched, and that replicas stand side by side. */
+  /* In the address: what is zoomed to, by the first of its rows, what is searched, and which nodes there are. */
   function keep() {
-    Kept.put(spec.id, { zoom: top === tree.root ? "" : String(rows.ids[top.rows[0]]), search: search.value, apart: merge.checked ? "" : "1" });
+    const zoomed = top === tree.root ? "" : String(rows.ids[top.rows[0]]);
+    Kept.put(spec.id, { zoom: zoomed, search: search.value, apart: merge.checked ? "" : "1", aside: aside.checked ? "1" : "" });
+  }
+
+  /* Another tree of the same rows, zoomed to the one with that id, if it is there. */
+  function regrow(zoomed) {
+    tree = FlameTree.grow(rows, merge.checked, aside.checked);
+    let wanted = tree.root;
+    FlameTree.each(tree.root, (one) => { if (one.rows.length && String(rows.ids[one.rows[0]]) === zoomed) wanted = one; });
+    zoom(wanted);
   }
 
   function restore(kept) {
     search.value = kept.search || "";
     merge.checked = kept.apart !== "1";
-    tree = FlameTree.grow(rows, merge.checked);
-    let wanted = tree.root;
-    FlameTree.each(tree.root, (one) => { if (one.rows.length && String(rows.ids[one.rows[0]]) === kept.zoom) wanted = one; });
-    zoom(wanted);
+    aside.checked = kept.aside === "1";
+    regrow(kept.zoom);
   }
 
   function find() {
@@ -152,7 +168,8 @@ Pictures.add("flame", (box, spec, table) => {
     at = [...found.hits].reduce((best, one) => (one.size > best.size ? one : best));
     picture.focus();
   });
-  merge.addEventListener("change", () => { tree = FlameTree.grow(rows, merge.checked); zoom(tree.root); });
+  merge.addEventListener("change", () => regrow());
+  aside.addEventListener("change", () => regrow(String(rows.ids[top.rows[0]])));
 
   Kept.hold(spec.id, restore);
   return (now) => { width = now; draw(); };

@@ -7,14 +7,18 @@ const FlameTree = (() => {
 
   const node = (name, parent, at) => ({ name, parent, at, size: 0, children: [], byName: new Map(), rows: [] });
 
-  /* Root of the rows, whose sizes hold those of their children. `merge`: a replica's level is left out, so that replicas add up. */
-  function grow({ ids, parents, names, sizes }, merge) {
+  /* Root of the rows, whose sizes hold those of their children. `merge`: a replica's level is left out, so that replicas add up. Rows that are
+     `aside` are left out too, unless `whole`; no other row's size holds theirs. */
+  function grow({ ids, parents, names, sizes, aside = [] }, merge, whole) {
     const root = node("all", null, 0), found = new Map(), known = new Set(ids), replicas = new Set();
+    const beside = new Set(ids.filter((_, i) => aside[i]));
     let count = 0;
     ids.forEach((id, i) => {
+      if (aside[i] && !whole) return;
       const size = Math.max(0, sizes[i] || 0), above = found.get(parents[i]);
       if (found.has(id) || (!above && known.has(parents[i]))) return; // twice, or before its parent: no tree
       if (!above) root.size += size;
+      else if (aside[i] && !beside.has(parents[i])) for (let at = above; at; at = at.parent) at.size += size;
       if (REPLICA.test(names[i])) replicas.add(names[i]);
       const parent = above || root;
       if (merge && REPLICA.test(names[i])) return void found.set(id, parent);
