@@ -1,6 +1,6 @@
 """Make the pictures of the documentation from real output: `make pictures`. It needs Chromium, and nothing of the network.
 
-The HTML report, the first screen in a terminal, the workbench, of profiles in tests/data.
+The HTML report, the first screen in a terminal, a comparison, the workbench, of profiles in tests/data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 import outpace
-from outpace.report import terminal
+from outpace.compare import Side, compare, report_of
+from outpace.report import html, terminal
 from outpace.ui.server import Server
 from tests.verify.chromium import CHROMIUM, Page
 from tests.verify.workbench import workbench
@@ -30,6 +31,7 @@ ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "pictures"
 PROFILES = Path("tests") / "data" / "profiles"
 REPORT, SCREEN = "tfdata_heavy", "input_bound_generator"
+COMPARED = ("custom_loop", "input_bound_generator")
 RUNS = ("input_bound_generator", "tfdata_heavy", "retracing", "jax_loop", "tf_gpu_v100_bert", "keras_fit")
 LARGEST = 200_000  # bytes of a picture
 _COLORS = ((224, 108, 117), (152, 195, 121), (229, 192, 123), (97, 175, 239), (198, 120, 221), (86, 182, 194))
@@ -88,6 +90,20 @@ def report(folder: Path) -> None:
         save(page.screenshot(), "report.png")
 
 
+def comparison(folder: Path) -> None:
+    """The flame graph of a comparison, with what is gone."""
+    before, after = (Side(name, (outpace.open(PROFILES / name).run,)) for name in COMPARED)
+    file = html.write(report_of(compare(before, after)), folder / "compare.html")
+    with Page(folder / "browser-compare", "1400,900") as page:
+        page.ask("Emulation.setDeviceMetricsOverride", width=1400, height=470, deviceScaleFactor=1, mobile=False)
+        page.ask("Page.navigate", url=file.as_uri() + "#compare")
+        page.wait("!!document.querySelector('[data-picture=flame] .live > *')", 60)
+        page.run("document.querySelectorAll('[data-picture=flame] input[type=checkbox]')[1].click()")
+        page.run("document.querySelector('[data-picture=flame]').closest('.block').scrollIntoView()")
+        time.sleep(1)
+        save(page.screenshot(), "compare.png")
+
+
 def screen() -> None:
     """The first screen in a terminal, as SVG with the fonts of whoever looks at it."""
     path = PROFILES / SCREEN
@@ -140,7 +156,7 @@ def timeline(folder: Path) -> None:
 
 
 def main(wanted: list[str]) -> None:
-    """Make all pictures, or those that are named: report, screen, runs, timeline."""
+    """Make all pictures, or those that are named: report, screen, comparison, runs, timeline."""
     if CHROMIUM is None:
         sys.exit("There is no Chromium here: install Debian's package chromium.")
     os.chdir(ROOT)  # the pictures show paths as a reader would type them
@@ -148,6 +164,7 @@ def main(wanted: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         makers = {
             **{"report": lambda: report(Path(folder)), "screen": screen},
+            "comparison": lambda: comparison(Path(folder)),
             **{"runs": lambda: runs(Path(folder)), "timeline": lambda: timeline(Path(folder))},
         }
         for name in wanted or makers:

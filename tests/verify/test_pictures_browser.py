@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from outpace.api import Profile
+from outpace.compare import Side, compare, report_of
+from outpace.compare.flame import COLORS
+from outpace.report import html
+from outpace.timeline import Run
 from tests.support import opened
+from tests.unit.compare.test_lines import sampled
 from tests.unit.metrics.python.test_python_time import FIT, NOTE, SORT, run_of, times_of
 from tests.verify import chromium
 
@@ -171,6 +176,70 @@ def test_python_calls_are_a_flame_graph_too(page: chromium.Page, tmp_path: Path)
     assert "numpy: sort" in flame.hover(cell("numpy: sort"))
     flame.click(cell("Noter.on_batch_end"))
     assert str(flame.ask(TOP)).startswith("train.py:3")
+
+
+def compared(page: chromium.Page, before: Run, after: Run, folder: Path) -> Reader:
+    found = compare(Side.of("before", before), Side.of("after", after))
+    path = html.write(report_of(found), folder / "compare.html")
+    page.ask("Page.navigate", url=path.as_uri() + "#compare")
+    page.wait(f"document.querySelector('#compare {FLAME} .live > *') !== null", 30)
+    return Reader(page, "#compare " + FLAME)
+
+
+DRAWN = "[...box.querySelectorAll('g')].map((g) => [g.getAttribute('aria-label').split(',')[0], g.querySelector('rect').className.baseVal])"
+SHOW_GONE = (
+    "[...box.querySelectorAll('.controls label')].find((l) => l.textContent === ' Show what is gone').querySelector('input')"
+)
+
+
+def test_a_comparison_is_drawn_in_the_colours_of_its_table(page: chromium.Page, tmp_path: Path) -> None:
+    flame = compared(page, opened("custom_loop").run, opened("input_bound_generator").run, tmp_path)
+    table = "Tables.load('compare/flame')"
+    columns = flame.ask(f"{table}.columns.map((c) => c.name)")
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*flame.ask(f"{table}.data"), strict=True)]
+    became = {row["id"]: row["became"] for row in rows}
+    drawn = {name.partition(": ")[0]: colour for name, colour in flame.ask(DRAWN)}
+    assert len(drawn) > 20 and {f"k-{COLORS[became[place]]}" for place in drawn if place != "all"} >= {
+        "k-input",
+        "k-all_others",
+    }
+    assert all(colour == f"k-{COLORS[became[place]]}" for place, colour in drawn.items() if place != "all")
+    assert not {row["id"] for row in rows if row["gone"]} & set(drawn)
+    assert "Map: new" in flame.ask("[...box.querySelectorAll('text')].map((t) => t.textContent)")
+    told = flame.hover(cell("Prefetch/BatchV2: new"))
+    assert "BatchV2: new\nTime " in told and "\nBefore 0 µs\nAfter " in told and "From (95% CI) " in told
+    legend = flame.ask("[...box.nextElementSibling.querySelectorAll('li')].map((l) => l.textContent)")
+    assert set(legend) == set(became.values())
+
+
+def test_what_is_gone_is_drawn_once_it_is_asked_for(page: chromium.Page, tmp_path: Path) -> None:
+    flame = compared(page, opened("custom_loop").run, opened("input_bound_generator").run, tmp_path)
+    before = flame.ask(DRAWN)
+    flame.click(SHOW_GONE)
+    gone = [name for name, _ in flame.ask(DRAWN) if name not in {name for name, _ in before}]
+    assert "Input pipeline/Root/MapAndBatch: gone" in gone
+    assert ": gone\nTime " in flame.hover(cell("/MapAndBatch: gone"))
+    assert "aside=1" in flame.ask("location.hash")
+    flame.click(cell("/MapAndBatch: gone"))
+    assert flame.ask(TOP) == "MapAndBatch"
+    flame.click(SHOW_GONE)
+    assert flame.ask("box.querySelector('.crumbs').hidden") is True
+    assert flame.ask(DRAWN) == before
+
+
+def test_lines_of_both_sides_are_found_and_walked_to(page: chromium.Page, tmp_path: Path) -> None:
+    flame = compared(page, sampled(0.3, 0.0), sampled(0.3, 0.5), tmp_path)
+    flame.write("box.querySelector('input[type=search]')", "on_batch_end")
+    assert str(flame.ask("box.querySelector('.matches').textContent")).startswith("2 matches, ")
+    flame.press("Enter")
+    assert flame.ask(FOCUSED) == "Python and gaps/All others/train.py:32 Noter.on_batch_end: new"
+    page.wait("document.getElementById('tip').textContent.includes('Before 0 µs')", 5)
+    flame.press("ArrowRight")
+    assert "train.py:50" in flame.ask(FOCUSED)
+    flame.press("ArrowUp", "Enter")
+    assert flame.ask(TOP) == "All others"
+    flame.press("Escape")
+    assert flame.ask(TOP) == "Python and gaps"
 
 
 GRAPH = "[data-picture=graph]"

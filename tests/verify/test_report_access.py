@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from outpace.compare import Side, compare, report_of
+from outpace.report import html
 from tests.support import opened
 from tests.verify.chromium import CHROMIUM, Page
 from tests.verify.test_report_page import LOOKED_AT
@@ -48,7 +50,16 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 @pytest.mark.parametrize("name", LOOKED_AT)
 def test_nothing_serious_is_found(name: str, page: Page, axe: str, tmp_path: Path) -> None:
-    path = opened(name).html(tmp_path / "report.html")
+    assert serious(page, axe, opened(name).html(tmp_path / "report.html")) == []
+
+
+def test_nothing_serious_is_found_in_a_comparison(page: Page, axe: str, tmp_path: Path) -> None:
+    before, after = (Side.of(name, opened(name).run) for name in ("custom_loop", "input_bound_generator"))
+    assert serious(page, axe, html.write(report_of(compare(before, after)), tmp_path / "compare.html")) == []
+
+
+def serious(page: Page, axe: str, path: Path) -> list[tuple[str, ...]]:
+    """(theme, view, rule, element) of what axe-core finds in a report."""
     found = []
     for theme, rules in (("light", EVERYTHING), ("dark", ["color-contrast"])):
         page.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
@@ -61,7 +72,7 @@ def test_nothing_serious_is_found(name: str, page: Page, axe: str, tmp_path: Pat
             page.wait(f"document.getElementById({json.dumps(view)}).offsetHeight > 0", 10)
             page.run("document.querySelectorAll('.view.on [data-table]').forEach(Grid.of)")
             found += [(theme, view, *each) for each in page.run(FOUND % json.dumps(rules))]
-    assert found == []
+    return found
 
 
 OPENED = """(s => { s.value = 'type'; s.dispatchEvent(new Event('change')); })(document.querySelector('.view.on [data-by] .tools select'));

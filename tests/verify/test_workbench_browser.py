@@ -148,6 +148,7 @@ def test_two_ticked_runs_are_compared_and_stand_side_by_side(bench: Workbench) -
     assert bench.page.run(f"{both}[0].querySelector('.brand').target") == "_top"
     bench.page.run("[...document.querySelectorAll('figcaption a')].find(a => a.textContent === 'compare').click()")
     bench.wait("!!document.querySelector('#compare.on table.grid')", 60)
+    bench.wait("document.querySelector('#compare [data-picture=flame] .live svg')?.getBBox().width > 300")
     assert bench.page.console == []
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from outpace.compare.sampled import Line
 from outpace.compare.side import Capture, Part, Side
 from outpace.model import Category, ProfileError
 from outpace.model.arrays import Values
@@ -57,7 +58,13 @@ def _lines(side: Side) -> Iterator[str]:
 
     yield f'{{"baseline":{FORMAT},\n"facts":{_json(dict(side.facts))},\n"unit_ps":{unit},\n"captures":[\n'
     yield ",\n".join(
-        _json({"steps": counts(each.steps), "categories": {key.value: counts(times) for key, times in each.categories.items()}})
+        _json(
+            {
+                "steps": counts(each.steps),
+                "categories": {key.value: counts(times) for key, times in each.categories.items()},
+                "lines": [[line.function, line.text, line.name, round(line.time), round(line.error)] for line in each.lines],
+            }
+        )
         for each in side.captures
     )
     yield '\n],\n"parts":[\n'
@@ -91,7 +98,14 @@ def _captures(document: Mapping[str, Any]) -> Iterator[Capture]:
             raise ValueError("a capture has no steps, or one that takes no time")
         categories = {key: _times(capture["categories"][key.value], unit, len(steps)) for key in Category}
         times = {part: _times(cell, unit, len(steps)) for part, cell in zip(parts, column, strict=True) if cell is not None}
-        yield Capture(times, steps, categories)
+        yield Capture(times, steps, categories, tuple(map(_line, capture["lines"])))
+
+
+def _line(value: Any) -> Line:
+    """A line of Python."""
+    *names, time, error = decode(tuple[Any, ...], value)
+    function, text, name = decode(tuple[str, str, str], names)
+    return Line(function, text, name, float(_times([time], 1)[0]), float(_times([error], 1)[0]))
 
 
 def _times(value: Any, unit: int, steps: int | None = None) -> Values:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 
+from outpace.compare.flame import picture
 from outpace.compare.gate import Gate, Outcome
+from outpace.compare.lines import lines
 from outpace.compare.side import OUTPACE
 from outpace.compare.verdict import Change, Comparison, Kind, Verdict
 from outpace.model import (
     Category,
+    Field,
     Figure,
     Figures,
     Page,
@@ -41,6 +44,25 @@ CHANGES = schema("""
     became    | text     | changed, new, gone, moved to or from another; empty where it changed as its class did
     now       | text     | its name in the second run, where that is another
 """)
+LINES = schema(
+    """
+    part | text | line of your own code with its function, or the function of a library | Line
+    type | text | source of the line | Code
+    where
+    work
+    before_ps | ps | what it takes per step of the time in which no op runs, in the first run | Before
+    after_ps  | ps | the same in the second run | After
+    ratio
+    expected
+    delta_ps
+    low_ps
+    high_ps
+    share
+    became
+    now
+    """,
+    *CHANGES,
+)
 CATEGORIES = schema("""
     category  | text     | step-time category
     before_ps | ps       | mean per step in the first run | Before
@@ -84,6 +106,8 @@ def page_of(found: Comparison, gate: Gate | None = None) -> Page:
     own = found.own
     if own:
         sections.append(Rows(_changes(found, own, "own_changes", "What the program changed"), _SHOWN, limit=15))
+    sampled = lines(found)
+    sections.append(picture(found, sampled))
     sections.append(
         Rows(
             _changes(found, found.changes, "changes", "All parts"),
@@ -94,6 +118,8 @@ def page_of(found: Comparison, gate: Gate | None = None) -> Page:
             sums=("delta_ps",),
         )
     )
+    if sampled:
+        sections.append(Rows(_changes(found, sampled, "lines", "Lines of Python", LINES), _SHOWN, limit=10, remark=_SAMPLED))
     sections.append(Rows(_classes(found), remark="A class changes as a whole where another machine runs it, or a busy one."))
     if found.differs:
         sections.append(Rows(_differs(found)))
@@ -104,6 +130,7 @@ def page_of(found: Comparison, gate: Gate | None = None) -> Page:
 
 
 _OLDER = "They may tell parts apart in different ways: save the baseline anew where its profiles are at hand."
+_SAMPLED = "Of the time in which no op runs, as the samples divide it; lines take no part in the verdict."
 _SHOWN = ("part", "became", "before_ps", "after_ps", "delta_ps", "low_ps", "high_ps")
 
 
@@ -184,7 +211,9 @@ def _warnings(found: Comparison) -> tuple[str, ...]:
     )
 
 
-def _changes(found: Comparison, changes: tuple[Change, ...], name: str, title: str) -> Table:
+def _changes(
+    found: Comparison, changes: tuple[Change, ...], name: str, title: str, fields: tuple[Field, ...] = CHANGES
+) -> Table:
     step = found.step_before.value
     rows = [
         (
@@ -194,7 +223,7 @@ def _changes(found: Comparison, changes: tuple[Change, ...], name: str, title: s
         )
         for each in changes
     ]  # fmt: skip
-    return Table.from_rows(name, title, CHANGES, rows)
+    return Table.from_rows(name, title, fields, rows)
 
 
 def _categories(found: Comparison) -> Table:

@@ -11,6 +11,7 @@ from outpace._dataclass import dataclass
 from outpace._once import once
 from outpace._version import __version__
 from outpace.compare.means import Mean, mean_of
+from outpace.compare.sampled import Line, lines_of
 from outpace.metrics.input.examples import examples_per_step
 from outpace.metrics.input.iterators import is_async
 from outpace.metrics.machine.core_use import DIVIDED
@@ -43,11 +44,13 @@ Part = tuple[str, str, str]  # side (Host, Device or Step), type, name
 
 @dataclass(frozen=True, eq=False)
 class Capture:
-    """parts: times of every part in every steady training step, ps; steps: of the steps themselves; categories: likewise."""
+    """parts: times of every part in every steady training step, ps; steps: of the steps themselves; categories: likewise. lines: of Python,
+    where it was sampled."""
 
     parts: dict[Part, Values]
     steps: Values
     categories: dict[Category, Values]
+    lines: tuple[Line, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +134,7 @@ def _capture(run: Run) -> Capture:
     categories = {each: breakdown.category(each) / per_row for each in Category}
     parts = {op: found.self_ps[row] for row, op in enumerate(found.ops) if not (op[0] == HOST and _waits(op))}
     parts |= {(BESIDE, each.label, each.label): times for each in _BESIDE if (times := categories[each]).any()}
-    return Capture(parts, found.step_ps, categories)
+    return Capture(parts, found.step_ps, categories, lines_of(run))
 
 
 def _waits(part: Part) -> bool:

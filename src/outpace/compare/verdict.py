@@ -161,11 +161,11 @@ def compare(before: Side, after: Side, effect: float = EFFECT) -> Comparison:
     changes = _changes(rows, factors, before, after, step_before.value)
     own = [each for each in changes if each.kind in (Kind.CHANGED, Kind.NEW, Kind.GONE)]
     low, high = _interval(before, after, step_before, step_after)
-    program = _sum(own, step_before.value)
-    every = _sum([each for each in changes if each.kind is not Kind.MOVED], step_before.value)
+    program = summed(own, step_before.value)
+    every = summed([each for each in changes if each.kind is not Kind.MOVED], step_before.value)
     blind = not any(each.parts >= _FEW for each in factors.values())  # nothing speaks of the machine
     if blind:
-        every = _Added(step_after.value / step_before.value - 1, low - 1, high - 1)
+        every = Added(step_after.value / step_before.value - 1, low - 1, high - 1)
     verdict = _verdict(step_before, step_after, own, program, every, blind, effect)
     categories = {
         each: (mean_of([c.categories[each] for c in before.captures]), mean_of([c.categories[each] for c in after.captures]))
@@ -177,19 +177,19 @@ def compare(before: Side, after: Side, effect: float = EFFECT) -> Comparison:
     )  # fmt: skip
 
 
-class _Added(NamedTuple):
-    """What is added to a step, as a share of it, with its interval."""
+class Added(NamedTuple):
+    """What is added to a step, with its interval."""
 
     value: float
     low: float
     high: float
 
 
-def _sum(changes: Sequence[Change], step: float) -> _Added:
-    """What changes add to a step."""
+def summed(changes: Sequence[Change], step: float = 1.0) -> Added:
+    """What changes add to a step, as a share of it (in ps without one)."""
     value = math.fsum(each.delta for each in changes) / step
     half = math.sqrt(math.fsum(((each.high - each.low) / 2) ** 2 for each in changes)) / step
-    return _Added(value, value - half, value + half)
+    return Added(value, value - half, value + half)
 
 
 def _interval(before: Side, after: Side, one: Mean, two: Mean) -> tuple[float, float]:
@@ -204,9 +204,7 @@ def _interval(before: Side, after: Side, one: Mean, two: Mean) -> tuple[float, f
     return math.exp(log - half), math.exp(log + half)
 
 
-def _verdict(
-    one: Mean, two: Mean, own: Sequence[Change], program: _Added, every: _Added, blind: bool, effect: float
-) -> Verdict:
+def _verdict(one: Mean, two: Mean, own: Sequence[Change], program: Added, every: Added, blind: bool, effect: float) -> Verdict:
     if own and not program.low <= 0 <= program.high:
         return Verdict.SLOWER if program.low > 0 else Verdict.FASTER
     log, bound = math.log(two.value / one.value), max(every.high, -every.low)
@@ -292,27 +290,38 @@ def _within(logs: Values, count: int) -> float:
 
 def _changes(rows: Sequence[_Row], factors: Mapping[str, Factor], before: Side, after: Side, step: float) -> list[Change]:
     count = len(before.captures)
-    found, chances = [], []
+    found = []
     for row in rows:
         one, two = (mean_of(side.times(part)) for side, part in ((before, row.part), (after, row.other)))
-        expected = one.value * math.exp(factors[row.work].log)
-        kind = Kind.NEW if one.value == 0 else Kind.GONE if two.value == 0 else Kind.CHANGED
         if row.error:
+            expected = one.value * math.exp(factors[row.work].log)
             sampled = math.hypot(one.relative, two.relative) if count == 1 and len(row.means) == 2 else 0.0
             error = math.hypot(row.error, sampled)
             delta, low, high = (expected * math.expm1(row.log + at * _HALF * error) for at in (0, -1, 1))
             chance = two_sided(row.log / error)
-        else:  # of one side alone, or too small to say anything of its class
-            delta = two.value - expected
-            half = _HALF * math.hypot(one.error, two.error, factors[row.work].spread * expected)
-            low, high = delta - half, delta + half
-            chance = two_sided(_HALF * delta / half) if half else 1.0
-        found.append(Change(row.part, row.other[2], row.work, one, two, expected, kind, delta, low, high))
-        chances.append(chance)
-    heavy = [at for at, each in enumerate(found) if max(each.before.value, each.after.value) >= SEEN * step]
-    believed = discoveries([chances[at] for at in heavy], FALSE)
-    sure = {at for at, is_sure in zip(heavy, believed, strict=True) if is_sure and abs(found[at].delta) >= MATTERS * step}
-    return _moved([each if at in sure else replace(each, kind=Kind.MACHINE) for at, each in enumerate(found)])
+            kind = Kind.CHANGED  # a row has an error where both sides have time
+            found.append((Change(row.part, row.other[2], row.work, one, two, expected, kind, delta, low, high), chance))
+        else:  # too small to say anything of its class, too
+            found.append(alone(row.part, row.other[2], row.work, one, two, factors[row.work]))
+    return _moved(believed(found, step))
+
+
+def alone(part: Part, name_after: str, work: str, one: Mean, two: Mean, factor: Factor) -> tuple[Change, float]:
+    """The change of a part that says nothing of its class, of one side alone for example, and how often chance makes as large a one."""
+    expected = one.value * math.exp(factor.log)
+    kind = Kind.NEW if one.value == 0 else Kind.GONE if two.value == 0 else Kind.CHANGED
+    delta = two.value - expected
+    half = _HALF * math.hypot(one.error, two.error, factor.spread * expected)
+    chance = two_sided(_HALF * delta / half) if half else 1.0
+    return Change(part, name_after, work, one, two, expected, kind, delta, delta - half, delta + half), chance
+
+
+def believed(found: Sequence[tuple[Change, float]], step: float) -> list[Change]:
+    """Changes with their chances; those that chance or the machine may have made are the machine's."""
+    heavy = [at for at, (each, _) in enumerate(found) if max(each.before.value, each.after.value) >= SEEN * step]
+    are_sure = discoveries([found[at][1] for at in heavy], FALSE)
+    sure = {at for at, is_sure in zip(heavy, are_sure, strict=True) if is_sure and abs(found[at][0].delta) >= MATTERS * step}
+    return [each if at in sure else replace(each, kind=Kind.MACHINE) for at, (each, _) in enumerate(found)]
 
 
 def _moved(changes: list[Change]) -> list[Change]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from outpace.report import json_, terminal
 from tests.support import opened
 from tests.unit.compare.sides import program, side, sides
 from tests.unit.compare.test_compare import rng
+from tests.unit.compare.test_lines import sampled
 
 
 def simulated(captures: int = 3) -> Side:
@@ -43,6 +45,8 @@ def assert_same(one: Side, two: Side) -> None:
         assert np.array_equal(a.steps, b.steps) and a.parts.keys() == b.parts.keys()
         assert all(np.array_equal(a.parts[part], b.parts[part]) for part in a.parts)
         assert all(np.array_equal(a.categories[each], b.categories[each]) for each in Category)
+        rounded = [replace(line, time=round(line.time), error=round(line.error)) for line in a.lines]
+        assert rounded == list(b.lines)
 
 
 @pytest.mark.parametrize("name", ["keras_fit", "tpu_v6e_inference", "jax_h200_transformer", "unicode_names"])
@@ -51,6 +55,12 @@ def test_a_profile_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
     path = kept(made, tmp_path)
     assert_same(made, baseline.load(path))
     assert path.read_bytes() == kept(Side.of("another", opened(name).run), tmp_path / "again").read_bytes()
+
+
+def test_lines_of_python_come_back(tmp_path: Path) -> None:
+    made = Side.of("sampled", sampled(0.3, 0.4))
+    assert made.captures[0].lines
+    assert_same(made, baseline.load(kept(made, tmp_path)))
 
 
 def test_several_captures_come_back(tmp_path: Path) -> None:

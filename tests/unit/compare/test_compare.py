@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from outpace.compare.means import discoveries, mean_of
 from outpace.compare.page import headline, page_of, report_of
 from outpace.compare.side import COPIES, DENSE, ELEMENTWISE, INPUT, ON_DEVICE, PYTHON, class_of
 from outpace.compare.verdict import Comparison, Kind, Verdict, compare
-from outpace.report import json_, markdown, terminal
+from outpace.report import html, json_, markdown, stored, terminal
 from outpace.tune.trial.statistics import TRIMMED
 from tests.unit.compare.sides import PYTHON as GAPS
 from tests.unit.compare.sides import STEP, program, side, sides
@@ -115,6 +117,12 @@ def test_every_form_says_the_same() -> None:
     for text in (terminal.render(report, width=80, details=True), markdown.render(report), json_.render(report)):
         assert found.own[0].part[2].split("/")[-1] in text
     assert {table.name for table in page_of(found).tables()} >= {"own_changes", "changes", "classes", "categories"}
+
+
+def test_a_stored_comparison_draws_the_same() -> None:
+    report = report_of(comparison())
+    (again,) = stored.report_of(json.loads(json_.render(report))).pages
+    assert html.render_fragment(again) == html.render_fragment(report.pages[0])
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -16,6 +16,12 @@ def scope_of(op: str) -> tuple[str, ...]:
     return tuple(parts) or (NO_SCOPE,)
 
 
+def place_of(op: str) -> tuple[str, ...]:
+    """Scopes around an op without replicas, whose ops so have one place, and its own name."""
+    around = tuple(part for part in scope_of(op) if not _REPLICA.match(part))
+    return (*(around or (NO_SCOPE,)), op.rpartition("/")[2])
+
+
 def kind_of_scope(op: str) -> str:
     """The scopes around an op without replicas and numbers, so that what is repeated adds up: `bert/layer_*/dropout_*`."""
     parts = [_NUMBER.sub("*", part) for part in scope_of(op) if not _REPLICA.match(part)]

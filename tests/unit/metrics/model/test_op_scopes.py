@@ -1,6 +1,6 @@
 import pytest
 
-from outpace.metrics.model.op_scopes import NO_SCOPE, kind_of_scope, scope_of
+from outpace.metrics.model.op_scopes import NO_SCOPE, kind_of_scope, place_of, scope_of
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,15 @@ def test_scopes_are_what_stands_around_an_op(op: str, scope: tuple[str, ...]) ->
 )
 def test_what_is_repeated_is_one_kind(op: str, kind: str) -> None:
     assert kind_of_scope(op) == kind
+
+
+@pytest.mark.parametrize(
+    ("op", "place"),
+    [
+        ("StatefulPartitionedCall/replica_1/model/dense/MatMul", ("model", "dense", "MatMul")),
+        ("replica_1/MatMul", (NO_SCOPE, "MatMul")),
+        ("MemcpyD2H", (NO_SCOPE, "MemcpyD2H")),
+    ],
+)
+def test_an_op_has_one_place_in_all_replicas(op: str, place: tuple[str, ...]) -> None:
+    assert place_of(op) == place

@@ -1,0 +1,146 @@
+"""The differential flame graph: as wide as the second run's time, coloured by what the program made of the first one's.
+
+A place in the tree holds the changes of its parts. Its colour is of those that are the program's own, as a share of the time that the place
+would take if only the machine had changed, so that picture and verdict agree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+
+from outpace._dataclass import dataclass
+from outpace.compare.side import BESIDE, INPUT
+from outpace.compare.verdict import Change, Comparison, Kind, summed
+from outpace.metrics.model.op_metrics import DEVICE, HOST
+from outpace.metrics.model.op_scopes import place_of
+from outpace.model import Category, Chart, ChartKind, Table, schema
+
+FIELDS = schema("""
+    id        | text | place in the tree: its names from the top down | Place
+    parent    | text | place that it is in; empty at the top
+    name      | text | scope, op, stage of the input pipeline, or line of Python
+    depth     | count | places above it
+    became    | text | what the program made of it; the machine's share is left out
+    time_ps   | ps   | self time per step of all in it in the second run; of what is gone, in the first
+    before_ps | ps   | the same in the first run | Before
+    after_ps  | ps   | the same in the second run | After
+    delta_ps  | ps   | what the second run takes more than the machine explains | More than expected
+    low_ps    | ps   | lower end of the 95% CI of that | From (95% CI)
+    high_ps   | ps   | upper end | To (95% CI)
+    gone      | bool | whether the second run has none of it | What is gone
+""")
+
+_GROUPS = {HOST: "Host ops", DEVICE: "Device ops", BESIDE: "Python and gaps"}
+_INPUT = "Input pipeline"
+_GAPS = (_GROUPS[BESIDE], Category.ALL_OTHERS.label)  # within which lines of Python lie
+
+_MUCH, _SLIGHT = 0.25, 0.01  # of the expected time
+_MUCH_MORE, _MORE, _LESS, _MUCH_LESS = f"over {_MUCH:.0%} more", "more", "less", f"over {_MUCH:.0%} less"
+_NEW, _GONE, _MOVED, _AS = "new", "gone", "moved", "as expected"
+_LEAST = {_MUCH_MORE: _MUCH, _MORE: _SLIGHT, _AS: -_SLIGHT, _LESS: -_MUCH, _MUCH_LESS: -math.inf}
+COLORS = {
+    _MUCH_MORE: Category.INPUT.value,
+    _MORE: Category.KERNEL_LAUNCH.value,
+    _AS: Category.ALL_OTHERS.value,
+    _MOVED: Category.ALL_OTHERS.value,
+    _LESS: Category.DEVICE_TO_DEVICE.value,
+    _MUCH_LESS: Category.HOST_COMPUTE.value,
+    _NEW: Category.COMPILATION.value,
+    _GONE: Category.DEVICE_COMPUTE_16.value,
+}
+"""Of the palette, whose colours everybody can tell apart, warm ones for more and cold ones for less."""
+
+_REMARK = (
+    "Width: self time per step in the second run; threads at work at once add up. Colour: what the program changed against the first run, "
+    "without what the machine explains, as a share of the time that was to be expected."
+)
+
+_Path = tuple[str, ...]
+
+
+@dataclass
+class _Place:
+    """held: the changes in it. width: ps, of it and all below."""
+
+    held: list[Change] = field(default_factory=list)
+    width: float = 0.0
+
+    @property
+    def before(self) -> float:
+        return sum(each.before.value for each in self.held)
+
+    @property
+    def after(self) -> float:
+        return sum(each.after.value for each in self.held)
+
+
+def picture(found: Comparison, lines: Sequence[Change]) -> Chart:
+    """The chart of all parts, with the `lines` of Python in the time that no op stands for."""
+    table = Table.from_rows(
+        "flame", "Where the second run's step goes, and what changed", FIELDS, list(_rows(_tree(found, lines)))
+    )
+    shown = ("parent", "name", "time_ps", "before_ps", "after_ps", "delta_ps", "low_ps", "high_ps")
+    return Chart(table.title, ChartKind.ICICLE, table, "id", shown, COLORS, _REMARK, state="became", aside="gone")
+
+
+def _tree(found: Comparison, lines: Sequence[Change]) -> dict[_Path, _Place]:
+    places: dict[_Path, _Place] = defaultdict(_Place)
+    for change in found.changes:
+        path = _path(change)
+        for depth in range(1, len(path) + 1):
+            places[path[:depth]].held.append(change)
+    for line in lines if _GAPS in places else ():
+        places[(*_GAPS, line.name_after)].held.append(line)  # alone: the time is counted above it already
+    _widen(places)
+    return places
+
+
+def _path(change: Change) -> _Path:
+    """Where a part stands, by its name in the second run."""
+    side, name = change.part[0], change.name_after
+    if change.work == INPUT:
+        stages = name.split("::")
+        return (_INPUT, *(stages[1:] or stages))
+    return _GROUPS[side], *(place_of(name) if side != BESIDE else (name,))
+
+
+def _widen(places: Mapping[_Path, _Place]) -> None:
+    """Give each place its width: samples are rough, so that lines may together take more than what they lie in."""
+    inner: dict[_Path, float] = defaultdict(float)
+    for path in sorted(places, key=len, reverse=True):
+        place = places[path]
+        place.width = max(place.after or place.before, inner[path])
+        if place.after:
+            inner[path[:-1]] += place.width
+
+
+def _rows(places: Mapping[_Path, _Place]) -> Iterator[tuple[object, ...]]:
+    """Parents first, of those at one place the widest first."""
+    below: dict[_Path, list[_Path]] = defaultdict(list)
+    for path in places:
+        below[path[:-1]].append(path)
+    waiting: list[_Path] = [()]
+    while waiting:
+        path = waiting.pop()
+        waiting += sorted(below[path], key=lambda each: places[each].width)
+        if not path or not (place := places[path]).width:
+            continue
+        added = summed(place.held)
+        if len(place.held) == 1:
+            added = added._replace(low=place.held[0].low, high=place.held[0].high)
+        times = place.width, place.before, place.after, *added
+        yield "/".join(path), "/".join(path[:-1]), path[-1], len(path) - 1, _became(place), *times, not place.after
+
+
+def _became(place: _Place) -> str:
+    """What the program made of a place, in a word."""
+    if all(each.kind is Kind.MOVED for each in place.held):
+        return _MOVED
+    if not place.before or not place.after:
+        return _GONE if place.before else _NEW
+    own = sum(each.delta for each in place.held if each.kind in (Kind.CHANGED, Kind.NEW, Kind.GONE))
+    share = own / sum(each.expected for each in place.held)
+    return next(word for word, least in _LEAST.items() if share >= least)

@@ -1,0 +1,49 @@
+"""Lines of Python in one capture that was sampled: what of the time in which no op ran lies in each."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import defaultdict
+
+from outpace._dataclass import dataclass
+from outpace.metrics.program.same_program import main_program
+from outpace.metrics.python.samples import OUTPACE
+from outpace.metrics.python.time import python_lines
+from outpace.timeline import Run
+
+_Z = 1.96  # standard errors in half of the interval that a line's share comes with
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line. function, text: its function and its source, by which it is the same in another capture; name: as people call it, with its
+    place; time: ps per step, of several hosts the mean; error: its standard error, that its samples leave."""
+
+    function: str
+    text: str
+    name: str
+    time: float
+    error: float
+
+
+def lines_of(run: Run) -> tuple[Line, ...]:
+    """The lines of a capture; what the capture itself costs is a line too. None where it was not sampled."""
+    table = python_lines(run)
+    hosts = [host for host in main_program(run) if len(table.of("host", host))]
+    names: dict[tuple[str, str], tuple[str, str]] = {}
+    told: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for row in table.of("host", *hosts).records():
+        if row["python_share"] <= 0:
+            continue
+        place = f"{os.path.basename(row['file'])}:{row['line']}"
+        key = row["function"], row["text"] or place
+        name = "the capture itself" if row["who"] == OUTPACE else f"{place} {row['function']}"
+        names.setdefault(key, (name, row["text"]))
+        step = row["self_ps"] / row["share"]
+        error = (row["high"] - row["low"]) / (2 * _Z) * math.sqrt(row["python_share"] / row["share"])  # as counts have it
+        told[key].append((row["python_share"] * step / len(hosts), error * step / len(hosts)))
+    return tuple(
+        Line(key[0], key[1], names[key][0], math.fsum(time for time, _ in parts), math.hypot(*(error for _, error in parts)))
+        for key, parts in told.items()
+    )

@@ -1,0 +1,88 @@
+"""Lines of Python on both sides of a comparison."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from outpace.compare import Comparison, Side, compare
+from outpace.compare.flame import picture
+from outpace.compare.lines import lines
+from outpace.compare.page import page_of
+from outpace.compare.verdict import Change, Kind
+from outpace.timeline import Run
+from tests.unit.compare.sides import side
+from tests.unit.metrics.python.test_python_time import FIT, MS, NOTE, SORT, STACKS, TEXT, run_of
+
+SOURCES = [*TEXT, (2, 31, "note = {}"), (2, 32, "numpy.sort(self.all)")]
+
+
+def sampled(notes: float, sorts: float, stacks: list[Any] = STACKS, sources: list[Any] = SOURCES) -> Run:
+    """A run of 16 steps of the steady state whose 3 ms of Python are two lines of a callback in some measure, and else the call of `fit`."""
+    steps = run_of([(1.0, FIT)]).hosts[0].steps
+    moments = [float(steps.start[at] / MS) + 2.05 + 0.1 * part for at in steps.whole for part in range(29)]
+    shares = [
+        (NOTE if (at % 29) / 29 < notes else SORT if (at % 29) / 29 < notes + sorts else FIT) for at in range(len(moments))
+    ]
+    run = run_of(list(zip(moments, shares, strict=True)))
+    run.record("vm")["python_samples"].update(stacks=stacks, text=sources)
+    return run
+
+
+def compared(before: Run, after: Run) -> Comparison:
+    return compare(Side.of("before", before), Side.of("after", after))
+
+
+def by_text(changes: tuple[Change, ...]) -> dict[str, Change]:
+    return {each.part[1]: each for each in changes}
+
+
+def test_a_line_that_is_new_is_named_with_its_time() -> None:
+    found = compared(sampled(0.3, 0.0), sampled(0.3, 0.5))
+    changes = by_text(lines(found))
+    new, same = changes["numpy.sort(self.all)"], changes["note = {}"]
+    assert lines(found)[0] in (new, changes["model.fit(data)"])
+    assert new.kind is Kind.NEW and new.before.value == 0 and new.part[2] == "train.py:32 Noter.on_batch_end"
+    assert new.low < new.delta < new.high and new.after.value > 4 * same.after.value / 3
+    assert same.kind is Kind.MACHINE and same.low < 0 < same.high
+
+
+def test_a_line_that_stands_elsewhere_is_the_same() -> None:
+    lower = [[(frame, line + 5 if frame == 2 else line) for frame, line in stack] for stack in STACKS]
+    found = compared(
+        sampled(0.3, 0.3),
+        sampled(0.3, 0.3, lower, [(frame, line + 5 if frame == 2 else line, text) for frame, line, text in SOURCES]),
+    )
+    note = by_text(lines(found))["note = {}"]
+    assert (note.part[2], note.name_after) == ("train.py:31 Noter.on_batch_end", "train.py:36 Noter.on_batch_end")
+    assert note.kind is Kind.MACHINE and note.before.value == pytest.approx(note.after.value)
+
+
+def test_lines_lie_in_the_time_that_no_op_stands_for() -> None:
+    found = compared(sampled(0.3, 0.4), sampled(0.3, 0.0))
+    rows = {row["id"]: row for row in picture(found, lines(found)).table.records()}
+    gaps = rows["Python and gaps/All others"]
+    own = [row for row in rows.values() if row["parent"] == gaps["id"]]
+    assert {row["name"] for row in own} == {each.name_after for each in lines(found)}
+    assert [row["name"] for row in own if row["gone"]] == ["train.py:32 Noter.on_batch_end"]
+    assert gaps["before_ps"] == next(each.before.value for each in found.changes if each.part[2] == "All others")
+    assert sum(row["time_ps"] for row in own if not row["gone"]) <= gaps["time_ps"] * (1 + 1e-9)
+    assert "lines" in {table.name for table in page_of(found).tables()}
+
+
+def test_without_samples_on_both_sides_there_are_none() -> None:
+    found = compared(run_of([]), sampled(0.3, 0.4))
+    assert lines(found) == () and "lines" not in {table.name for table in page_of(found).tables()}
+    assert not [row for row in picture(found, ()).table.records() if "train.py" in row["name"]]
+
+
+def test_several_captures_have_their_own_spread() -> None:
+    one, two = (
+        side(name, [Side.of("", sampled(share, 0.2)).captures[0] for share in shares])
+        for name, shares in (("before", (0.2, 0.3, 0.4)), ("after", (0.3, 0.3, 0.3)))
+    )
+    found = compare(one, two)
+    note = by_text(lines(found))["note = {}"]
+    assert note.before.captures and note.before.error > 0
+    assert note.before.value == pytest.approx(note.after.value, rel=0.1)
