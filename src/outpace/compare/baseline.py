@@ -110,7 +110,10 @@ def _line(value: Any) -> Line:
 
 def _times(value: Any, unit: int, steps: int | None = None) -> Values:
     """Times of so many steps, ps."""
-    times = np.array(decode(tuple[int, ...], value), np.float64) * unit
-    if (times < 0).any() or (steps is not None and len(times) != steps):
-        raise ValueError(f"{value!r:.60} are not the times of {'steps' if steps is None else f'{steps} steps'}")
-    return times
+    if type(value) is not list or not {int}.issuperset(map(type, value)):
+        raise TypeError(f"{value!r:.60} is no list of whole numbers")
+    if value and min(decode(int, each(value)) for each in (min, max)) < 0:  # not each of a million
+        raise ValueError(f"{min(value)} is no time")
+    if steps is not None and len(value) != steps:
+        raise ValueError(f"there are {len(value)} times of {steps} steps")
+    return np.array(value, np.float64) * unit
