@@ -22,6 +22,7 @@ from capture import rows
 import outpace
 from outpace.compare import Side
 from outpace.metrics.model.op_metrics import DEVICE, op_metrics
+from outpace.model import UsageError
 
 READS = ("_native", "model", "store", "trace", "timeline", "metrics")  # what a side is made by: another one is read anew
 
@@ -42,9 +43,7 @@ class Known:
 
 def side(name: str, parts: Sequence[Known]) -> Side:
     """A side of captures that were read before."""
-    found = Side(name, ())
-    found.__dict__.update(captures=tuple(each for part in parts for each in part.captures), facts=parts[0].facts)
-    return found
+    return Side(name, tuple(each for part in parts for each in part.captures), parts[0].facts)
 
 
 def campaign(out: Path) -> list[Known]:
@@ -74,12 +73,15 @@ def _kept(out: Path, folder: Path, row: dict[str, Any]) -> Known:
 
 def _read(out: Path, row: dict[str, Any]) -> Known:
     with outpace.open(out / row["folder"]) as profile:
-        found = Side("", (profile.run,))
+        try:
+            found = Side.of("", profile.run)
+        except UsageError:  # it has no step
+            return Known(row, (), {}, np.zeros(0), 0.0, 0.0, {})
         ops = [op for op in op_metrics(profile.run).records() if not op["idle"]]
-        steps = np.concatenate([*(capture.steps for capture in found.captures), np.zeros(0)])
+        steps = np.concatenate([capture.steps for capture in found.captures])
         time = {of: sum(op["self_ps"] for op in ops if (op["side"] == DEVICE) == of) for of in (True, False)}
         counts = {(op["type"], op["name"]): op["count"] for op in ops}
-        return Known(row, found.captures, found.facts, steps, time[True], time[False], counts)
+        return Known(row, found.captures, dict(found.facts), steps, time[True], time[False], counts)
 
 
 def _version() -> str:
