@@ -12,8 +12,8 @@ from statistics import fmean, stdev
 
 from outpace.compare.means import ENOUGH, Mean
 from outpace.compare.sampled import Line
-from outpace.compare.side import PYTHON, Side
-from outpace.compare.verdict import Change, Comparison, alone, believed
+from outpace.compare.side import BESIDE, PYTHON, Side
+from outpace.compare.verdict import Change, Comparison, Kind, alone, believed
 
 LINE = "Python"
 _Key = tuple[str, str]  # function, text
@@ -31,6 +31,14 @@ def lines(found: Comparison) -> tuple[Change, ...]:
         before, after = (_mean(side.get(key, ())) for side in (one, two))
         changes.append(alone((LINE, key[1], _name(here)), _name(there), PYTHON, before, after, factor))
     return tuple(sorted(believed(changes, found.step_before.value), key=lambda each: -abs(each.delta)))
+
+
+def above_all(change: Change, lines: Sequence[Change]) -> Change | None:
+    """The line that makes most of a change of the time in which no op runs; None for another change, and where no line is sure."""
+    if change.part[0] != BESIDE:
+        return None
+    own = (line for line in lines if line.kind is not Kind.MACHINE and line.delta * change.delta > 0)
+    return next(own, None)
 
 
 def _lines(side: Side) -> dict[_Key, list[Line | None]]:

@@ -6,7 +6,7 @@ import math
 
 from outpace.compare.flame import picture
 from outpace.compare.gate import Gate, Outcome
-from outpace.compare.lines import lines
+from outpace.compare.lines import above_all, lines
 from outpace.compare.side import OUTPACE
 from outpace.compare.verdict import Change, Comparison, Kind, Verdict
 from outpace.model import (
@@ -163,7 +163,8 @@ def _explained(found: Comparison) -> str:
     first = own[0]
     time = humanize(abs(found.program) * found.step_before.value, Unit.PS)
     share = f"{abs(found.program):.1%} of a step {'more' if found.program > 0 else 'less'} ({time})"
-    named = f"{first.named} {said(first)}"
+    line = above_all(first, lines(found))
+    named = f"{first.named} {said(first)}{f', above all {line.named}' if line else ''}"
     rest = len(own) - 1
     return f"{share}; {named}{f', and {rest} more changes' if rest > 1 else ', and one more change' if rest else ''}."
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from outpace.compare import Comparison, Side, compare
 from outpace.compare.flame import picture
-from outpace.compare.lines import lines
+from outpace.compare.lines import above_all, lines
 from outpace.compare.page import page_of
 from outpace.compare.verdict import Change, Kind
 from outpace.timeline import Run
@@ -69,6 +70,15 @@ def test_lines_lie_in_the_time_that_no_op_stands_for() -> None:
     assert gaps["before_ps"] == next(each.before.value for each in found.changes if each.part[2] == "All others")
     assert sum(row["time_ps"] for row in own if not row["gone"]) <= gaps["time_ps"] * (1 + 1e-9)
     assert "lines" in {table.name for table in page_of(found).tables()}
+
+
+def test_the_line_that_makes_most_of_a_change_beside_the_ops_is_named() -> None:
+    found = compared(sampled(0.3, 0.0), sampled(0.3, 0.5))
+    gaps = next(each for each in found.changes if each.part[2] == "All others")
+    more, less = replace(gaps, delta=1e9), replace(gaps, delta=-1e9)
+    line = above_all(more, lines(found))
+    assert line is not None and line.named == "train.py:32 Noter.on_batch_end"
+    assert above_all(less, [line]) is None and above_all(replace(more, part=("Host", "MatMul", "a")), [line]) is None
 
 
 def test_without_samples_on_both_sides_there_are_none() -> None:
