@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from outpace.metrics.input.segments import position_of
 from outpace.tools.input_pipeline.compute import ENQUEUE, IN_ADVANCE, ON_DEMAND, PREPROCESSING
 from tests.support import PROFILES, opened, reference
 
@@ -27,15 +28,28 @@ ONE_HOST = [
 @pytest.mark.parametrize("name", ONE_HOST)
 def test_input_ops_equal_the_reference(name: str) -> None:
     theirs = {r["c"][0]["v"]: [c["v"] for c in r["c"]] for r in reference(name, "input_pipeline_analyzer.xprof")[2]["rows"]}
-    ours = {r["op"]: r for r in opened(name).input_pipeline().table("input_ops").records()}
-    assert set(theirs) <= set(ours)
+    page = opened(name).input_pipeline()
+    several = [t for t in page.tables() if t.name == "input_instances"]
+    ours = {r["op"]: r for table in (page.table("input_ops"), *several) for r in table.records()}
     for op, (_, count, total, _, own, share, kind) in theirs.items():
-        row = ours[op]
+        row = ours[op] if op in ours else ours[position_of(op)]
+        assert op in ours or row["instances"] == 1
         assert row["count"] == count
         assert row["total_ps"] / 1e9 == pytest.approx(total, abs=2e-6)
         assert row["self_ps"] / 1e9 == pytest.approx(own, abs=2e-6)
         assert row["self_fraction"] == pytest.approx(share, abs=1e-6)
         assert KINDS[kind] == row["category"]
+
+
+def test_an_op_of_many_instances_is_one_row() -> None:
+    """`interleave` opens a reader for every file, `repeat` one for every round: the reference lists each, a reader looks for the stage."""
+    page = opened("tfrecord_pipeline").input_pipeline()
+    ops = {r["op"].rpartition("::")[2]: r for r in page.table("input_ops").records() if "[" not in r["op"]}
+    instances = [r for r in page.table("input_instances").records() if r["op"].endswith("::TFRecord")]
+    assert len(instances) > 1
+    assert ops["TFRecord"]["instances"] == len(instances)
+    for column in ("count", "total_ps", "self_ps"):
+        assert ops["TFRecord"][column] == sum(r[column] for r in instances)
 
 
 @pytest.mark.parametrize("name", ONE_HOST)

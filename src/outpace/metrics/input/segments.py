@@ -37,6 +37,11 @@ _GATHERS = "Gather"
 _PYTHON_OPS = (":PyFunc", ":EagerPyFunc", ":PyFuncStateless")
 
 
+def position_of(name: str) -> str:
+    """A stage's long name without the indices of its copies: interleave and flat_map make one for every element."""
+    return _INDEX.sub("", name)
+
+
 @dataclass(frozen=True)
 class StageWork:
     """Work of one stage of one pipeline. Times in ps, summed over the capture.
@@ -157,7 +162,7 @@ def _pipelines(timeline: Timeline, graph: IteratorGraph) -> list[Pipeline]:
     calls = {int(root): int(count) for root, count in roots if int(graph.ids[root]) not in graph.device_ids}
     positions: dict[tuple[int, str], list[int]] = {}
     for root, iterator in _members(graph, calls):
-        positions.setdefault((root, _INDEX.sub("", graph.long_names[iterator])), []).append(iterator)
+        positions.setdefault((root, position_of(graph.long_names[iterator])), []).append(iterator)
     place = {iterator: at for at, group in enumerate(positions.values()) for iterator in group}
     stage_of = np.full(len(graph.ids) + 1, -1, np.int32)
     stage_of[list(place)] = list(place.values())
@@ -305,7 +310,7 @@ def _function_ops(timeline: Timeline, by_stage: Codes, count: int) -> list[dict[
 
 def _stage(graph: IteratorGraph, position: str, group: tuple[int, ...], parent: int, at: int, totals: _Totals) -> StageWork:
     stage_type = graph.types[group[0]]
-    stage_type = _INDEX.sub("", stage_type)
+    stage_type = position_of(stage_type)
     asynchronous = is_async(stage_type)
     return StageWork(
         position=position,

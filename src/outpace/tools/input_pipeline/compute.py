@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
+from outpace.metrics.input.segments import position_of
 from outpace.metrics.model.op_metrics import HOST
 from outpace.metrics.program.step_breakdown import StepBreakdown
 from outpace.model import Category, Table
@@ -24,6 +27,7 @@ ADVICE = {
 }
 _READERS = re.compile(r"::(TFRecord|TextLine|FixedLengthRecord|SSTable|RecordIO|ArrayRecord)(V\d)?$")
 _AHEAD = ("::MemoryReader", "::MemoryWriter", "::Interleave", "::Prefetch", "::ParallelMap")
+_SUMS = ("count", "total_ps", "self_ps")
 _ENQUEUE_TYPES = ("InfeedEnqueue", "InfeedEnqueueTuple", "MemcpyHToD")
 
 
@@ -55,19 +59,28 @@ def category_of(name: str, op_type: str) -> str | None:
     return PREPROCESSING
 
 
-def input_ops(metrics: Table) -> Table:
-    """The guide's table of input ops, all hosts together, by self time."""
-    sums: dict[tuple[str, str], list[int]] = {}
+def input_ops(metrics: Table) -> tuple[Table, Table]:
+    """The guide's table of input ops, all hosts together, by self time; and, of ops of which there are several, each instance."""
+    sums: dict[tuple[str, str], Counter[str]] = {}
     for row in metrics.records():
         kind = category_of(row["name"], row["type"]) if row["side"] == HOST else None
         if kind is not None:
-            known = sums.setdefault((row["name"], kind), [0, 0, 0])
-            known[0] += row["count"]
-            known[1] += row["total_ps"]
-            known[2] += row["self_ps"]
-    whole = sum(v[2] for v in sums.values()) or 1
-    rows = [(name, count, total, total / whole, own, own / whole, kind) for (name, kind), (count, total, own) in sums.items()]
-    return Table.from_rows("input_ops", "Input op statistics", INPUT_OPS, sorted(rows, key=lambda r: -r[4]))
+            sums.setdefault((row["name"], kind), Counter()).update({name: row[name] for name in _SUMS})
+    ops: dict[tuple[str, str], list[tuple[str, Counter[str]]]] = {}
+    for (name, kind), numbers in sums.items():
+        ops.setdefault((position_of(name), kind), []).append((name, numbers))
+    whole = sum(numbers["self_ps"] for numbers in sums.values()) or 1
+
+    def row_of(name: str, kind: str, each: Sequence[Counter[str]]) -> tuple[object, ...]:
+        count, total, own = (sum(numbers[column] for numbers in each) for column in _SUMS)
+        return name, len(each), count, total, total / whole, own, own / whole, kind
+
+    one = [row_of(name, kind, [numbers for _, numbers in each]) for (name, kind), each in ops.items()]
+    all_of = [row_of(name, kind, [own]) for (_, kind), each in ops.items() if len(each) > 1 for name, own in each]
+    return (
+        Table.from_rows("input_ops", "Input op statistics", INPUT_OPS, one).sorted_by("self_ps"),
+        Table.from_rows("input_instances", "Instances of input ops", INPUT_OPS, all_of).sorted_by("self_ps"),
+    )
 
 
 def host_categories(ops: Table, steps: int) -> Table:

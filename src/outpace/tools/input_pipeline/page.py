@@ -11,7 +11,7 @@ from outpace.metrics.machine.own_best import competition
 from outpace.metrics.model.op_metrics import op_metrics
 from outpace.metrics.program.program import program
 from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown
-from outpace.model import Category, Chart, ChartKind, Figure, Figures, Page, Rows, Section, Text, Unavailable, Unit
+from outpace.model import Category, Chart, ChartKind, Figure, Figures, Page, Rows, Section, Text, Unavailable, Unit, filled
 from outpace.timeline import Run
 from outpace.tools.input_pipeline import TOOL
 from outpace.tools.input_pipeline import findings as rules
@@ -22,13 +22,14 @@ _NONE = Unavailable(
     "Capture while the program trains, and mark the steps (or let 'outpace profile' do so).",
 )
 _CONTENTION = "CPU contention: tf.data threads compete with the model for cores; this is not counted as input wait."
+_OP_COLUMNS = ("op", "instances", "count", "self_ps", "self_fraction", "total_ps", "total_fraction", "category")
 _COLUMNS = tuple(f"{c.value}_ps" for c in Category)
 
 
 def analyse(run: Run) -> Page:
     """Build the page of a run."""
     breakdown = step_breakdown(run)
-    ops = input_ops(op_metrics(run))
+    ops, instances = input_ops(op_metrics(run))
     steps = len(breakdown.whole) if breakdown.whole["duration_ps"].any() else 0  # steps without length have no shares
     if steps == 0 and len(ops) == 0:
         return TOOL.page(unavailable=_NONE)
@@ -42,7 +43,8 @@ def analyse(run: Run) -> Page:
         sections.append(Rows(saturation, remark=_CONTENTION))
     if len(ops):
         sections.append(Rows(host_categories(ops, steps), ("category", "per_step_ps", "fraction", "advice")))
-        sections.append(Rows(ops, ("op", "count", "self_ps", "self_fraction", "total_ps", "total_fraction", "category")))
+        sections.append(Rows(ops, _OP_COLUMNS))
+        sections += filled(Rows(instances, tuple(name for name in _OP_COLUMNS if name != "instances"), folded=True))
     headline = rules.verdict(breakdown)[1] if steps else "Input ops were recorded, but no step to relate them to."
     back = _given_back(run, breakdown)
     findings = tuple(rules.find(breakdown, saturation, back, program(run), works_ahead(run), offloads(run))) if steps else ()

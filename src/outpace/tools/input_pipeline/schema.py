@@ -20,7 +20,8 @@ CATEGORIES = schema("""
 """)
 
 INPUT_OPS = schema("""
-    * op             | text     | name of the input op | Input op
+    * op             | text     | name of the input op, without the numbers of its instances | Input op
+    + instances      | count    | how many of it there are: interleave and flat_map make one for every element, repeat for every round
     + count          | count    | executions in the capture
       total_ps       | ps       | sum of the executions | Total time
       total_fraction | fraction | total time as a share of all input-processing self time | Total time, share
