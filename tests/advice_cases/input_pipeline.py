@@ -26,7 +26,7 @@ def _waits(
 ) -> Find:
     """`works`: of the step, of a pipeline that runs beside it."""
     steps = breakdown({Category.INPUT: share})
-    return lambda: rules.find(steps, saturation, {HOST: (0.0, back)}, program, works)
+    return lambda: rules.find(steps, saturation, {HOST: (back, 0.0)}, program, works)
 
 
 def _rated(name: str, others: float) -> Case:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, permutations
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,17 @@ def test_a_saving_is_told_on_one_base(profile: api.Profile, report: Report) -> N
     for page in report.pages:
         for finding in page.findings:
             assert paid.get((finding.id, finding.location, finding.host, finding.sentence), finding) is finding
+
+
+def test_a_part_saves_no_more_than_its_whole(report: Report) -> None:
+    """Where a finding explains another one, and takes from no other categories, what it saves is a part of what the other bounds."""
+    all_of = [f for page in report.pages for f in page.findings if f.saving is not None]
+    for part, whole in permutations(all_of, 2):
+        assert part.saving is not None
+        assert whole.saving is not None
+        explains = whole.id in part.explains and part.host == whole.host
+        if explains and set(part.saving.takes_from) <= set(whole.saving.takes_from):
+            assert part.saving.high <= whole.saving.high + SLACK, (part.id, whole.id)
 
 
 def test_the_words_are_the_programs_own(profile: api.Profile, report: Report) -> None:

@@ -120,6 +120,13 @@ def slowdown(run: Run, timeline: Timeline) -> float | None:
     return median(during) / median(before) - 1
 
 
+def slowed(run: Run, timeline: Timeline) -> float:
+    """By how much a step was slower while it was profiled than right before and after, ps, where the capture measured that."""
+    noted = run.record(timeline.host).get("overhead") or {}
+    plain, profiled = [*(noted.get("before_ns") or ()), *(noted.get("after_ns") or ())], noted.get("during_ns") or ()
+    return max(0.0, median(profiled) - median(plain)) * _PS_PER_NS if plain and profiled else 0.0
+
+
 def at_most(share: float, *takes_from: Category | str, assumes: str) -> Saving | None:
     """A bound: `share` of the steady step at most; None where there is nothing to save."""
     if share <= 0:

@@ -12,7 +12,19 @@ from outpace.metrics.program.budget import at_most
 from outpace.metrics.program.counterfactual import awaited, overlapped
 from outpace.metrics.program.program import Program
 from outpace.metrics.program.step_breakdown import TRANSFERS, StepBreakdown
-from outpace.model import Category, Certainty, Evidence, Finding, Saving, Severity, Table, Threshold, Unit, humanize
+from outpace.model import (
+    Category,
+    Certainty,
+    Evidence,
+    Finding,
+    Saving,
+    Severity,
+    Table,
+    Threshold,
+    Unit,
+    bootstrap_saving,
+    humanize,
+)
 
 _XPROF = "XProf's input pipeline page"
 HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, _XPROF)
@@ -48,9 +60,9 @@ def find(
     works: float | None,
     offloaded: Iterable[Offload] = (),
 ) -> Iterator[Finding]:
-    """All findings. `saturation` is given on hosts without an accelerator; `back`, by host: the share of its own time that a step saves, at
-    least and at most, if no input thread used a core; `works`: where pipelines prepare batches while the model trains already, how long the
-    slowest works per step, as a share of it."""
+    """All findings. `saturation` is given on hosts without an accelerator; `back`, by host: the share of its own time that a step saves at most
+    if no input thread used a core, and by how much it was slower while it was profiled, ps; `works`: where pipelines prepare batches while
+    the model trains already, how long the slowest works per step, as a share of it."""
     _, _, share = verdict(breakdown)
     for each in offloaded:
         yield from _offloaded(each, breakdown)
@@ -160,11 +172,14 @@ def _transfers(share: float, breakdown: StepBreakdown, program: Program) -> Find
 
 
 def _saving(breakdown: StepBreakdown, back: Mapping[str, tuple[float, float]], without: str) -> Saving | None:
-    """A bound: without any input the wait goes, and the model gets back the cores that input threads used."""
+    """A bound: without any input the wait goes, and the model gets back the cores that input threads used; of steps without the profiler, and
+    the upper end of what they tell, as the bound of a single stage is: it is no more than that of all input."""
     whole = breakdown.whole
     waits, steps = breakdown.category(Category.INPUT, whole), whole["duration_ps"].astype(np.float64)
-    most = np.array([back.get(host, (0.0, 0.0))[1] for host in whole["host"]])
-    share = float((waits + most * (steps - waits)).sum() / steps.sum())
+    most, slower = (np.array([back.get(host, (0.0, 0.0))[part] for host in whole["host"]]) for part in (0, 1))
+    slower = np.minimum(slower, steps.min() / 2)
+    saved = waits + most * np.maximum(steps - waits - slower, 0.0)
+    share = bootstrap_saving(np.minimum(saved, steps - slower), steps - slower, "")[1].high
     assumes = without + (" and the model got back the cores that input uses" if most.any() else "")
     return at_most(share, Category.INPUT, Category.HOST_COMPUTE, assumes=assumes)
 
@@ -190,7 +205,7 @@ def _contention(
         busy, input_share, host = row["saturation"], row["input_share"], row["host"]
         if not cpu_saturation.shares_cores(row) or input_share is None or input_share < _COMPETES.value:
             continue
-        if back.get(host, (0.0, 1.0))[1] < MODERATE.value:  # ops are as fast as they ever were
+        if back.get(host, (1.0, 0.0))[0] < MODERATE.value:  # ops are as fast as they ever were
             continue
         yield Finding(
             id="cpu_contention",

@@ -9,6 +9,7 @@ from outpace.metrics.machine.cpu_saturation import cpu_saturation
 from outpace.metrics.machine.offload import offloads
 from outpace.metrics.machine.own_best import competition
 from outpace.metrics.model.op_metrics import op_metrics
+from outpace.metrics.program.budget import slowed
 from outpace.metrics.program.program import program
 from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown
 from outpace.model import Category, Chart, ChartKind, Figure, Figures, Page, Rows, Section, Text, Unavailable, Unit, filled
@@ -52,10 +53,11 @@ def analyse(run: Run) -> Page:
 
 
 def _given_back(run: Run, breakdown: StepBreakdown) -> dict[str, tuple[float, float]]:
-    """By host: the share of its own time that a step saves, at least and at most, if no input thread used a core."""
+    """By host: the share of its own time that a step saves at most if no input thread used a core, and what the profiler took of it, ps."""
     whole = breakdown.whole
     hosts = [(t, mine) for t in run.hosts if len(mine := whole.of("host", t.host))]
-    return {t.host: competition(run, t, math.inf, float(breakdown.category(Category.INPUT, mine).mean())) for t, mine in hosts}
+    waits = {t.host: float(breakdown.category(Category.INPUT, mine).mean()) for t, mine in hosts}
+    return {t.host: (competition(run, t, math.inf, waits[t.host])[1], slowed(run, t)) for t, _ in hosts}
 
 
 def _waiting(run: Run, breakdown: StepBreakdown) -> tuple[Section, ...]:

@@ -12,15 +12,15 @@ from outpace.metrics.input.iterators import draws, groups, shuffles
 from outpace.metrics.input.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.input.stage_labels import stage_record
 from outpace.metrics.machine.own_best import competition
+from outpace.metrics.program.budget import slowed
 from outpace.metrics.program.counterfactual import EXPLAINS, awaited
-from outpace.model import Category, Saving, bootstrap_saving, median
+from outpace.model import Category, Saving, bootstrap_saving
 from outpace.model.arrays import Values
 from outpace.timeline import Run, Timeline
 from outpace.timeline.run import Record
 
 _KEEPABLE = ("Map", "ParallelMap", "Interleave", "ParallelInterleave", "FlatMap", "Batch", "ParallelBatch", "PaddedBatch")
 _PYTHON = frozenset(("PyFunc", "EagerPyFunc"))
-_PS_PER_NS = 1000
 _FEWEST = 3  # steps: of fewer, nothing says how far they vary, and there is no prediction
 _ASSUMES = (
     "if this stage's output were cached: its input wait, limited by the next slowest stage, plus CPU time returned to the model"
@@ -51,13 +51,6 @@ class Waiting:
     def batches(self) -> int:
         """How many batches a step takes: several, where a call runs several training steps."""
         return max(1, round(self.pipeline.calls / max(len(self.timeline.steps), 1)))
-
-    @property
-    def slowed(self) -> float:
-        """By how much a step was slower while it was profiled, ps, where the capture measured that."""
-        noted = self.record.get("overhead") or {}
-        plain, profiled = [*(noted.get("before_ns") or ()), *(noted.get("after_ns") or ())], noted.get("during_ns") or ()
-        return max(0.0, median(profiled) - median(plain)) * _PS_PER_NS if plain and profiled else 0.0
 
     @property
     def explained(self) -> float:
@@ -177,14 +170,14 @@ def saving(waiting: Waiting, stage: StageWork) -> Saving | None:
     freed = sum(share * waiting.pipeline.stages[at].work for at, share in gone.items()) * each
     remaining = busy_without(waiting.pipeline, gone) * waiting.batches
     back = competition(waiting.run, waiting.timeline, freed, float(waiting.waits.mean()))
-    slowed = min(waiting.slowed, float(waiting.steps.min()) / 2)
+    slower = min(slowed(waiting.run, waiting.timeline), float(waiting.steps.min()) / 2)
     waits = waiting.waits if freed >= EXPLAINS * float(waiting.waits.mean()) else np.minimum(waiting.waits, freed)
     waits = waits * (waiting.explained > 0)  # a pipeline that keeps up is not waited for
-    steps, own = waiting.steps - slowed, waiting.steps - waits
+    steps, own = waiting.steps - slower, waiting.steps - waits
     ends = []
     for after, rest in (  # the length of a step without these stages, and of the slowest of the others
         (own * (1 - back[0]), remaining),
-        (np.maximum(own - slowed, 0.0) * (1 - back[1]), max(remaining - slowed, 0.0) * (1 - back[1])),
+        (np.maximum(own - slower, 0.0) * (1 - back[1]), max(remaining - slower, 0.0) * (1 - back[1])),
     ):
         ends.append(bootstrap_saving(np.maximum(steps - np.maximum(after, rest), 0.0), steps, "")[1])
     most = (
