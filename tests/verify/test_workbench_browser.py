@@ -98,6 +98,20 @@ def test_runs_show_their_verdicts_and_new_ones_appear(bench: Workbench) -> None:
     bench.lines()
 
 
+def test_a_link_without_the_token_leads_on_once_the_browser_is_let_in(bench: Workbench, tmp_path: Path) -> None:
+    bench.visit()
+    bench.lines()
+    run = bench.page.run("document.querySelector('#runs a').href")
+    with Page(tmp_path / "browser", "1400,900") as other:
+        other.ask("Page.navigate", url=f"{run}#op_stats")
+        other.wait("document.readyState === 'complete' && !!document.querySelector('h1')", 30)
+        assert "has not been let in" in other.run("document.querySelector('h1').textContent")
+        assert "outpace ui" in other.run("document.body.innerText")
+        other.ask("Page.navigate", url=bench.server.address)
+        other.wait(f"location.href === {json.dumps(run + '#op_stats')}", 30)
+        other.wait("document.querySelector('.view.on')?.id === 'op_stats'", 60)
+
+
 def test_the_dialog_captures_and_says_what_failed(bench: Workbench) -> None:
     bench.visit()
     bench.lines()

@@ -15,7 +15,7 @@ from outpace.cli.options import Color, DeviceLevel, HostLevel, Html, PythonLevel
 
 if TYPE_CHECKING:
     from outpace.capture.remote.addresses import Addresses
-    from outpace.capture.remote.result import HostOutcome, RemoteResult
+    from outpace.capture.remote.result import RemoteResult
 
 
 class Cluster(str, Enum):
@@ -118,18 +118,12 @@ def _print_outcomes(result: RemoteResult, file: TextIO, width: int | None, color
     for host in result.hosts:
         size = humanize(host.bytes, Unit.BYTES) if host.saved else ""
         took = f"{host.seconds:.1f} s" if host.seconds else ""
-        table.add_row(Text(host.address), Text(_outcome(host), style="" if host.saved else "red"), size, took)
+        said = Text(": ".join(filter(None, (host.state, host.remark))), style="" if host.saved else "red")
+        table.add_row(Text(host.address), said, size, took)
     console.print(table)
     if result.run is not None:
         console.print(Text(f"The run is {result.run}"), soft_wrap=True)
     console.print()
-
-
-def _outcome(host: HostOutcome) -> str:
-    if not host.saved:
-        return f"missing: {host.reason}"
-    again = f", at attempt {host.attempts}" if host.attempts > 1 else ""
-    return f"saved{again}" + (f"; {host.note}" if host.note else "")
 
 
 def _print_json(result: RemoteResult, report: bool, html: Path | None) -> None:

@@ -49,7 +49,7 @@ def render(report: Report) -> str:
         .render(
             view=document_view(report),
             app=None,
-            policy=_policy((_FIRST, script), style),
+            policy=policy((_FIRST, script), style),
             style=Markup(style),
             first=Markup(_FIRST),
             script=Markup(script),
@@ -169,7 +169,8 @@ def _color_rules() -> str:
     )
 
 
-def _policy(scripts: Sequence[str], style: str) -> str:
+def policy(scripts: Sequence[str], style: str) -> str:
+    """The content security policy of a page that holds these scripts and this style, and may load nothing else."""
     allowed = " ".join(map(_hash, scripts))
     code = f"script-src {allowed}; style-src {_hash(style)}"
     return f"default-src 'none'; {code}; img-src data:; base-uri 'none'; form-action 'none'"

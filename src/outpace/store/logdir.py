@@ -159,6 +159,12 @@ def run_at(folder: str | os.PathLike[str]) -> RunInfo:
     return info
 
 
+def holds_run(source: str | os.PathLike[str]) -> bool:
+    """Whether there is a run in a log directory, or the folder is one: as soon as the first is met."""
+    tree = open_tree(os.fspath(source))
+    return next(_each_run(tree, tree.root), None) is not None or _info(tree, tree.root.rstrip("/")) is not None
+
+
 @contextlib.contextmanager
 def local_copy(file: ProfileFile) -> Iterator[str]:
     """A local path with the file's content, while the block runs: its own path, or a temporary copy of a remote file."""
@@ -246,10 +252,14 @@ def _profiles_in(tree: Tree, folder: str) -> tuple[ProfileFile, ...]:
 
 
 def _runs(tree: Tree, root: str) -> tuple[RunInfo, ...]:
-    found = [info for place in logdirs(tree, root) for info in _runs_of(tree, f"{place}/{PROFILE_FOLDER}")]
+    return tuple(sorted(_each_run(tree, root), key=lambda run: run.age, reverse=True))
+
+
+def _each_run(tree: Tree, root: str) -> Iterator[RunInfo]:
+    for place in logdirs(tree, root):
+        yield from _runs_of(tree, f"{place}/{PROFILE_FOLDER}")
     if _base(root) == "profile":
-        found += _runs_of(tree, root.rstrip("/"))
-    return tuple(sorted(found, key=lambda run: run.age, reverse=True))
+        yield from _runs_of(tree, root.rstrip("/"))
 
 
 def _runs_of(tree: Tree, profile_folder: str) -> Iterator[RunInfo]:

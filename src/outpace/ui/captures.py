@@ -115,8 +115,6 @@ def _hosts(addresses: Addresses, outcomes: tuple[HostOutcome, ...]) -> list[dict
 def _host(address: str, outcome: HostOutcome | None) -> dict[str, str]:
     if outcome is None:
         return {"address": address, "state": "waiting"}
-    if not outcome.saved:
-        return {"address": address, "state": "missing", "text": clean_prose(outcome.reason)}
-    again = f", at attempt {outcome.attempts}" if outcome.attempts > 1 else ""
-    size = f"{humanize(outcome.bytes, Unit.BYTES)} in {outcome.seconds:.1f} s{again}"
-    return {"address": address, "state": "saved", "text": size + (f"; {clean_prose(outcome.note)}" if outcome.note else "")}
+    took = f"{humanize(outcome.bytes, Unit.BYTES)} in {outcome.seconds:.1f} s" if outcome.saved else ""
+    said = "; ".join(filter(None, (took, outcome.remark)))
+    return {"address": address, "state": outcome.state, "text": clean_prose(said)}

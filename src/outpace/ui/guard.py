@@ -15,6 +15,7 @@ import secrets
 from collections.abc import Iterable
 from urllib.parse import quote, urlencode
 
+from outpace.ui import pages
 from outpace.ui.http import Request, Response, elsewhere, text
 
 TOKEN = "token"  # of the first address, and of the `Authorization` header
@@ -77,6 +78,9 @@ class Guard:
             place = quote(request.path.rpartition("/")[2]) or "./"
             cookie = f"{self._name}={self._cookie}; HttpOnly; SameSite=Lax; Path=/"
             return elsewhere(place + (f"?{rest}" if rest else ""), {"Set-Cookie": cookie})
+        if request.method == "GET" and "text/html" in headers.get("accept", ""):
+            page, policy = pages.stranger(headers["host"], f"/{request.path}")
+            return Response(page.encode("utf-8", "replace"), status=401, headers={"Content-Security-Policy": policy})
         return text(401, "This address needs its token. Open the address that 'outpace ui' printed, token included.")
 
     def _once(self, code: str) -> bool:

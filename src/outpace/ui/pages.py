@@ -38,6 +38,16 @@ def watch(one: Watched) -> str:
     return _environment().get_template("watch.html.j2").render(name=clean(one.name), place=clean(one.place))
 
 
+def stranger(host: str, asked: str) -> tuple[str, str]:
+    """(page, its content security policy) for a browser without the token: what to do, and on to what it `asked` for. It loads nothing, since
+    nothing else is given to it."""
+    from markupsafe import Markup
+
+    script, style = _own("wanted.js") + "Wanted.keep();", html.every_style(_own("runs.css"))
+    shown = {"host": clean(host), "asked": clean(asked), "script": Markup(script), "style": Markup(style)}
+    return _environment().get_template("stranger.html.j2").render(shown), html.policy((script,), style)
+
+
 def lines(runs: Sequence[Listed], cache: Cache) -> list[dict[str, Any]]:
     """What the list shows of each run; they come newest first."""
     latest: list[tuple[Listed, Verdict]] = []  # of each program, of the runs so far
@@ -95,7 +105,7 @@ def asset(name: str) -> str | None:
     if name == "report.css":
         return html.every_style(_own("report.css"))
     if name == "runs.js":
-        return "\n".join((html.some_scripts("dom.js", "theme.js"), _own("capture.js"), _own("runs.js")))
+        return "\n".join((html.some_scripts("dom.js", "theme.js"), _own("wanted.js"), _own("capture.js"), _own("runs.js")))
     if name == "side.js":
         return _own("side.js")
     if name == "watch.js":

@@ -5,6 +5,7 @@ TensorBoard asks for no token, and notebooks show it in frames: so nothing here 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -12,12 +13,13 @@ from typing import Any
 
 from tensorboard.plugins import base_plugin
 
+from outpace.store.logdir import holds_run
 from outpace.ui.http import Request, Response, text
-from outpace.ui.runs import listed
 from outpace.ui.site import Site
 from outpace.ui.wsgi import Environment, Start, application
 
 _NAME = "outpace"
+_PATIENCE = 1.0  # seconds
 _BELOW = "/data/plugin/outpace/app"
 _ENTRY = "export function render() { document.location.replace(new URL('./app/', import.meta.url)); }\n"
 
@@ -40,6 +42,7 @@ class Tab(base_plugin.TBPlugin):  # type: ignore[misc]  # TensorBoard has no typ
         self._roots, self._active = roots, False
         self._site: Site | None = None
         self._lock = threading.Lock()
+        self._look: threading.Thread | None = None
 
     def get_plugin_apps(self) -> Mapping[str, Callable[[Environment, Start], Iterable[bytes]]]:
         """The addresses below TensorBoard's own."""
@@ -54,9 +57,21 @@ class Tab(base_plugin.TBPlugin):  # type: ignore[misc]  # TensorBoard has no typ
         return {"/index.js": entry, "/*": app}
 
     def is_active(self) -> bool:
-        """Whether the log directory holds a run; asked often, so that a yes is kept."""
-        self._active = self._active or bool(listed(self._roots))
+        """Whether the log directory holds a run; asked often. A yes is kept. Else one look at a time goes through the folders, whoever asks
+        meanwhile, and only as long as TensorBoard's page can wait: a large tree, or a slow store, answers the next time.
+        """
+        if not self._active:
+            with self._lock:
+                if self._look is None or not self._look.is_alive():
+                    self._look = threading.Thread(target=self._find, daemon=True)
+                    self._look.start()
+            self._look.join(_PATIENCE)
         return self._active
+
+    def _find(self) -> None:
+        for root in self._roots:
+            with contextlib.suppress(Exception):  # every store has errors of its own
+                self._active = self._active or holds_run(root)
 
     def frontend_metadata(self) -> base_plugin.FrontendMetadata:
         """The tab's name and its script. The pages look for new runs themselves."""

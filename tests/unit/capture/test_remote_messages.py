@@ -189,3 +189,10 @@ def test_a_result_says_what_is_missing() -> None:
     none = RemoteResult(None, (lost,)).error()
     assert type(none) is CaptureError
     assert str(none) == "No profile was captured. b:1: it hangs."
+
+
+def test_what_came_of_a_worker_is_said_in_one_place() -> None:
+    lost, again = HostOutcome("b:1", "b_1", "it hangs"), HostOutcome("a:1", "a_1", attempts=2, note="no device")
+    assert (lost.state, lost.remark) == ("missing", "it hangs")
+    assert (again.state, again.remark) == ("saved", "at attempt 2; no device")
+    assert HostOutcome("a:1", "a_1").remark == ""

@@ -13,7 +13,16 @@ import fsspec
 import pytest
 
 from outpace.model.errors import NotFoundError, OutputError, UsageError
-from outpace.store.logdir import find_profiles, host_of, list_runs, local_copy, read_capture_record, shortest, upload_run
+from outpace.store.logdir import (
+    find_profiles,
+    holds_run,
+    host_of,
+    list_runs,
+    local_copy,
+    read_capture_record,
+    shortest,
+    upload_run,
+)
 from outpace.store.tree import open_tree
 
 
@@ -262,3 +271,13 @@ def test_a_copy_that_cannot_be_made_is_a_sentence(
     monkeypatch.setattr(type(memory), "get_file", failing)
     with pytest.raises(kind, match=said), local_copy(find_profiles("memory://x.xplane.pb").files[0]):
         pass
+
+
+def test_whether_there_is_a_run_is_known_at_the_first(tmp_path: Path) -> None:
+    assert not holds_run(tmp_path)
+    assert not holds_run(tmp_path / "missing")
+    run = tmp_path / "train" / "plugins" / "profile" / "run"
+    run.mkdir(parents=True)
+    assert not holds_run(tmp_path)
+    (run / "host.xplane.pb").write_bytes(b"")
+    assert holds_run(tmp_path) and holds_run(run) and holds_run(run.parent)

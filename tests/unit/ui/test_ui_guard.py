@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+from dataclasses import replace
+
 import pytest
 
 from outpace.ui.guard import Guard
@@ -134,6 +138,19 @@ def test_the_token_of_the_first_address_becomes_a_cookie_and_leaves_the_address(
 
 def test_a_wrong_token_is_none() -> None:
     assert (answer := GUARD.refusal(Request(query={"token": "other"}, headers={"host": "localhost"}))) and answer.status == 401
+
+
+def test_a_browser_without_the_token_is_told_what_to_do() -> None:
+    request = Request("run/<b>/", headers={"host": "localhost:4321", "accept": "text/html,*/*"})
+    answer, plain = (GUARD.refusal(each) for each in (request, replace(request, headers={"host": "localhost"})))
+    assert answer is not None and answer.status == 401 and isinstance(answer.body, bytes)
+    assert plain is not None and isinstance(plain.body, bytes) and b"<" not in plain.body
+    page = answer.body.decode()
+    assert "outpace ui" in page and "/run/&lt;b&gt;/" in page and "localhost:4321/?token=" in page
+    policy = answer.all_headers()["Content-Security-Policy"]
+    for text, ends in (("style", "</style>"), ("script", "</script>")):
+        inside = page.partition(f"<{text}>")[2].partition(ends)[0]
+        assert base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode() in policy
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PATCH", "get", "X"])

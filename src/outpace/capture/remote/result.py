@@ -29,6 +29,17 @@ class HostOutcome:
         """Whether the profile is part of the run."""
         return not self.reason
 
+    @property
+    def state(self) -> str:
+        """Whether so, in a word."""
+        return "saved" if self.saved else "missing"
+
+    @property
+    def remark(self) -> str:
+        """What else is to be said of it: why it is missing; how often it was asked, and what it said itself."""
+        again = f"at attempt {self.attempts}" if self.attempts > 1 else ""
+        return "; ".join(filter(None, (again, self.note))) if self.saved else self.reason
+
 
 @dataclass(frozen=True)
 class RemoteResult:

@@ -109,6 +109,7 @@ const Runs = (() => {
   }
 
   function start() {
+    Wanted.open();
     Theme.start();
     Capture.start();
     element("runs").addEventListener("click", opened);
