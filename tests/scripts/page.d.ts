@@ -1,5 +1,8 @@
 /* What the report's scripts may take for granted on their own page. */
 
+/* The glossary: names of one thing, and what it is. */
+declare const GLOSSARY: [string[], string][];
+
 /* What a selector finds, and what an event happens to, is an HTML element; of which kind, the end of the selector says. */
 interface ParentNode {
   querySelectorAll(selectors: "select"): NodeListOf<HTMLSelectElement>;

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from outpace.model.text import shorten
+from outpace.report import glossary
 from tests.support import opened
 from tests.verify.chromium import CHROMIUM, Page
 
@@ -104,6 +105,30 @@ def report(browser: Report) -> Iterator[Report]:
     yield browser
     assert browser.page.console == []
     assert not [url for url in browser.page.requests if not url.startswith(("file:", "about:", "data:", "blob:"))]
+
+
+def test_words_of_the_field_are_explained_where_they_stand(report: Report) -> None:
+    """By the pointer, by the keyboard and by a tap, with the glossary's own sentence; each once in a view."""
+    meaning = next(told for names, told in glossary.terms() if "Critical path" in names)
+    report.visit("tfdata_heavy", "tf_data")
+    words = report.run("[...document.querySelectorAll('#tf_data dfn')].map(word => word.textContent.toLowerCase())")
+    assert "critical path" in words and len(words) == len(set(words))
+    word = "[...document.querySelectorAll('#tf_data dfn')].find(word => word.textContent.toLowerCase() === 'critical path')"
+    tip = "(tip => tip.hidden ? '' : tip.textContent)(document.getElementById('tip'))"
+    report.run(f"{word}.scrollIntoView({{ block: 'center' }})")
+    report.wait(f"{tip} === ''")
+    x, y = report.run(f"(box => [box.x + box.width / 2, box.y + box.height / 2])({word}.getBoundingClientRect())")
+    report.page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    report.wait(f"{tip} === {json.dumps(meaning)}")
+    report.page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=2, y=2)
+    report.wait(f"{tip} === ''")
+    report.run(f"{word}.click()")
+    report.wait(f"{tip} === {json.dumps(meaning)}")
+    report.run("document.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }))")
+    report.wait(f"{tip} === ''")
+    report.run(f"{word}.focus({{ focusVisible: true }})")
+    report.wait(f"{tip} === {json.dumps(meaning)}")
+    assert report.run(f"{word}.ariaDescription || {word}.getAttribute('aria-description')") == meaning
 
 
 def test_one_view_is_seen_at_a_time_and_history_leads_back(report: Report) -> None:

@@ -73,11 +73,20 @@ def offline(page: Page, server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["custom_loop", "multi_host", "tf_gpu_v100_bert", "tpu_v6e_inference", "jax_rocm_conv_8gpu", "python_tracer"]
+    "name",
+    [
+        *("custom_loop", "multi_host", "tf_gpu_v100_bert", "tpu_v6e_inference", "jax_rocm_conv_8gpu", "python_tracer"),
+        *("keras_fit", "retracing", "tfdata_heavy", "jax_h200_transformer"),
+    ],
 )
-def test_profiles_open_complete(name: str, tmp_path: Path) -> None:
-    with shown(opened(name).run, tmp_path) as (page, server, written):
+def test_profiles_open_complete_on_their_first_steady_step(name: str, tmp_path: Path) -> None:
+    run = opened(name).run
+    with shown(run, tmp_path) as (page, server, written):
         complete(page, written)
+        span = page.run("(s => [Number(s.start), Number(s.end)])(app.trace.timeline.visibleWindow.toTimeSpan())")
+        seen = sight(run)
+        assert seen.step is not None
+        assert span == pytest.approx([seen.begin, seen.end], abs=0.1 * (seen.end - seen.begin))
         offline(page, server)
         assert colors(page.screenshot()) > 100
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from outpace._dataclass import dataclass
 from outpace.model import Chart, Page, Report
 from outpace.model.files import whole
-from outpace.report import palette
+from outpace.report import glossary, palette
 from outpace.report.html_data import PICTURES, embed, picture
 from outpace.report.html_view import document_view, notebook_view, one_view, page_view, some_rows
 
@@ -29,7 +29,7 @@ _ASSETS = Path(__file__).parent / "assets"
 _STYLES = ("report.css", "tables.css", "charts.css", "views.css")
 _SCRIPTS = (
     *("dom.js", "kept.js", "units.js", "tables.js", "grid_layout.js", "grid_groups.js", "grid_tools.js", "grid.js"),
-    *("columns_input.js", "columns.js", "step.js", "find.js", "views.js", "routes.js", "theme.js"),
+    *("columns_input.js", "columns.js", "step.js", "find.js", "glossary.js", "views.js", "routes.js", "theme.js"),
 )
 _LAST = "page.js"
 _COMMENT = re.compile(r"^[ \t]*/\*.*?\*/[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -94,7 +94,7 @@ def render_rows(report: Report, address: str, begin: int) -> str | None:
 
 def every_script(*more: str) -> str:
     """The scripts of all kinds of report, with `more` of a page's own before the one that starts them."""
-    return "\n".join((some_scripts(*_SCRIPTS, *_of_pictures(".js")), *more, _asset(_LAST)))
+    return "\n".join((_words(), some_scripts(*_SCRIPTS, *_of_pictures(".js")), *more, _asset(_LAST)))
 
 
 def some_scripts(*names: str) -> str:
@@ -147,7 +147,11 @@ def _pictures(pages: Sequence[Page], ending: str) -> list[str]:
 
 
 def _script(pages: Sequence[Page]) -> str:
-    return "\n".join(map(_asset, (*_SCRIPTS, *_pictures(pages, ".js"), _LAST)))
+    return "\n".join((_words(), *map(_asset, (*_SCRIPTS, *_pictures(pages, ".js"), _LAST))))
+
+
+def _words() -> str:
+    return f"const GLOSSARY = {embed(glossary.terms())};"
 
 
 def _style(pages: Sequence[Page], names: Sequence[str] = _STYLES) -> str:

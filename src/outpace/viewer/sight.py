@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from outpace._dataclass import dataclass
+from outpace.metrics.program.same_program import main_program
 from outpace.model import UsageError
 from outpace.timeline import Run
 from outpace.timeline.clock import shifts_ns
@@ -24,9 +25,10 @@ class Sight:
 def sight(run: Run, step: int | None = None, host: str | None = None) -> Sight:
     """Where a step stands, by default the first of the steady ones; all of the capture where there is none.
 
-    Raises UsageError where the host (by default the first) has no such step.
+    Raises UsageError where the host (by default the first with steps, of the program that the report is about) has no such step.
     """
-    timeline = next((t for t in run.hosts if t.host == host), None) or run.hosts[0]
+    wanted = host if host in run.by_host else next(iter(main_program(run)), run.hosts[0].host)
+    timeline = run.by_host[wanted]
     steps, shift = timeline.steps, shifts_ns(run)
     if step is None and not len(steps):
         return Sight(0, _end(run), None, "the whole capture")

@@ -22,12 +22,20 @@ const Tips = (() => {
       else if (!event.target.closest?.(".plot")) hide();
     };
     document.addEventListener("mousemove", pointed);
-    document.addEventListener("focusin", (event) => {
-      const target = event.target.closest("[data-tip]");
-      if (!target || !target.matches(":focus-visible")) return;
+    const beside = (target) => {
       const { left, bottom } = target.getBoundingClientRect();
       show(target.dataset.tip, left, bottom - 12);
+    };
+    document.addEventListener("focusin", (event) => {
+      const target = event.target.closest("[data-tip]");
+      if (target?.matches(":focus-visible")) beside(target);
     });
+    document.addEventListener("focusout", hide);
+    document.addEventListener("click", (event) => { // a tap: there is no pointer to rest
+      const word = event.target.closest("dfn[data-tip]");
+      if (word) beside(word);
+    });
+    document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
     document.addEventListener("scroll", hide, { passive: true });
   }
 

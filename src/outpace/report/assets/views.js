@@ -14,6 +14,7 @@ const Views = (() => {
     Columns.start(part);
     if (typeof Pictures !== "undefined") Pictures.start(part); // a report without them has none
     Grid.start(part);
+    Glossary.start(part);
     draw(part);
   }
 

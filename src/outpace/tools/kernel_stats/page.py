@@ -8,6 +8,7 @@ from outpace.metrics.model.kernel_names import short
 from outpace.metrics.program.budget import step_share
 from outpace.metrics.program.program import program
 from outpace.model import Category, Chart, ChartKind, Figure, Figures, Page, Rows, Table, Unavailable, Unit, filled
+from outpace.model.units import counted
 from outpace.timeline import Run
 from outpace.tools.kernel_stats import TOOL
 from outpace.tools.kernel_stats import findings as rules
@@ -69,7 +70,7 @@ def _figures(table: Table, by_device: Table) -> Figures:
         "Kernels",
         (
             Figure("Kernels run", int(table["occurrences"].sum()), Unit.COUNT, f"{len(table):,} kernel-op pairs"),
-            Figure("Kernel time", int(total.sum()), Unit.PS, f"on {len(by_device)} device(s)"),
+            Figure("Kernel time", int(total.sum()), Unit.PS, f"on {counted(len(by_device), 'device')}"),
             Figure("In kernels with tensor cores", float(total[used].sum() / total.sum()), Unit.FRACTION, "of kernel time"),
             Figure("In ops that could use them", float(total[able].sum() / total.sum()), Unit.FRACTION, "of kernel time"),
             Figure("Idle", float(idle_time / span) if span else 0.0, Unit.FRACTION, "of first to last event"),
