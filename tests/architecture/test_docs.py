@@ -46,4 +46,4 @@ def test_every_tool_says_what_it_answers_how_to_read_it_and_where_it_ends(tool: 
     assert page.startswith(f"# {tool.id}: ")
     for part in ("**Question.**", "**How to read it.**", "**Tables.**", "**Limits.**"):
         assert part in page, part
-    assert f"| `{tool.id}` | {tool.question} |" in text("README.md")
+    assert f"| `{tool.id}` | {tool.question} |" in text("docs/index.md")
