@@ -27,8 +27,8 @@ def sight(run: Run, step: int | None = None, host: str | None = None) -> Sight:
 
     Raises UsageError where the host (by default the first with steps, of the program that the report is about) has no such step.
     """
-    wanted = host if host in run.by_host else next(iter(main_program(run)), run.hosts[0].host)
-    timeline = run.by_host[wanted]
+    first = next(iter(main_program(run)), run.hosts[0].host)
+    timeline = run.by_host.get(host or first, run.by_host[first])
     steps, shift = timeline.steps, shifts_ns(run)
     if step is None and not len(steps):
         return Sight(0, _end(run), None, "the whole capture")

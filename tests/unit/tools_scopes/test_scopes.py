@@ -6,6 +6,7 @@ import pytest
 
 from outpace import api
 from outpace.metrics.model.op_metrics import op_metrics
+from outpace.model import Rows
 from outpace.testing import training_run
 from outpace.timeline import Run
 from outpace.trace import read_trace
@@ -42,6 +43,30 @@ def test_a_known_model_has_known_times() -> None:
     flat = {r["id"]: r for r in api.Profile(run).scopes(max_depth=2).table("host_scopes").records()}
     assert "Host:net/b/inner" not in flat
     assert flat["Host:net/b"]["self_ps"] == 5 * 2 * MS
+
+
+def test_a_layer_has_the_name_that_the_user_gave_it() -> None:
+    ops = (("sequential_1/head_1/MatMul", "MatMul", 3 * MS), ("sequential_1/head_1/BiasAdd", "BiasAdd", 1 * MS))
+    trace = read_trace(training_run(steps=5, ops=ops).to_bytes())
+    made = {
+        "kind": "layer",
+        "type": "Dense",
+        "file": "/home/me/train.py",
+        "line": 7,
+        "text": "Dense(2, name='head')",
+        "inner": False,
+    }
+    record = {"layers": {"sequential_1/head_1": {"name": "head", "call_line": 0, **made}}}
+    known = api.Profile(Run.of([trace], records={trace.host: record})).scopes()
+    rows = {r["id"]: r for r in known.table("host_scopes").records()}
+    assert (rows["Host:sequential_1/head_1"]["keras"], rows["Host:sequential_1/head_1"]["source"]) == (
+        "head (Dense)",
+        "train.py:7",
+    )
+    assert rows["Host:sequential_1"]["keras"] == ""
+    unknown = api.Profile(Run.of([trace])).scopes()
+    remarks = [[s.remark for s in page.sections if isinstance(s, Rows)] for page in (known, unknown)]
+    assert [any("'dense' stands under 'dense_1'" in text for text in each) for each in remarks] == [False, True]
 
 
 def test_device_ops_are_found_by_source_line() -> None:

@@ -80,6 +80,17 @@ class OpPlaces:
             self._known[key] = self._place(name, op_type, source)
         return self._known[key]
 
+    def owner(self, scope: str) -> tuple[str, str]:
+        """What of Keras opened a scope, by its own name, with its class, and the line that made it: (`conv1d (Conv1D)`, `train.py:41`); empty
+        where they are unknown."""
+        segments = scope.split("/")
+        tails = ("/".join(segments[first:]) for first in range(len(segments)))
+        path = next((tail for tail in tails if tail in self._layers), "")
+        if not path:
+            return "", ""
+        layer = self._layers[path]
+        return f"{self._named(path) or layer['name']} ({layer['type']})", self._made(layer)[0]
+
     def _place(self, name: str, op_type: str, source: str) -> OpPlace:
         if _COLLECTIVES.match(op_type):
             return OpPlace(COLLECTIVES, OP)

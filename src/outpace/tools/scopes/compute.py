@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from outpace.metrics.model.op_metrics import op_metrics
+from outpace.metrics.model.op_places import OpPlaces
 from outpace.metrics.model.op_scopes import scope_of
 from outpace.model import Table
 from outpace.model.arrays import Codes, Numbers
@@ -87,8 +88,8 @@ def _sums(code: Codes, size: Numbers, count: int) -> list[int]:
     return [int(value) for value in sums]
 
 
-def scopes(found: Tree) -> Table:
-    """`SCOPES`: a row per scope, parents first, the largest branch first."""
+def scopes(found: Tree, places: Collection[OpPlaces] = ()) -> Table:
+    """`SCOPES`: a row per scope, parents first, the largest branch first. `places` know which layers opened them."""
     whole = {side: node.total for (side, path), node in found.items() if not path}
     remembered = any(node.memory for node in found.values())
     rows = []
@@ -98,7 +99,8 @@ def scopes(found: Tree) -> Table:
         share = node.total / whole[side] if whole[side] else 0.0
         memory = float(node.memory) if remembered else float("nan")
         numbers = (node.total, share, node.own, node.count, node.ops, memory)
-        rows.append((_id(side, path), parent, path[-1], side, len(path) - 1, *numbers))
+        owner = next((known for each in places if any(known := each.owner("/".join(path)))), ("", ""))
+        rows.append((_id(side, path), parent, path[-1], *owner, side, len(path) - 1, *numbers))
     return Table.from_rows("scopes", "Scopes", SCOPES, rows)
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from outpace.metrics.model.model_parts import op_places
 from outpace.metrics.model.op_scopes import NO_SCOPE
 from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable, UsageError, filled
 from outpace.timeline import Run
 from outpace.tools.scopes import TOOL
 from outpace.tools.scopes import layers as keras
-from outpace.tools.scopes.compute import MAX_DEPTH, by_type, scopes, tree
+from outpace.tools.scopes.compute import MAX_DEPTH, Tree, by_type, scopes, tree
 from outpace.tools.scopes.layers import of_model
 from outpace.tools.scopes.lines import lines
 
@@ -17,6 +19,13 @@ __all__ = ["analyse", "of_model"]
 
 _MOST_OF = 0.8  # of a scope's time, for one below it to be named in its place
 _OF_TYPES = ("scope", "type", "side", "occurrences", "self_ps", "allocated_bytes")
+_SCOPES = ("id", "keras", "source", "total_ps", "fraction", "self_ps", "occurrences", "ops", "allocated_bytes")
+_UNNAMED = tuple(name for name in _SCOPES if name not in ("keras", "source"))
+_KERAS = re.compile(r":(?:gradient_tape/)?(?:functional|sequential|model)(?:_\d+)?$")
+_NUMBERS = (
+    "Keras numbers the scopes of layers: the layer 'dense' stands under 'dense_1'. A capture by 'outpace profile' names the layers, and "
+    "the lines that made them."
+)
 _NONE = Unavailable("no op with a name was recorded", "Capture with host tracer level 2 (the default of 'outpace profile').")
 
 
@@ -29,7 +38,7 @@ def analyse(run: Run, *, model: Any = None, max_depth: int = MAX_DEPTH, show_tra
     if max_depth < 1:
         raise UsageError(f"max_depth must be at least 1, not {max_depth}.")
     found = tree(run, max_depth)
-    table, code = scopes(found), lines(run)
+    table, code = scopes(found, op_places(run).values()), lines(run)
     sections: list[Section] = (
         list(keras.sections(keras.layers(model, run, max_depth), show_trainable)) if model is not None else []
     )
@@ -39,16 +48,23 @@ def analyse(run: Run, *, model: Any = None, max_depth: int = MAX_DEPTH, show_tra
             named = Table(f"{side.lower()}_scopes", f"Scopes on the {side.lower()}", mine.fields, mine.columns)
             title = f"Self time by scope on the {side.lower()}"
             sections.append(Chart(title, ChartKind.ICICLE, named, "id", ("parent", "scope", "total_ps")))
-            shown = ("id", "total_ps", "fraction", "self_ps", "occurrences", "ops", "allocated_bytes")
-            sections.append(Rows(named, shown, limit=10))
+            sections.append(
+                Rows(named, _SCOPES if any(named["keras"].tolist()) else _UNNAMED, limit=10, remark=_numbered(named))
+            )
     sections += filled(Rows(code, ("source", "what", "occurrences", "total_ps", "self_ps"), limit=15))
     if not sections:
         return TOOL.page(unavailable=_NONE)
     sections.append(Rows(by_type(found), _OF_TYPES, limit=10, pick=("side",), by=("scope", "type", "side"), sums=("self_ps",)))
-    return TOOL.page(_headline(table, code), tuple(sections))
+    return TOOL.page(_headline(found, table, code), tuple(sections))
 
 
-def _headline(table: Table, code: Table) -> str:
+def _numbered(table: Table) -> str:
+    """What a reader of Keras' scopes must know, where nobody noted whose they are."""
+    unknown = not any(table["keras"].tolist()) and any(map(_KERAS.search, table["id"].tolist()))
+    return _NUMBERS if unknown else ""
+
+
+def _headline(found: Tree, table: Table, code: Table) -> str:
     if not len(table):
         return f"{next(code.records())['source']} takes the most time of all source lines."
     side = "Device" if "Device" in table["side"] else "Host"
@@ -59,7 +75,9 @@ def _headline(table: Table, code: Table) -> str:
     )
     node = _longest(table.take((table["side"] == side) & (table["depth"] == 0)))
     if node["scope"] == NO_SCOPE:
-        return f"Ops outside of any scope take {node['fraction']:.0%} {where}."
+        kind, (_, own, _) = max(found[side, (NO_SCOPE,)].types.items(), key=lambda each: each[1][1])
+        most = f", most of it {kind}" if own > _MOST_OF * node["total_ps"] else ""
+        return f"Ops outside of any scope take {node['fraction']:.0%} {where}{most}."
     while len(below := table.take((table["parent"] == node["id"]) & (table["total_ps"] >= _MOST_OF * node["total_ps"]))):
         node = _longest(below)
     return f"{node['id'].partition(':')[2]} takes {node['fraction']:.0%} {where}."

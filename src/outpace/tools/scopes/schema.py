@@ -6,6 +6,9 @@ SCOPES = schema("""
     * id              | text     | side and full name of the scope; '/' separates levels | Scope
       parent          | text     | id of the scope around it; empty at the top
       scope           | text     | last part of the name | Last part
+      keras           | text     | the Keras layer, model, optimizer or metric that opened the scope, by its own name, and its class; empty \
+                                   where the capture did not note it | Keras layer
+      source          | text     | the line that made it
       side            | text     | Host (threads) or Device (accelerators)
       depth           | count    | levels above it
       total_ps        | ps       | self time of all ops in the scope and the scopes below it

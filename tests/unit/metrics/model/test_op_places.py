@@ -163,3 +163,14 @@ def test_an_optimizers_op_is_of_the_layer_whose_variable_it_updates() -> None:
     twice = {**layers, "net_1/other/head_1": {**layer, "name": "head", "type": "Dense", "line": 5}}
     twice["net_1/other"] = {**layer, "name": "other", "type": "Tower", "line": 6}
     assert OpPlaces({"layers": twice}).of("adam/Mul_2", "Mul").part == "optimizer"
+
+
+def test_whose_a_scope_is_is_said_in_the_users_own_name() -> None:
+    places = OpPlaces(RECORD)
+    known = {path: layer for path, layer in RECORD["layers"].items() if layer["kind"] == "layer"}
+    for path, layer in known.items():
+        named, _ = places.owner(f"gradient_tape/{path}")
+        assert named.endswith(f"{layer['name']} ({layer['type']})")
+        assert places.owner(path) == places.owner(f"gradient_tape/{path}")
+        assert places.owner(f"{path}/convolution") == ("", "")
+    assert known
