@@ -43,6 +43,7 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Put first screens where a page asks for them, `<!-- screen: keras_fit -->`. Links to files that are no page keep their text only."""
     markdown = markdown.replace("](../bench/README.md", "](benchmarks.md")
+    markdown = markdown.replace("](../src/outpace/report/assets/glossary.md", "](glossary.md")
     markdown = _OUTSIDE.sub(r"\1", markdown)
     return _SCREEN.sub(lambda found: f"```text\n{screen(found[1])}\n```", markdown)
 
