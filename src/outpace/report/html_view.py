@@ -64,7 +64,7 @@ def _document(report: Report, places: Places, later: Callable[[str], str] | None
         "again": "" if shown_first or not report.advises else _again(report),
         "evidence": screen.evidence,
         "next": [{"line": clean(c.line), "what": clean_prose(c.what)} for c in screen.next],
-        "others": [_finding(f, places) for f in report.findings if f not in shown_first],
+        "others": [{**_finding(f, places), "host": screen.host(f)} for f in report.findings if f not in shown_first],
         "pages": [
             {"id": places.page(page), "title": clean(page.title), "later": later(places.page(page))}
             if later

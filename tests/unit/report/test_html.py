@@ -16,6 +16,7 @@ from outpace.model import Chart, ChartKind, Field, Link, Links, OutputError, Pag
 from outpace.model.text import elide
 from outpace.report import html, html_data, terminal
 from outpace.report.html_places import Places
+from tests.support import opened
 from tests.unit.report.report_samples import average_step, finding_input, finding_struck, hostile, op_table, realistic
 from tests.unit.report.test_chart_data import told
 
@@ -214,6 +215,13 @@ def test_a_huge_table_says_what_is_not_carried(monkeypatch: pytest.MonkeyPatch) 
     document = Document(html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(Rows(op_table(34)),)),))))
     assert "This page carries the first 10 of 34 rows" in document.text
     assert len(next(iter(document.data().values()))["data"][0]) == 10
+
+
+def test_findings_of_one_rule_on_several_hosts_are_told_apart_wherever_they_stand() -> None:
+    text = html.render(opened("multi_host").report())
+    others = text.partition('<ul class="others">')[2].partition("</ul>")[0]
+    assert others.count("of the step goes to convolutions") == 2
+    assert "[localhost_7010]" in others and "[localhost_7012]" in others
 
 
 def test_a_small_report_is_small() -> None:
