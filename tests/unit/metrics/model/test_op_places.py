@@ -165,12 +165,17 @@ def test_an_optimizers_op_is_of_the_layer_whose_variable_it_updates() -> None:
     assert OpPlaces({"layers": twice}).of("adam/Mul_2", "Mul").part == "optimizer"
 
 
-def test_whose_a_scope_is_is_said_in_the_users_own_name() -> None:
-    places = OpPlaces(RECORD)
-    known = {path: layer for path, layer in RECORD["layers"].items() if layer["kind"] == "layer"}
-    for path, layer in known.items():
-        named, _ = places.owner(f"gradient_tape/{path}")
-        assert named.endswith(f"{layer['name']} ({layer['type']})")
-        assert places.owner(path) == places.owner(f"gradient_tape/{path}")
-        assert places.owner(f"{path}/convolution") == ("", "")
-    assert known
+@pytest.mark.parametrize(
+    ("scope", "owner"),
+    [
+        ("functional_1/dense_1_2", ("dense_1 (Dense)", "train.py:4")),
+        ("gradient_tape/functional_1/dense_1_2", ("dense_1 (Dense)", "train.py:4")),
+        ("functional_1/mixer_1/dense_2_1", ("mixer/dense_2 (Dense)", "train.py:18")),
+        ("functional_1", ("functional (Functional)", "train.py:9")),
+        ("adam", ("adam (Adam)", "")),
+        ("functional_1/dense_1_2/MatMul", ("", "")),
+        ("dense_1_2", ("", "")),
+    ],
+)
+def test_whose_a_scope_is_is_said_in_the_users_own_name(scope: str, owner: tuple[str, str]) -> None:
+    assert OpPlaces(RECORD).owner(scope) == owner
