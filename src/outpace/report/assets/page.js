@@ -30,7 +30,7 @@ const Tips = (() => {
       const target = event.target.closest("[data-tip]");
       if (target?.matches(":focus-visible")) beside(target);
     });
-    document.addEventListener("focusout", hide);
+    document.addEventListener("focusout", (event) => { if (event.target.matches("dfn")) hide(); });
     document.addEventListener("click", (event) => { // a tap: there is no pointer to rest
       const word = event.target.closest("dfn[data-tip]");
       if (word) beside(word);
