@@ -29,7 +29,7 @@ _ASSETS = Path(__file__).parent / "assets"
 _STYLES = ("report.css", "tables.css", "charts.css", "views.css")
 _SCRIPTS = (
     *("dom.js", "kept.js", "units.js", "tables.js", "grid_layout.js", "grid_groups.js", "grid_tools.js", "grid.js"),
-    *("columns_input.js", "columns.js", "step.js", "find.js", "glossary.js", "views.js", "routes.js", "theme.js"),
+    *("find.js", "glossary.js", "views.js", "routes.js", "theme.js"),
 )
 _LAST = "page.js"
 _COMMENT = re.compile(r"^[ \t]*/\*.*?\*/[ \t]*$", re.MULTILINE | re.DOTALL)

@@ -23,6 +23,7 @@ FIRST_ROWS = 2_000
 MOST_SERVED = 200_000
 
 PICTURES = {
+    ChartKind.STACK_SERIES: ("columns_input.js", "columns.js", "step.js"),
     ChartKind.PIE: ("pictures.js", "pictures.css", "bars.js"),
     ChartKind.ICICLE: ("pictures.js", "pictures.css", "flame_tree.js", "flame.js", "flame.css"),
     ChartKind.GRAPH: ("pictures.js", "pictures.css", "graph.js", "graph.css"),

@@ -226,7 +226,7 @@ def test_findings_of_one_rule_on_several_hosts_are_told_apart_wherever_they_stan
 
 def test_a_small_report_is_small() -> None:
     bare = html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(Text("", "words"),)),)))
-    assert len(bare) < 110_000
+    assert len(bare) < 100_000
 
 
 def test_no_text_of_a_script_or_style_goes_over_lines_which_are_embedded_without_indentation() -> None:

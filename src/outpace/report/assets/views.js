@@ -11,8 +11,8 @@ const Views = (() => {
   function enliven(part) {
     part.querySelectorAll(".scroll").forEach((area) => { area.tabIndex = 0; }); // what scrolls must be reached without a mouse
     part.querySelectorAll("[data-tip] > title").forEach((title) => title.remove());
-    Columns.start(part);
-    if (typeof Pictures !== "undefined") Pictures.start(part); // a report without them has none
+    if (typeof Columns !== "undefined") Columns.start(part); // a report without them has none
+    if (typeof Pictures !== "undefined") Pictures.start(part);
     Grid.start(part);
     Glossary.start(part);
     draw(part);
