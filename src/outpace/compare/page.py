@@ -161,7 +161,7 @@ def _explained(found: Comparison) -> str:
     """The program's changes that make most of it."""
     own = sorted(found.own, key=lambda each: -each.delta if found.program > 0 else each.delta)
     first = own[0]
-    time = humanize(abs(found.program) * found.step_before.value, Unit.PS)
+    time = humanize(abs(found.program) * found.step_expected, Unit.PS)
     share = f"{abs(found.program):.1%} of a step {'more' if found.program > 0 else 'less'} ({time})"
     line = above_all(first, lines(found))
     named = f"{first.named} {said(first)}{f', above all {line.named}' if line else ''}"
@@ -180,7 +180,7 @@ def said(change: Change) -> str:
 
 def _machine(found: Comparison) -> str:
     """What the machine adds to the program's change."""
-    rest = found.ratio - 1 - found.program
+    rest = found.step_expected / found.step_before.value - 1
     return f" The step as a whole takes {_more_or_less(found.ratio)}: the rest is the machine's." if abs(rest) > 0.03 else ""
 
 
@@ -215,7 +215,7 @@ def _warnings(found: Comparison) -> tuple[str, ...]:
 def _changes(
     found: Comparison, changes: tuple[Change, ...], name: str, title: str, fields: tuple[Field, ...] = CHANGES
 ) -> Table:
-    step = found.step_before.value
+    step = found.step_expected
     rows = [
         (
             each.part[2], each.part[1], each.part[0], each.work, each.before.value, each.after.value,

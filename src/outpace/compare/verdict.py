@@ -107,15 +107,17 @@ class _Row:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """ratio, low, high: of the step time, after to before. program: what the program's own changes add to a step, as a share of it, with
-    `program_low` and `program_high`. least, most: what the program adds at least and at most, all parts together. differs: facts in which the
-    sides differ, with whether that forbids to compare."""
+    """ratio, low, high: of the step time, after to before. step_expected: what a step of the first program would take with the second side's
+    machine, ps. program: what the program's own changes add to that, as a share of it, with `program_low` and `program_high`. least, most: what
+    the program adds at least and at most, all parts together. differs: facts in which the sides differ, with whether that forbids to
+    compare."""
 
     before: Side
     after: Side
     verdict: Verdict
     step_before: Mean
     step_after: Mean
+    step_expected: float
     low: float
     high: float
     program: float
@@ -159,11 +161,14 @@ def compare(before: Side, after: Side, effect: float = EFFECT) -> Comparison:
     ]
     rows, factors = _judged(rows, count, step_before.value)
     changes = _changes(rows, factors, before, after, step_before.value)
+    blind = not any(each.parts >= _FEW for each in factors.values())  # nothing speaks of the machine
+    if blind:
+        changes = [replace(each, kind=Kind.MACHINE) if each.kind is Kind.CHANGED else each for each in changes]
     own = [each for each in changes if each.kind in (Kind.CHANGED, Kind.NEW, Kind.GONE)]
     low, high = _interval(before, after, step_before, step_after)
-    program = summed(own, step_before.value)
-    every = summed([each for each in changes if each.kind is not Kind.MOVED], step_before.value)
-    blind = not any(each.parts >= _FEW for each in factors.values())  # nothing speaks of the machine
+    step = step_before.value * _slowed(changes)
+    program = summed(own, step)
+    every = summed([each for each in changes if each.kind is not Kind.MOVED], step)
     if blind:
         every = Added(step_after.value / step_before.value - 1, low - 1, high - 1)
     verdict = _verdict(step_before, step_after, own, program, every, blind, effect)
@@ -172,9 +177,15 @@ def compare(before: Side, after: Side, effect: float = EFFECT) -> Comparison:
         for each in Category
     }
     return Comparison(
-        before, after, verdict, step_before, step_after, low, high, *program, every.low, every.high,
+        before, after, verdict, step_before, step_after, step, low, high, *program, every.low, every.high,
         tuple(sorted(changes, key=lambda each: -abs(each.delta))), factors, _differs(before, after), categories,
     )  # fmt: skip
+
+
+def _slowed(changes: Sequence[Change]) -> float:
+    """How many times as long the machine alone makes all parts."""
+    before = math.fsum(each.before.value for each in changes)
+    return math.fsum(each.expected for each in changes) / before if before else 1.0
 
 
 class Added(NamedTuple):
@@ -248,7 +259,7 @@ def _judged(rows: Sequence[_Row], count: int, step: float) -> tuple[list[_Row], 
     logs = {id(row): np.log(row.means) - np.log(row.means).mean() for row in told}
     works = {work: [row for row in told if row.work == work] for work in sorted({row.work for row in rows})}
     captures = len(rows[0].means) if rows else 0
-    usual = np.median([logs[id(row)] for row in told], axis=0) if told else np.zeros(captures)
+    usual = np.median([logs[id(row)] for row in told], axis=0) if len(told) >= _FEW else np.zeros(captures)
     found: dict[int, tuple[float, float]] = {}
     factors = {}
     for work, mine in works.items():
