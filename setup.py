@@ -1,6 +1,12 @@
-"""Builds the native core; everything else is declared in pyproject.toml."""
+"""Builds the native core; everything else is declared in pyproject.toml.
 
-import sys
+`CXX` is the compiler. `_PYTHON_HOST_PLATFORM`, as everywhere in Python, is the platform to build for: `release/wheels.py` sets both.
+"""
+
+import os
+import shlex
+import subprocess
+import sysconfig
 from glob import glob
 from pathlib import Path
 from zlib import crc32
@@ -10,18 +16,38 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 ABI = crc32(Path("native/include/outpace.h").read_bytes())  # which interface the library has; outpace._native knows it too
+COMPILER = shlex.split(os.environ.get("CXX") or sysconfig.get_config_var("CXX") or "c++")
+FLAGS = ["-std=c++17", "-O3", "-g0", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-shared", "-pthread"]
 
 # What the core reads was written by others: a fault of it should end the process and not go on.
-LINUX = sys.platform == "linux"
-HARDENED = ["-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"] if LINUX else []
-READ_ONLY = ["-Wl,-z,relro,-z,now"] if LINUX else []
+HARDENED = ["-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", "-Wl,-z,relro,-z,now"]
+LINUX = sysconfig.get_platform().startswith("linux")
+
+NO_COMPILER = """\
+Outpace's native core is C++17, and there is no compiler to build it with ({compiler}).
+Install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++; macOS: xcode-select --install), or set CXX.
+For most machines there are wheels, which need none: pip install --only-binary outpace outpace"""
+FAILED = """\
+Outpace's native core is C++17, and {compiler} failed to build it: what it says stands above.
+GCC 9 and clang 9, or newer, build it; CXX=... pip install ... chooses another compiler."""
 
 
 class BuildCore(build_ext):
-    """The core is a plain shared library for ctypes, not a Python module: no Python version in its name."""
+    """The core is a plain shared library for ctypes, not a Python module: one name on every platform, no Python version in it."""
 
     def get_ext_filename(self, fullname: str) -> str:
         return fullname.replace(".", "/") + ".so"
+
+    def build_extension(self, ext: Extension) -> None:
+        core = Path(self.get_ext_fullpath(ext.name))
+        core.parent.mkdir(parents=True, exist_ok=True)
+        flags = [*FLAGS, *(HARDENED if LINUX else []), f"-DOX_ABI={ABI}u", "-Inative/include"]
+        try:
+            subprocess.run([*COMPILER, *flags, *ext.sources, "-o", str(core)], check=True)
+        except OSError as error:
+            raise SystemExit(NO_COMPILER.format(compiler=f"{COMPILER[0]}: {error.strerror}")) from None
+        except subprocess.CalledProcessError:
+            raise SystemExit(FAILED.format(compiler=shlex.join(COMPILER))) from None
 
 
 class AnyPythonWheel(bdist_wheel):
@@ -32,19 +58,6 @@ class AnyPythonWheel(bdist_wheel):
 
 
 setup(
-    ext_modules=[
-        Extension(
-            "outpace._native.core",
-            sources=sorted(glob("native/src/*.cc")),
-            depends=sorted(
-                [*glob("native/include/*.h"), *glob("native/src/*.h")]
-            ),  # which also puts them into the source distribution
-            include_dirs=["native/include"],
-            define_macros=[("OX_ABI", f"{ABI}u")],
-            language="c++",
-            extra_compile_args=["-std=c++17", "-O3", "-g0", "-fvisibility=hidden", "-Wall", "-Wextra", *HARDENED],
-            extra_link_args=["-pthread", *READ_ONLY],
-        )
-    ],
+    ext_modules=[Extension("outpace._native.core", sources=sorted(glob("native/src/*.cc")))],
     cmdclass={"build_ext": BuildCore, "bdist_wheel": AnyPythonWheel},
 )

@@ -1,11 +1,11 @@
 // Hashing of numbers that a file chose: under a secret of this process, so that no file can make them collide.
 #pragma once
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <random>
 
 namespace outpace {
 
@@ -13,7 +13,12 @@ struct Secret {
   uint64_t add, multiply;
 
   Secret() {
-    if (getentropy(this, sizeof *this) != 0) {  // no such call in this sandbox: what nobody else knows, if not as well
+    try {
+      std::random_device device;
+      const auto word = [&] { return uint64_t{device()} << 32 | device(); };
+      add = word();
+      multiply = word();
+    } catch (const std::exception&) {  // no such device in this sandbox: what nobody else knows, if not as well
       add = reinterpret_cast<uintptr_t>(this) * 0x9E3779B97F4A7C15ull;
       multiply = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) * 0xC2B2AE3D27D4EB4Full;
     }
