@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from outpace._version import __version__
 from outpace.cli.console import note
 from outpace.cli.options import PASSED_ON
-from outpace.cli.process import Ended, end_on_signals, leave, whole_writes
+from outpace.cli.process import Ended, end_on_signals, leave, needs_posix, whole_writes
 
 COMMANDS = (
     "report",
@@ -37,6 +37,7 @@ COMMANDS = (
     "replay",
     "tools",
 )
+_ANYWHERE = ("report", "explain", "compare", "trace", "lint", "tools")  # the rest needs processes as POSIX has them
 _OF_SCRIPTS = ("profile", "serve", "tune")  # what follows the script is passed on to it
 
 
@@ -69,6 +70,8 @@ class Commands(TyperGroup):
             if os.path.exists(name) or "://" in name:
                 raise UsageError(f"'{name}' is no command: 'outpace report {name}' analyses a profile.")
             raise UsageError(f"There is no command '{name}'.{meant(name, COMMANDS)} There are: {', '.join(COMMANDS)}.")
+        if name in COMMANDS and name not in _ANYWHERE:
+            needs_posix(f"'outpace {name}'")
         return super().resolve_command(ctx, args)
 
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NoReturn
 
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
 _AGAIN = 20.0  # seconds; supervisors wait 10 to 90 before they kill
 _MMAP_THRESHOLD, _TOP_PAD, _TRIM_THRESHOLD = -3, -2, -1  # of glibc's malloc.h
 
@@ -28,7 +27,7 @@ def tune() -> None:
     """
     gc.disable()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc only
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None  # glibc only
     if mallopt is not None:
         mallopt(_MMAP_THRESHOLD, 1 << 30)
         mallopt(_TRIM_THRESHOLD, (1 << 31) - 1)
@@ -60,7 +59,8 @@ class Ended(BaseException):
 
     def end(self) -> NoReturn:
         """End by the signal itself, as whoever sent it expects."""
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        if sys.platform != "win32":  # where nothing raises this
+            signal.setitimer(signal.ITIMER_REAL, 0)
         atexit._run_exitfuncs()
         signal.signal(self.number, signal.SIG_DFL)
         os.kill(os.getpid(), self.number)
@@ -98,20 +98,33 @@ def end_on_signals() -> None:
 
     Where that is raised inside a `__del__` or a callback of C, Python prints it and goes on: it is raised again every 20 seconds.
     """
+    if sys.platform == "win32":  # it ends a process without a word
+        return
+    ending = (signal.SIGTERM, signal.SIGHUP)
 
     def told(number: int, frame: FrameType | None) -> None:
         def again(_: int, frame: FrameType | None) -> NoReturn:
             raise Ended(number)
 
-        for each in _ENDING:
+        for each in ending:
             signal.signal(each, signal.SIG_IGN)  # supervisors send two in a row
         signal.signal(signal.SIGALRM, again)
         signal.setitimer(signal.ITIMER_REAL, _AGAIN, _AGAIN)
         raise Ended(number)
 
-    for number in _ENDING:
+    for number in ending:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, told)
+
+
+def needs_posix(what: str) -> None:
+    """Raises UsageError on Windows, where Outpace reads profiles and makes none."""
+    if sys.platform == "win32":
+        from outpace.model import UsageError
+
+        raise UsageError(
+            f"{what} needs Linux or macOS. On Windows, 'outpace report LOGDIR' explains a profile from any machine."
+        )
 
 
 def leave(code: int) -> NoReturn:

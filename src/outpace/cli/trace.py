@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 
 from outpace.cli.console import note, option
-from outpace.cli.process import tune
+from outpace.cli.process import needs_posix, tune
 from outpace.model.units import counted
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ def _to_file(profile: Profile, target: Path, form: str, selection: Selection) ->
 
 
 def _view(path: str, form: str, selection: Selection, browser: bool, port: int) -> None:
+    needs_posix("The viewer ('outpace trace' without --out)")
     from outpace import api
     from outpace.cli.ui import serve
     from outpace.model import OutputError

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from outpace.model.errors import NotFoundError, OutputError, ProfileError
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL  # which no link gets past
 
 
 @contextlib.contextmanager
