@@ -3,12 +3,15 @@ PYTHON ?= python3
 BIN := .venv/bin
 NATIVE := $(wildcard native/src/* native/include/*)
 SOURCES := $(shell find src -type f -not -name '*.so' -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
+# What reads profiles, on any platform: everything that it asks of Python is there on Windows, too.
+ANYWHERE := $(wildcard src/outpace/*.py) $(addprefix src/outpace/,_native advice cli compare lint metrics model notebook report store testing timeline \
+  tools trace viewer)
 
 # Tests are compiled with their assertions once, not in every run.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help fast test coverage check docs pictures demo bench verify fuzz clean
+.PHONY: help fast test coverage check docs pictures demo bench wheels sbom verify fuzz clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -53,6 +56,7 @@ check: .venv/.installed tests/scripts/node_modules/.installed  ## lint, format, 
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --platform win32 --follow-imports silent --cache-dir .mypy_cache/win32 $(ANYWHERE)
 	$(BIN)/lint-imports
 	npm run --silent --prefix tests/scripts check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
@@ -77,6 +81,31 @@ demo: .venv/.installed  ## profile a real training script (an image classifier w
 bench: .venv/.installed .venv-bench/xprof/.installed  ## measure against XProf 2.24.2 and xprof-rs, side by side (see bench/README.md)
 	bash bench/run.sh
 
+# What makes and checks the wheels of a release.
+.venv-release/.installed: release/requirements.txt
+	$(PYTHON) -m venv --clear .venv-release
+	.venv-release/bin/python -m pip install -q --disable-pip-version-check -r release/requirements.txt
+	@touch $@
+
+wheels/.made: .venv-release/.installed release/wheels.py release/tags.py setup.py pyproject.toml $(NATIVE) $(SOURCES)
+	rm -rf wheels
+	.venv-release/bin/python release/wheels.py --out wheels
+	.venv-release/bin/python -m build -q --sdist --no-isolation --outdir wheels .
+	@touch $@
+
+wheels: wheels/.made  ## the wheels of a release for all platforms, and the source distribution, into wheels
+
+# What comes with an installation: the wheel's dependencies, in an environment of their own.
+sbom: wheels/.made  ## a bill of materials (CycloneDX) of what an installation brings, beside the wheels
+	$(PYTHON) -m venv --clear --without-pip .venv-sbom
+	.venv-release/bin/python -m pip --python .venv-sbom/bin/python install -q --disable-pip-version-check wheels/*manylinux*_x86_64.whl
+	.venv-release/bin/cyclonedx-py environment --of JSON -o wheels/sbom.cdx.json .venv-sbom/bin/python
+
+# A Python for arm64, where this machine can emulate one.
+.venv-arm64/.installed: wheels/.made release/arm64.sh
+	-bash release/arm64.sh $(@D) wheels/*manylinux*_aarch64.whl
+	@mkdir -p $(@D) && touch $@
+
 # TensorBoard's versions, each with this wheel, without TensorFlow; the last with XProf's tab beside ours. (2.20 needs setuptools' pkg_resources.)
 TENSORBOARDS = 2.19.0 2.20.0 2.21.0 2.21.0-xprof
 .venv-bench/tensorboard-%/.installed: .venv/.installed
@@ -91,8 +120,9 @@ TENSORBOARDS = 2.19.0 2.20.0 2.21.0 2.21.0-xprof
 	$(@D)/bin/python -m pip install -q --disable-pip-version-check jupyterlab==4.6.6 jupyter-server-proxy==4.6.0 ipykernel dist/*.whl
 	@touch $@
 
-verify: .venv/.installed .venv-bench/xprof/.installed .venv-bench/jupyter/.installed $(TENSORBOARDS:%=.venv-bench/tensorboard-%/.installed)  ## the long run: sanitizers, fuzzing, browser, XProf live, all shared profiles, a machine that stops, other versions
+verify: .venv/.installed .venv-arm64/.installed .venv-bench/xprof/.installed .venv-bench/jupyter/.installed $(TENSORBOARDS:%=.venv-bench/tensorboard-%/.installed)  ## the long run: sanitizers, fuzzing, browser, XProf live, all shared profiles, a machine that stops, other versions
 	bash native/tests/run.sh 10000
+	OUTPACE_RELEASE_PYTHON=$(CURDIR)/.venv-release/bin/python OUTPACE_OTHER_PYTHONS=$(CURDIR)/.venv-arm64/python \
 	OUTPACE_XPROF_PYTHON=$(CURDIR)/.venv-bench/xprof/bin/python OUTPACE_JUPYTER=$(CURDIR)/.venv-bench/jupyter/bin/python \
 	OUTPACE_TENSORBOARDS=$(subst $(eval ) ,:,$(TENSORBOARDS:%=$(CURDIR)/.venv-bench/tensorboard-%/bin/python)) \
 	  $(BIN)/python -m pytest -m verify -rs
@@ -106,4 +136,4 @@ fuzz:  ## mutants of the core's input under sanitizers, also while it changes (M
 	bash native/tests/run.sh $(MUTANTS) $(SEED)
 
 clean:  ## remove what the targets made
-	rm -rf .venv .venv-* build dist demo src/*.egg-info tests/scripts/node_modules
+	rm -rf .venv .venv-* build dist wheels demo src/*.egg-info tests/scripts/node_modules
