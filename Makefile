@@ -122,6 +122,9 @@ TENSORBOARDS = 2.19.0 2.20.0 2.21.0 2.21.0-xprof
 
 verify: .venv/.installed .venv-arm64/.installed .venv-bench/xprof/.installed .venv-bench/jupyter/.installed $(TENSORBOARDS:%=.venv-bench/tensorboard-%/.installed)  ## the long run: sanitizers, fuzzing, browser, XProf live, all shared profiles, a machine that stops, other versions
 	bash native/tests/run.sh 10000
+	bash native/tests/elsewhere.sh .venv-release/bin/python x86_64-linux-musl
+	bash native/tests/elsewhere.sh .venv-release/bin/python aarch64-linux-musl qemu-aarch64
+	bash native/tests/elsewhere.sh .venv-release/bin/python x86_64-windows-gnu wine64
 	OUTPACE_RELEASE_PYTHON=$(CURDIR)/.venv-release/bin/python OUTPACE_OTHER_PYTHONS=$(CURDIR)/.venv-arm64/python \
 	OUTPACE_XPROF_PYTHON=$(CURDIR)/.venv-bench/xprof/bin/python OUTPACE_JUPYTER=$(CURDIR)/.venv-bench/jupyter/bin/python \
 	OUTPACE_TENSORBOARDS=$(subst $(eval ) ,:,$(TENSORBOARDS:%=$(CURDIR)/.venv-bench/tensorboard-%/bin/python)) \
