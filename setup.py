@@ -21,7 +21,9 @@ FLAGS = ["-std=c++17", "-O3", "-g0", "-fPIC", "-fvisibility=hidden", "-Wall", "-
 
 # What the core reads was written by others: a fault of it should end the process and not go on.
 HARDENED = ["-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", "-Wl,-z,relro,-z,now"]
-LINUX = sysconfig.get_platform().startswith("linux")
+NAMED = ["-Wl,-install_name,core.so"]  # else the folder that it was built in stands in it
+PLATFORM = sysconfig.get_platform().partition("-")[0]
+OF_PLATFORM = {"linux": HARDENED, "macosx": NAMED}.get(PLATFORM, [])
 
 NO_COMPILER = """\
 Outpace's native core is C++17, and there is no compiler to build it with ({compiler}).
@@ -41,7 +43,7 @@ class BuildCore(build_ext):
     def build_extension(self, ext: Extension) -> None:
         core = Path(self.get_ext_fullpath(ext.name))
         core.parent.mkdir(parents=True, exist_ok=True)
-        flags = [*FLAGS, *(HARDENED if LINUX else []), f"-DOX_ABI={ABI}u", "-Inative/include"]
+        flags = [*FLAGS, *OF_PLATFORM, f"-DOX_ABI={ABI}u", "-Inative/include"]
         try:
             subprocess.run([*COMPILER, *flags, *ext.sources, "-o", str(core)], check=True)
         except OSError as error:

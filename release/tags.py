@@ -71,7 +71,8 @@ def _linux(binary: lief.ELF.Binary) -> str:
 
 
 def _macos(binary: lief.MachO.Binary) -> str:
-    _only({library.name for library in binary.libraries}, "macos")
+    itself = lief.MachO.LoadCommand.TYPE.ID_DYLIB
+    _only({str(library.name) for library in binary.libraries if library.command != itself}, "macos")
     major, minor, *_ = binary.build_version.minos
     return f"macosx_{major}_{minor}_{_MACOS[binary.header.cpu_type]}"
 

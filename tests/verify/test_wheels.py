@@ -60,10 +60,10 @@ class TestWheel:
         names = {name.lstrip("_") for name in ran([RELEASE, "-c", EXPORTED, wheel, "outpace/_native/core.so"]).split()}
         assert {name for name in names if name.startswith("ox_")} == {"ox_abi", *SIGNATURES, *ENDINGS}
 
-    def test_auditwheel_says_the_same_of_linux(self, wheel: Path) -> None:
+    def test_auditwheel_says_the_same_of_glibc(self, wheel: Path) -> None:
         platform = wheel.stem.split("-")[-1]
-        if "linux" not in platform:
-            pytest.skip("auditwheel knows Linux alone")
+        if "manylinux" not in platform:
+            pytest.skip("auditwheel looks for libraries on the machine that it runs on, and this one has glibc")
         assert f'"{platform}"' in ran([RELEASE, "-m", "auditwheel", "show", wheel])
 
 
