@@ -9,25 +9,25 @@ from outpace.model import Figure, Figures, NotFoundError, Page, ProfileError, Re
 from outpace.model.units import counted
 
 ALL = schema("""
-    baseline | text  | name of the baseline
-    step_ps  | ps    | mean step time | Step time
-    captures | count | captures it holds
-    steps    | count | steady steps of all captures
-    program  | text  | whose program it is
-    script   | text  | script that was captured
-    outpace  | text  | version of Outpace that read the profiles
+    * baseline | text  | name of the baseline
+      step_ps  | ps    | mean step time | Step time
+    + captures | count | captures it holds
+    + steps    | count | steady steps of all captures
+      program  | text  | whose program it is
+      script   | text  | script that was captured
+      outpace  | text  | version of Outpace that read the profiles
 """)
 PARTS = schema("""
-    part  | text     | op, stage of the input pipeline, or what no op stands for
-    type  | text     | type of the op
-    where | text     | host, devices, or the step itself
-    work  | text     | class of work, which another machine changes as a whole | Class
-    ps    | ps       | self time per step | Per step
-    share | fraction | of the step | Of step
+    * part  | text     | op, stage of the input pipeline, or what no op stands for
+    * type  | text     | type of the op
+    * where | text     | host, devices, or the step itself
+      work  | text     | class of work, which another machine changes as a whole | Class
+    + ps    | ps       | self time per step | Per step
+    + share | fraction | of the step | Of step
 """)
 FACTS = schema("""
-    what  | text | what a comparison asks both sides for
-    value | text | what it is of this one
+    * what  | text | what a comparison asks both sides for
+      value | text | what it is of this one
 """)
 
 

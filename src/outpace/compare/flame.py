@@ -19,18 +19,18 @@ from outpace.metrics.model.op_scopes import place_of
 from outpace.model import Category, Chart, ChartKind, Table, schema
 
 FIELDS = schema("""
-    id        | text | place in the tree: its names from the top down | Place
-    parent    | text | place that it is in; empty at the top
-    name      | text | scope, op, stage of the input pipeline, or line of Python
-    depth     | count | places above it
-    became    | text | what the program made of it; the machine's share is left out
-    time_ps   | ps   | self time per step of all in it in the second run; of what is gone, in the first
-    before_ps | ps   | the same in the first run | Before
-    after_ps  | ps   | the same in the second run | After
-    delta_ps  | ps   | what the second run takes more than the machine explains | More than expected
-    low_ps    | ps   | lower end of the 95% CI of that | From (95% CI)
-    high_ps   | ps   | upper end | To (95% CI)
-    gone      | bool | whether the second run has none of it | What is gone
+    * id        | text | place in the tree: its names from the top down | Place
+      parent    | text | place that it is in; empty at the top
+      name      | text | scope, op, stage of the input pipeline, or line of Python
+      depth     | count | places above it
+      became    | text | what the program made of it; the machine's share is left out
+      time_ps   | ps   | self time per step of all in it in the second run; of what is gone, in the first
+      before_ps | ps   | the same in the first run | Before
+      after_ps  | ps   | the same in the second run | After
+      delta_ps  | ps   | what the second run takes more than the machine explains | More than expected
+      low_ps    | ps   | lower end of the 95% CI of that | From (95% CI)
+      high_ps   | ps   | upper end | To (95% CI)
+      gone      | bool | whether the second run has none of it | What is gone
 """)
 
 _GROUPS = {HOST: "Host ops", DEVICE: "Device ops", BESIDE: "Python and gaps"}

@@ -29,58 +29,58 @@ ID, TITLE = "compare", "Comparison"
 QUESTION = "Is the second run faster or slower than the first, where, and is it the program?"
 
 CHANGES = schema("""
-    part      | text     | op, stage of the input pipeline, or what no op stands for
-    type      | text     | type of the op
-    where     | text     | host, devices, or the step itself
-    work      | text     | class of work, which another machine changes as a whole | Class
-    before_ps | ps       | its self time per step in the first run | Before
-    after_ps  | ps       | its self time per step in the second run | After
-    ratio     | ratio    | of the second to the first
-    expected  | ratio    | the same of its class of work, which the machine explains | Class ratio
-    delta_ps  | ps       | what the second run takes more than its class explains | More
-    low_ps    | ps       | lower end of the 95% CI of that | From
-    high_ps   | ps       | upper end | To
-    share     | fraction | of the step that it is more or less of | Of step
-    became    | text     | changed, new, gone, moved to or from another; empty where it changed as its class did
-    now       | text     | its name in the second run, where that is another
+    * part      | text     | op, stage of the input pipeline, or what no op stands for
+    * type      | text     | type of the op
+    * where     | text     | host, devices, or the step itself
+      work      | text     | class of work, which another machine changes as a whole | Class
+    + before_ps | ps       | its self time per step in the first run | Before
+    + after_ps  | ps       | its self time per step in the second run | After
+      ratio     | ratio    | of the second to the first
+      expected  | ratio    | the same of its class of work, which the machine explains | Class ratio
+    + delta_ps  | ps       | what the second run takes more than its class explains | More
+      low_ps    | ps       | lower end of the 95% CI of that | From
+      high_ps   | ps       | upper end | To
+    + share     | fraction | of the step that it is more or less of | Of step
+      became    | text     | changed, new, gone, moved to or from another; empty where it changed as its class did
+      now       | text     | its name in the second run, where that is another
 """)
 LINES = schema(
     """
-    part | text | line of your own code with its function, or the function of a library | Line
-    type | text | source of the line | Code
-    where
-    work
-    before_ps | ps | what it takes per step of the time in which no op runs, in the first run | Before
-    after_ps  | ps | the same in the second run | After
-    ratio
-    expected
-    delta_ps
-    low_ps
-    high_ps
-    share
-    became
-    now
+    * part | text | line of your own code with its function, or the function of a library | Line
+    * type | text | source of the line | Code
+      where
+      work
+    + before_ps | ps | what it takes per step of the time in which no op runs, in the first run | Before
+    + after_ps  | ps | the same in the second run | After
+      ratio
+      expected
+      delta_ps
+      low_ps
+      high_ps
+      share
+      became
+      now
     """,
     *CHANGES,
 )
 CATEGORIES = schema("""
-    category  | text     | step-time category
-    before_ps | ps       | mean per step in the first run | Before
-    after_ps  | ps       | mean per step in the second run | After
-    more_ps   | ps       | the second less the first | More
-    share     | fraction | of the change of the step time | Of change
+    * category  | text     | step-time category
+    + before_ps | ps       | mean per step in the first run | Before
+    + after_ps  | ps       | mean per step in the second run | After
+    + more_ps   | ps       | the second less the first | More
+    + share     | fraction | of the change of the step time | Of change
 """)
 CLASSES = schema("""
-    work   | text     | class of work
-    parts  | count    | ops of it that say how it changed
-    ratio  | ratio    | time in the second run to that in the first, of its middle op
-    spread | fraction | how far its ops lie from that
+    * work   | text     | class of work
+    + parts  | count    | ops of it that say how it changed
+      ratio  | ratio    | time in the second run to that in the first, of its middle op
+      spread | fraction | how far its ops lie from that
 """)
 DIFFERS = schema("""
-    what    | text | what the runs do not share
-    before  | text | in the first run
-    after   | text | in the second run
-    forbids | bool | whether step times can then not be compared
+    * what    | text | what the runs do not share
+      before  | text | in the first run
+      after   | text | in the second run
+      forbids | bool | whether step times can then not be compared
 """)
 
 

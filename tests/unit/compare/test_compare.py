@@ -119,6 +119,22 @@ def test_every_form_says_the_same() -> None:
     assert {table.name for table in page_of(found).tables()} >= {"own_changes", "changes", "classes", "categories"}
 
 
+def test_keys_name_the_rows_of_all_tables() -> None:
+    one, two = sides(rng(12), program(rng(10)), {**program(rng(10)), ("Host", "MatMul", "layer/new"): STEP / 5}, 3)
+    for table in page_of(compare(one, two)).tables():
+        keys = list(zip(*(table[name].tolist() for name in table.key), strict=True))
+        assert table.key and len(set(keys)) == len(keys), table.name
+
+
+def test_what_the_program_saves_is_no_more_than_a_step() -> None:
+    """Also where the second machine is slower: it is a share of what the first program would take there."""
+    times = program(rng(13))
+    slow = {part: 1.4 * time for part, time in times.items() if time < 0.02 * STEP}
+    found = compare(*sides(rng(14), times, slow, 3, machine=0.02))
+    assert found.verdict is Verdict.FASTER and -1 < found.program < found.ratio - 1
+    assert found.step_expected == pytest.approx(1.4 * found.step_before.value, rel=0.1)
+
+
 def test_a_stored_comparison_draws_the_same() -> None:
     report = report_of(comparison())
     (again,) = stored.report_of(json.loads(json_.render(report))).pages
