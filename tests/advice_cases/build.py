@@ -75,6 +75,7 @@ def computes(share: float, host: str = HOST) -> tuple[ModelOps, ...]:
             (),
             numbers[0],
             none,
+            none,
             *numbers,
             none,
             none,

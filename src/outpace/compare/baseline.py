@@ -62,6 +62,7 @@ def _lines(side: Side) -> Iterator[str]:
             {
                 "steps": counts(each.steps),
                 "categories": {key.value: counts(times) for key, times in each.categories.items()},
+                "short": sorted(each.short),
                 "lines": [[line.function, line.text, line.name, round(line.time), round(line.error)] for line in each.lines],
             }
         )
@@ -98,7 +99,8 @@ def _captures(document: Mapping[str, Any]) -> Iterator[Capture]:
             raise ValueError("a capture has no steps, or one that takes no time")
         categories = {key: _times(capture["categories"][key.value], unit, len(steps)) for key in Category}
         times = {part: _times(cell, unit, len(steps)) for part, cell in zip(parts, column, strict=True) if cell is not None}
-        yield Capture(times, steps, categories, tuple(map(_line, capture["lines"])))
+        short = frozenset(decode(tuple[Part, ...], capture["short"]))
+        yield Capture(times, steps, categories, tuple(map(_line, capture["lines"])), short)
 
 
 def _line(value: Any) -> Line:

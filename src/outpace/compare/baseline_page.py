@@ -55,7 +55,7 @@ def report_of(side: Side) -> Report:
         Figure("Step time", step, Unit.PS, side.amount),
         Figure("Parts", len(side.parts), Unit.COUNT),
     )
-    means = sorted(((mean_of(side.times(part)).value, part) for part in side.parts), reverse=True)
+    means = sorted(((mean_of(side.times(part), side.between).value, part) for part in side.parts), reverse=True)
     rows = [(name, kind, where, class_of((where, kind, name)), time, time / step) for time, (where, kind, name) in means]
     says = f"{side.name}: {humanize(step, Unit.PS)} per step, {side.amount}."
     sections = (

@@ -49,16 +49,16 @@ def judged(found: Comparison, allowed: float) -> Gate:
     if not found.comparable:
         what = ", ".join(name for name, *_, forbids in found.differs if forbids)
         return Gate(allowed, Outcome.OPEN, f"the runs cannot be compared, because they differ in {what}")
-    if found.verdict is Verdict.FASTER:
-        return Gate(allowed, Outcome.PASSED, "the program is faster")
     if found.most <= allowed:
+        if found.verdict is Verdict.FASTER:
+            return Gate(allowed, Outcome.PASSED, "the program is faster")
         rest = "; what the step takes beyond that is the machine's" if found.verdict is Verdict.MACHINE else ""
         return Gate(allowed, Outcome.PASSED, f"the program adds at most {max(found.most, 0):.1%} of a step{rest}")
     if found.verdict is not Verdict.SLOWER:
         return Gate(
             allowed, Outcome.OPEN, f"the program may add up to {found.most:.1%} of a step, and more captures would tell"
         )
-    if not found.own:
+    if found.blind:
         return Gate(
             allowed, Outcome.OPEN, "the step takes longer, and too few ops are known to tell the program from the machine"
         )

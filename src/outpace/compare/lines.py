@@ -6,11 +6,9 @@ its function and its text, wherever these stand.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from statistics import fmean, stdev
 
-from outpace.compare.means import ENOUGH, Mean
+from outpace.compare.means import Mean, combined
 from outpace.compare.sampled import Line
 from outpace.compare.side import BESIDE, PYTHON, Side
 from outpace.compare.verdict import Change, Comparison, Kind, alone, believed
@@ -28,7 +26,7 @@ def lines(found: Comparison) -> tuple[Change, ...]:
     changes = []
     for key in dict.fromkeys((*one, *two)):
         here, there = one.get(key) or two[key], two.get(key) or one[key]
-        before, after = (_mean(side.get(key, ())) for side in (one, two))
+        before, after = (_mean(side.get(key, (None,)), found.before.between) for side in (one, two))
         changes.append(alone((LINE, key[1], _name(here)), _name(there), PYTHON, before, after, factor))
     return tuple(sorted(believed(changes, found.step_before.value), key=lambda each: -abs(each.delta)))
 
@@ -51,10 +49,5 @@ def _name(told: Sequence[Line | None]) -> str:
     return next(line.name for line in told if line is not None)
 
 
-def _mean(told: Sequence[Line | None]) -> Mean:
-    """Of some captures: their own spread is the error where there are enough of them, else what the samples leave."""
-    times = [line.time if line is not None else 0.0 for line in told]
-    if len(times) >= ENOUGH:
-        return Mean(fmean(times), stdev(times) / math.sqrt(len(times)), len(times) - 1, True)
-    count = max(len(times), 1)
-    return Mean(math.fsum(times) / count, math.hypot(*(line.error for line in told if line is not None)) / count, 0)
+def _mean(told: Sequence[Line | None], between: float) -> Mean:
+    return combined([(line.time, line.error) if line is not None else (0.0, 0.0) for line in told], between)

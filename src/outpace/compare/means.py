@@ -1,15 +1,15 @@
 """Means of steps with their errors, and many tests at once.
 
 Steps of one capture resemble their neighbours, so the error of their mean is widened for that (`tune.trial.statistics`). Captures of one
-program differ by more than their steps tell: from three captures a side, their own spread is the error; with fewer it is not known, and a
-stated prior stands for it (`BETWEEN`).
+program differ by more than their steps tell: what they were seen to differ by is mixed with a stated prior (`BETWEEN`), which counts for as
+many captures as `WEIGHT` says; a single capture has that prior alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import fmean, stdev
+from statistics import fmean, variance
 
 import numpy as np
 
@@ -17,18 +17,19 @@ from outpace._dataclass import dataclass
 from outpace.model.arrays import Values
 from outpace.tune.trial.statistics import inflation, trimmed
 
-ENOUGH = 3  # captures of a side, from which their own spread is the error
 BETWEEN = {False: 0.04, True: 0.01}  # sd of the log of a step's mean, from capture to capture: on a host's cores, on devices
+WEIGHT = 4.0  # degrees of freedom that a prior counts for
 
 
 @dataclass(frozen=True)
 class Mean:
-    """value, ps; error: its standard error, of steps or of captures; freedom: degrees of it. captures: whether these differ in it."""
+    """value, ps; sampled: its standard error where only these captures are asked of; error: that of the program, whose captures differ;
+    freedom: degrees of the latter."""
 
     value: float
+    sampled: float
     error: float
     freedom: int
-    captures: bool = False
 
     @property
     def relative(self) -> float:
@@ -36,23 +37,38 @@ class Mean:
         return self.error / self.value if self.value > 0 else 0.0
 
 
-def mean_of(captures: Sequence[Values]) -> Mean:
-    """The mean of a part's times in the steps of some captures."""
-    if len(captures) >= ENOUGH:
-        means = [mean_of([times]).value for times in captures]  # as where there are fewer, which the other side may have
-        return Mean(fmean(means), stdev(means) / math.sqrt(len(means)), len(means) - 1, True)
-    times = np.concatenate([*captures, np.zeros(0)])
-    if len(times) < 2:
-        return Mean(float(times.mean()) if len(times) else 0.0, 0.0, 0)
-    middle, error, kept = trimmed(times.tolist())
-    if middle <= 0 < times.max():  # it runs in few of the steps
-        return Mean(float(times.mean()), float(times.std(ddof=1)) / math.sqrt(len(times)), len(times) - 1)
-    return Mean(middle, error * max(inflation(each.tolist()) for each in captures if len(each)), kept - 1)
+def mean_of(captures: Sequence[Values], between: float) -> Mean:
+    """The mean of a part's times in the steps of some captures, each of which counts alike. between: prior sd of their logs."""
+    return combined([mean_in(times) for times in captures], between)
 
 
-def two_sided(z: float) -> float:
-    """How often a standard normal number is that far from 0."""
-    return math.erfc(abs(z) / math.sqrt(2))
+def combined(told: Sequence[tuple[float, float]], between: float) -> Mean:
+    """The mean of what some captures tell, each a value with its standard error."""
+    count = len(told)
+    values = [value for value, _ in told]
+    value, sampled = fmean(values), math.fsum(error**2 for _, error in told) / count
+    prior = (between * value) ** 2 + sampled
+    seen = variance(values) if count > 1 else 0.0
+    apart = (WEIGHT * prior + (count - 1) * seen) / (WEIGHT + count - 1)
+    return Mean(value, math.sqrt(sampled / count), math.sqrt(apart / count), int(WEIGHT) + count - 1)
+
+
+def mean_in(times: Values) -> tuple[float, float]:
+    """The mean of a part's times in the steps of one capture, and its standard error: trimmed where the part runs in all of them."""
+    count = len(times)
+    if count < 2:
+        return float(times.sum()), 0.0
+    if np.count_nonzero(times) < count:
+        value, error = float(times.mean()), float(times.std(ddof=1)) / math.sqrt(count)
+    else:
+        value, error, _ = trimmed(times.tolist())
+    return value, error * inflation(times.tolist())
+
+
+def two_sided(t: float, freedom: float) -> float:
+    """How often a number of Student's t is that far from 0: by the normal one that is as rare (Wallace 1959)."""
+    z = math.sqrt(freedom * math.log1p(t * t / freedom)) * (8 * freedom + 1) / (8 * freedom + 3)
+    return math.erfc(z / math.sqrt(2))
 
 
 def discoveries(chances: Sequence[float], rate: float) -> list[bool]:

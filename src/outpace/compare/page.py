@@ -123,7 +123,8 @@ def page_of(found: Comparison, gate: Gate | None = None) -> Page:
     sections.append(Rows(_classes(found), remark="A class changes as a whole where another machine runs it, or a busy one."))
     if found.differs:
         sections.append(Rows(_differs(found)))
-    if found.comparable and ((gate and gate.outcome is Outcome.OPEN) or (not found.own and found.verdict is Verdict.OPEN)):
+    undecided = found.verdict is Verdict.OPEN if gate is None else gate.outcome is Outcome.OPEN and not found.blind
+    if found.comparable and undecided:
         sections.append(Text("What would decide", _more(found)))
     says = headline(found) if gate is None else f"{gate.sentence} {headline(found)}"
     return Page(ID, TITLE, QUESTION, says, tuple(sections))
@@ -142,30 +143,34 @@ def headline(found: Comparison) -> str:
         what = ", ".join(name for name, *_, forbids in found.differs if forbids)
         return f"Not to be compared by the step: the runs differ in {what}. The step takes {_more_or_less(found.ratio)}."
     if found.verdict in (Verdict.FASTER, Verdict.SLOWER):
-        if not found.own:
-            return f"{found.after.name} is {change} {found.verdict.value} ({interval}); the profiles name no ops, so that nobody knows where."
+        if found.blind and not found.own:
+            unknown = "too few ops are known to tell where, and whether it was the machine"
+            return f"{found.after.name} is {change} {found.verdict.value} ({interval}); {unknown}."
         return f"{found.after.name} is {found.verdict.value}: {_explained(found)}{_machine(found)}"
     if found.verdict is Verdict.MACHINE:
         evenly = "alike" if _evenly(found) else "unevenly"
         longer = _more_or_less(found.ratio)
         return f"The machine: the step takes {longer}, its classes of work {evenly}, and no part of the program stands out ({interval})."
     if found.verdict is Verdict.SAME:
-        return f"No difference: the step takes {_more_or_less(found.ratio)}, and the program adds or saves at most {found.bound:.1%} of it."
-    longer = _more_or_less(found.ratio)
-    return (
-        f"Inconclusive: the step takes {longer}, and the program may add or save up to {found.bound:.0%} of it. {_more(found)}"
-    )
+        bound = f"the program adds or saves at most {found.bound:.1%} of it"
+        return f"No difference: the step takes {_more_or_less(found.ratio)}, and {bound}.{_beside(found)}"
+    longer, bound = _more_or_less(found.ratio), f"the program may add or save up to {found.bound:.0%} of it"
+    return f"Inconclusive: the step takes {longer}, and {bound}.{_beside(found)} {_more(found)}"
+
+
+def _beside(found: Comparison) -> str:
+    """What changed without a change of the step."""
+    return f" {found.leading.named} {said(found.leading)}, on threads that work beside the step." if found.beside else ""
 
 
 def _explained(found: Comparison) -> str:
     """The program's changes that make most of it."""
-    own = sorted(found.own, key=lambda each: -each.delta if found.program > 0 else each.delta)
-    first = own[0]
+    first = found.leading
     time = humanize(abs(found.program) * found.step_expected, Unit.PS)
     share = f"{abs(found.program):.1%} of a step {'more' if found.program > 0 else 'less'} ({time})"
     line = above_all(first, lines(found))
     named = f"{first.named} {said(first)}{f', above all {line.named}' if line else ''}"
-    rest = len(own) - 1
+    rest = len(found.own) - (first in found.own)
     return f"{share}; {named}{f', and {rest} more changes' if rest > 1 else ', and one more change' if rest else ''}."
 
 

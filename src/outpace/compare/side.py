@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 
 import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import once
 from outpace._version import __version__
-from outpace.compare.means import Mean, mean_of
+from outpace.compare.means import BETWEEN, Mean, mean_of
 from outpace.compare.sampled import Line, lines_of
 from outpace.metrics.input.examples import examples_per_step
 from outpace.metrics.input.iterators import is_async
 from outpace.metrics.machine.core_use import DIVIDED
 from outpace.metrics.model.op_metrics import DEVICE, HOST
+from outpace.metrics.model.op_steps import INPUT as _INPUT
 from outpace.metrics.model.op_steps import op_steps
 from outpace.metrics.program.program import program
 from outpace.metrics.program.same_program import main_program
@@ -31,26 +33,29 @@ INPUT, COPIES, ON_DEVICE = "input", "copies", "device"
 
 _COPIES = re.compile(r"Memcpy|copy|_Send|_Recv|HostRecv|HostSend", re.IGNORECASE)
 _BESIDE = (Category.ALL_OTHERS, Category.COMPILATION)  # what no op stands for
+Part = tuple[str, str, str]  # side (Host, Device, Input or Step), type, name
 BESIDE = "Step"
+SHORT_OPS: Part = (HOST, "", "short ops, and the executor between ops")
+OF_INPUT = _INPUT  # stages of the input pipeline, and what runs in them
+_NANOSECOND = 1000  # ps
 
 SHARED = ("hosts", "devices", "cores", "examples per step")
-"""Facts without which step times cannot be compared."""
+"""Facts that forbid to compare step times where they are known to differ."""
 
 OUTPACE = "Outpace"
 """The fact that names the version which told the parts apart."""
-
-Part = tuple[str, str, str]  # side (Host, Device or Step), type, name
 
 
 @dataclass(frozen=True, eq=False)
 class Capture:
     """parts: times of every part in every steady training step, ps; steps: of the steps themselves; categories: likewise. lines: of Python,
-    where it was sampled."""
+    where it was sampled. short: parts whose time may be told as that of others of them."""
 
     parts: dict[Part, Values]
     steps: Values
     categories: dict[Category, Values]
     lines: tuple[Line, ...] = ()
+    short: frozenset[Part] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +77,8 @@ class Side:
         """The captures of several as those of one. Raises UsageError where they have not in common what a side has, or are there twice."""
         first = sides[0]
         for side in sides:
-            apart = [fact for fact in (*SHARED, OUTPACE) if side.facts.get(fact, "") != first.facts.get(fact, "")]
+            known = [(fact, first.facts.get(fact, ""), side.facts.get(fact, "")) for fact in (*SHARED, OUTPACE)]
+            apart = [fact for fact, one, two in known if one and two and one != two]
             if apart:
                 raise UsageError(
                     f"{first.name} and {side.name} are no captures of one side: they differ in {', '.join(apart)}."
@@ -92,9 +98,23 @@ class Side:
         return [capture.parts.get(part, np.zeros(len(capture.steps))) for capture in self.captures]
 
     @property
+    def short(self) -> frozenset[Part]:
+        """Parts that are short in one of the captures."""
+        return frozenset[Part]().union(*(capture.short for capture in self.captures))
+
+    def joining(self, short: Set[Part]) -> Side:
+        """The same side, in which the short parts are one."""
+        return replace(self, captures=tuple(_joining(capture, short) for capture in self.captures)) if short else self
+
+    @property
     def step(self) -> Mean:
         """The step time, ps."""
-        return mean_of([capture.steps for capture in self.captures])
+        return mean_of([capture.steps for capture in self.captures], self.between)
+
+    @property
+    def between(self) -> float:
+        """Prior sd of the log of a mean, from capture to capture."""
+        return BETWEEN[self.on_device]
 
     @property
     def steps(self) -> int:
@@ -114,27 +134,40 @@ class Side:
 
 def class_of(part: Part) -> str:
     """The class of work that a part belongs to."""
-    side, kind, name = part
+    side, kind, _ = part
     if side == BESIDE:
         return PYTHON
+    if side == OF_INPUT:
+        return INPUT
     if _COPIES.search(kind):
         return COPIES
     if side == DEVICE:
         return ON_DEVICE
-    if kind == "Dataset" or name.startswith("Iterator::"):
-        return INPUT
     return DENSE if DIVIDED.match(kind) else ELEMENTWISE
 
 
 def _capture(run: Run) -> Capture:
     found, breakdown = op_steps(run), step_breakdown(run).of(*main_program(run))
-    if not len(found.step_ps):
+    steps = _whole(found.step_ps)
+    if not len(steps) or not steps.all():
         raise UsageError(f"No step was found in {run.source}, so that there is nothing to compare. 'outpace report' says why.")
     per_row = np.array([breakdown.per_row[host] for host in breakdown.whole["host"].tolist()], np.float64)
-    categories = {each: breakdown.category(each) / per_row for each in Category}
-    parts = {op: found.self_ps[row] for row, op in enumerate(found.ops) if not (op[0] == HOST and _waits(op))}
-    parts |= {(BESIDE, each.label, each.label): times for each in _BESIDE if (times := categories[each]).any()}
-    return Capture(parts, found.step_ps, categories, lines_of(run))
+    categories = {each: _whole(breakdown.category(each) / per_row) for each in Category}
+    parts = {op: _whole(found.time_ps[row]) for row, op in enumerate(found.ops) if not (op[0] == OF_INPUT and _waits(op))}
+    parts |= {(BESIDE, each.label, each.label): categories[each] for each in _BESIDE}
+    parts = {part: times for part, times in parts.items() if times.any()}
+    return Capture(parts, steps, categories, lines_of(run), found.short & parts.keys())
+
+
+def _joining(capture: Capture, short: Set[Part]) -> Capture:
+    parts = {part: times for part, times in capture.parts.items() if part not in short}
+    joined = [times for part, times in capture.parts.items() if part in short]
+    return replace(capture, parts=parts | {SHORT_OPS: np.asarray(sum(joined), np.float64)} if joined else parts)
+
+
+def _whole(times: Values) -> Values:
+    """In nanoseconds, as profilers count: what is divided among threads and devices is no whole number of anything."""
+    return np.asarray(np.rint(times / _NANOSECOND) * _NANOSECOND, np.float64)
 
 
 def _waits(part: Part) -> bool:
@@ -160,7 +193,7 @@ def _facts(run: Run) -> dict[str, str]:
         "examples per step": "" if examples is None else str(examples),
         "hosts": str(len(hosts)),
         "devices": ", ".join(devices),
-        "cores": str(run.core_count(first) or ""),
+        "cores": str(record.get("cpu_count") or ""),  # what was seen of pools may be fewer, and forbids nothing
         OUTPACE: __version__,
         "Python": str(record.get("python") or ""),
         **{name: str(versions[name]) for name in ("tensorflow", "keras", "jax", "jaxlib") if name in versions},

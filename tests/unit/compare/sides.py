@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from outpace.compare.side import BESIDE, Capture, Part, Side
+from outpace.compare.side import BESIDE, OF_INPUT, Capture, Part, Side
 from outpace.model import Category
 from outpace.model.arrays import Values
 
@@ -23,9 +23,10 @@ def program(rng: np.random.Generator, count: int = 100) -> dict[Part, float]:
         f"Iterator::Map::S{at}" if kind == "Dataset" else f"layer/{chr(97 + at % 26)}{chr(97 + at // 26)}"
         for at, kind in enumerate(kinds)
     ]
-    return {
-        ("Host", str(kind), name): STEP * share / shares.sum() for kind, name, share in zip(kinds, names, shares, strict=True)
-    } | {PYTHON: 0.03 * STEP}
+    where = [OF_INPUT if kind == "Dataset" else "Host" for kind in kinds]
+    times = (STEP * shares / shares.sum()).tolist()
+    made = {(side, str(kind), name): time for side, kind, name, time in zip(where, kinds, names, times, strict=True)}
+    return made | {PYTHON: 0.03 * STEP}
 
 
 def capture(rng: np.random.Generator, times: Mapping[Part, float], machine: float = 0.2, steps: int = 30) -> Capture:

@@ -97,7 +97,7 @@ def test_times_that_are_no_whole_nanoseconds_come_back(tmp_path: Path) -> None:
 def test_one_part_stands_on_one_line(tmp_path: Path) -> None:
     made = simulated()
     lines = kept(made, tmp_path).read_text(encoding="ascii").splitlines()
-    assert sum(line.startswith('["Host",') for line in lines) == sum(part[0] != BESIDE for part in made.parts)
+    assert sum(line.startswith(('["Host",', '["Input",')) for line in lines) == sum(part[0] != BESIDE for part in made.parts)
     assert len(lines) < len(made.parts) + len(made.captures) + 10
 
 

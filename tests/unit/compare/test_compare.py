@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
 
-from outpace.compare.means import discoveries, mean_of
+from outpace.compare.means import discoveries, mean_of, two_sided
 from outpace.compare.page import headline, page_of, report_of
 from outpace.compare.side import COPIES, DENSE, ELEMENTWISE, INPUT, ON_DEVICE, PYTHON, class_of
 from outpace.compare.verdict import Comparison, Kind, Verdict, compare
@@ -150,16 +151,28 @@ def test_false_discoveries_are_those_of_scipy(seed: int) -> None:
     assert discoveries([], 0.05) == [] and discoveries([0.04], 0.05) == [True]
 
 
-def test_the_mean_of_captures_has_their_spread_as_error() -> None:
+def test_the_mean_of_captures_has_their_spread_and_a_prior_as_error() -> None:
     stats = pytest.importorskip("scipy.stats")
-    captures = [rng(at).normal(10 + at, 1, 50) for at in range(4)]
-    found = mean_of(captures)
+    captures = [rng(at).normal(10 + at, 1, 50) for at in range(40)]
+    found = mean_of(captures, 0.04)
     means = [stats.trim_mean(each, TRIMMED) for each in captures]
-    assert found.captures and found.freedom == 3
-    assert found.value == pytest.approx(np.mean(means)) and found.error == pytest.approx(stats.sem(means))
-    assert found.value == pytest.approx(np.mean([mean_of([each]).value for each in captures]))  # whatever the other side has
-    few = mean_of(captures[:1])
-    assert not few.captures and 0.8 < few.error / stats.sem(captures[0]) < 2
+    assert found.value == pytest.approx(np.mean(means)) and found.error == pytest.approx(stats.sem(means), rel=0.06)
+    alone = mean_of(captures[:1], 0.04)
+    assert 0.8 < alone.sampled / stats.sem(captures[0]) < 2
+    assert alone.error == pytest.approx(math.hypot(0.04 * alone.value, alone.sampled)) and alone.freedom < found.freedom
+
+
+@pytest.mark.parametrize("steps", [20, 22, 81])
+def test_a_part_that_runs_in_some_steps_has_their_plain_mean(steps: int) -> None:
+    times = np.where(rng(5).permutation(100) < steps, 6.0, 0.0)
+    assert mean_of([times], 0.04).value == pytest.approx(0.06 * steps)
+
+
+@pytest.mark.parametrize("freedom", [4, 6, 18])
+def test_chances_are_those_of_student(freedom: int) -> None:
+    stats = pytest.importorskip("scipy.stats")
+    for t in (0.5, 2.0, 3.5, 8.0, 20.0):
+        assert 0.98 <= two_sided(t, freedom) / (2 * stats.t.sf(t, freedom)) <= 1.5  # never surer than it may be
 
 
 @pytest.mark.parametrize(
@@ -168,7 +181,7 @@ def test_the_mean_of_captures_has_their_spread_as_error() -> None:
         (("Host", "_MklNativeFusedConv2D", "a/Relu"), DENSE),
         (("Host", "MatMul", "a/MatMul"), DENSE),
         (("Host", "AddV2", "a/add"), ELEMENTWISE),
-        (("Host", "Dataset", "Iterator::Map"), INPUT),
+        (("Input", "Dataset", "Iterator::Map"), INPUT),
         (("Device", "MemcpyH2D", "MemcpyH2D"), COPIES),
         (("Device", "dot_general", "jit(f)/dot_general"), ON_DEVICE),
         (("Step", "All others", "All others"), PYTHON),

@@ -95,7 +95,7 @@ def test_a_difference_comes_with_its_interval() -> None:
 
 def test_replicas_have_one_place_and_stages_their_pipeline() -> None:
     times = {("Device", "MatMul", f"{replica}model/dense/MatMul"): STEP / 4 for replica in ("", "replica_1/", "replica_2/")}
-    times |= {("Host", "Dataset", "Iterator::Root::Prefetch::Map"): STEP / 8}
+    times |= {("Input", "Dataset", "Iterator::Root::Prefetch::Map"): STEP / 8}
     drawn = nodes(picture(compared(times, times), ()))
     assert drawn["Device ops/model/dense/MatMul"]["after_ps"] == pytest.approx(0.75 * STEP, rel=0.1)
     assert [row["name"] for row in drawn.values() if row["id"].startswith("Input")] == [

@@ -32,11 +32,12 @@ def outcomes(change: float, captures: int = 3, machine: float = 0.2) -> list[Out
 
 
 @pytest.mark.parametrize("captures", [1, 3])
-@pytest.mark.parametrize("machine", [0.02, 0.3])
-def test_it_does_not_fail_for_the_machine(captures: int, machine: float) -> None:
-    """The same program on a machine that is slower by a third in one capture and not in the next."""
+@pytest.mark.parametrize(("machine", "least"), [(0.02, 0.7), (0.1, 0.6), (0.3, 0.0)])
+def test_it_does_not_fail_for_the_machine(captures: int, machine: float, least: float) -> None:
+    """The same program on a machine that is slower by a third in one capture and not in the next; where it changes classes of work by far more
+    than each other, nobody knows that the program did not change a class."""
     found = outcomes(0.0, captures, machine)
-    assert Outcome.FAILED not in found and found.count(Outcome.PASSED) >= 0.7 * RUNS
+    assert Outcome.FAILED not in found and found.count(Outcome.PASSED) >= least * RUNS
 
 
 @pytest.mark.parametrize(("captures", "least"), [(1, 0.7), (3, 0.95)])
@@ -47,7 +48,7 @@ def test_it_fails_for_what_takes_twice_what_is_allowed(captures: int, least: flo
 
 def test_it_passes_what_is_faster_and_what_takes_less_than_is_allowed() -> None:
     assert set(outcomes(-0.1)) == {Outcome.PASSED}
-    found = compared(1, 0.02)
+    found = compared(0, 0.02)
     assert found.verdict is Verdict.SLOWER and judged(found, ALLOWED).outcome is Outcome.PASSED
 
 

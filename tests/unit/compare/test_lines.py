@@ -94,5 +94,5 @@ def test_several_captures_have_their_own_spread() -> None:
     )
     found = compare(one, two)
     note = by_text(lines(found))["note = {}"]
-    assert note.before.captures and note.before.error > 0
+    assert note.before.error > 0 and note.before.freedom > note.after.freedom - 1
     assert note.before.value == pytest.approx(note.after.value, rel=0.1)

@@ -48,8 +48,9 @@ NONE, OVERHEAD, WORK, WAIT = 0, 1, 2, 3
 class ModelOps:
     """One side of one host. Arrays have one entry per execution of an op in the steps that count.
 
-    name: index into `ops`, (name, type, line that a compiled program gives) of each; wall: time of its own, ps; overhead: the executor's time
-    that goes to it; alone: of `wall`, while no other thread computed; pooled: whether tasks of the intra-op pool were seen to run in it.
+    name: index into `ops`, (name, type, line that a compiled program gives) of each; step: its step, of all; wall: time of its own, ps;
+    overhead: the executor's time that goes to it; alone: of `wall`, while no other thread computed; pooled: whether tasks of the intra-op
+    pool were seen to run in it.
     flops: floating-point operations of one execution of each of `ops`, as its program tells, -1 unknown.
     `steps`: training steps that count, those of each device; `step_ps`: mean length of one; `busy_ps`: per step, time in which any thread
     computed; `alone_ps`: exactly one; `thread_ps`: sum over threads; `overhead_ps`: the executor's time outside of ops, per step, wall clock.
@@ -60,6 +61,7 @@ class ModelOps:
     ops: tuple[OpName, ...]
     flops: Values
     name: Codes
+    step: Codes
     wall: Values
     overhead: Values
     alone: Values
@@ -141,7 +143,7 @@ def _host(timeline: Timeline, counted: Mask) -> _Rows | None:
         of_event[own] = of_name[trace.name[own]]
     hlo_row, hlo_name, hlo_ops, hlo_flops = _hlo_ops(timeline)
     of_event[hlo_row] = WORK
-    of_event[_of_input(timeline)] = NONE
+    of_event[of_input(timeline)] = NONE
     rows = np.flatnonzero(of_event)
     rows = rows[_in_steps(timeline, rows, counted)]
     what: Codes = of_event[rows]
@@ -183,7 +185,7 @@ def by_name(timeline: Timeline) -> Codes:
     return what
 
 
-def _of_input(timeline: Timeline) -> Mask:
+def of_input(timeline: Timeline) -> Mask:
     """Events that the input pipeline caused: on its threads, below its iterators, and in the functions of its stages."""
     trace = timeline.trace
     of_input = np.zeros(len(trace), bool)
@@ -295,6 +297,7 @@ def _measured(
         found.ops,
         found.flops,
         found.name[is_op],
+        step[is_op],
         own[is_op],
         overhead[is_op],
         alone[is_op],

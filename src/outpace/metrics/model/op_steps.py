@@ -1,97 +1,124 @@
-"""Ops by step: how much of each steady step's time each op takes, so that an op can be told of as a mean with its spread."""
+"""Ops by step: how much of each steady step's time each op takes, so that an op can be told of as a mean with its spread.
+
+Ops of the model share the moments of a step (`model_ops`), so that together they are no more than it. Those that are short are told apart:
+TensorFlow leaves out events of ops that it has found to be cheap, now one and now another, and their time is then the executor's, which is a
+row, too. What the input pipeline runs, stages and the ops in them, has its self time, on threads that may work beside the step.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import derived
-from outpace.metrics.model.op_metrics import DEVICE, HOST, device_op, host_ops, line_ops
+from outpace.metrics.model.model_ops import ModelOps, model_ops, of_input
+from outpace.metrics.model.op_metrics import HOST, host_ops
 from outpace.metrics.program.same_program import main_program
 from outpace.metrics.program.step_breakdown import step_breakdown
-from outpace.model.arrays import Codes, Indices, Picoseconds, Values
-from outpace.timeline import Run, Timeline
+from outpace.model.arrays import Codes, Indices, Values
+from outpace.timeline import OpKind, Run, Timeline
 
+SHORT = 10e6  # ps, of an execution in the mean; TensorFlow calls an op cheap below 8,000 cycles
+EXECUTOR = "executor, between ops"
+INPUT = "Input"  # beside `Host` and `Device`: where an op of the input pipeline runs
 Key = tuple[str, str, str]  # side, type, name
-_Part = tuple[Indices, Picoseconds, Codes, list[Key]]  # event rows, their self time, of each the op, and these
+_Cells = dict[Key, Values]  # ps per steady row of steps
 
 
 @dataclass(frozen=True, eq=False)
 class OpSteps:
-    """ops: in the order of the rows of `self_ps`, float64 (ops, samples): self time of an op in a training step. A sample is a steady step of
-    one host of the main program; `step_ps`: how long each took. Self time is that of `op_metrics`, which counts events outside of steps too."""
+    """ops: in the order of the rows of `time_ps`, float64 (ops, samples): time of an op in a training step. A sample is a steady step of one
+    host of the main program; `step_ps`: how long each took. short: the host's ops whose time may also be the executor's, and that itself."""
 
     ops: tuple[Key, ...]
-    self_ps: Values
+    time_ps: Values
     step_ps: Values
+    short: frozenset[Key]
 
 
 @derived
 def op_steps(run: Run) -> OpSteps:
     """The ops of the steady steps of all hosts that execute the main program."""
-    known: dict[Key, int] = {}
     breakdown = step_breakdown(run)
-    blocks: list[dict[int, Values]] = []
+    short: set[Key] = set()
+    blocks: list[_Cells] = []
     lengths: list[Values] = []
     for host in main_program(run):
         timeline, per_row = run.by_host[host], breakdown.per_row[host]
-        mine = breakdown.steps["host"] == host
-        steady = np.flatnonzero(breakdown.counted[mine])
-        place = _Places(timeline, steady)
-        sums: dict[int, Values] = {}
-        for rows, own, code, ops in (*_of_host(timeline), *_of_devices(timeline)):
-            at = place.of(rows)
-            inside = at >= 0
-            cells = np.bincount(code[inside] * len(steady) + at[inside], own[inside].astype(np.float64), len(ops) * len(steady))
-            for op, own_times in zip(ops, cells.reshape(len(ops), len(steady)), strict=True):
-                if own_times.any():
-                    row = known.setdefault(op, len(known))
-                    sums[row] = np.asarray(sums.get(row, 0.0) + own_times, np.float64)
-        blocks.append({row: np.asarray(times / per_row, np.float64) for row, times in sums.items()})
+        steady = np.flatnonzero(breakdown.counted[breakdown.steps["host"] == host])
+        cells = _of_input(timeline, steady)
+        for ops in model_ops(run):
+            if ops.host == host:
+                cells |= _of_model(ops, steady, len(timeline.steps), per_row)
+                short |= _short(ops)
+        blocks.append({op: times / per_row for op, times in cells.items() if times.any()})
         lengths.append(timeline.steps.duration[steady] / per_row)
-    samples = sum(map(len, lengths))
-    table, begin = np.zeros((len(known), samples)), 0
+    known = tuple(dict.fromkeys(op for block in blocks for op in block))
+    table = np.zeros((len(known), sum(map(len, lengths))))
+    row, begin = {op: at for at, op in enumerate(known)}, 0
     for block, length in zip(blocks, lengths, strict=True):
-        for row, times in block.items():
-            table[row, begin : begin + len(length)] = times
+        for op, times in block.items():
+            table[row[op], begin : begin + len(length)] = times
         begin += len(length)
-    return OpSteps(tuple(known), table, np.concatenate([*lengths, np.zeros(0)]))
+    return OpSteps(known, table, np.concatenate([*lengths, np.zeros(0)]), frozenset(short & set(known)))
 
 
-class _Places:
-    """In which of some steps events lie: those that they belong to, else those in whose time they begin."""
-
-    def __init__(self, timeline: Timeline, steady: Indices) -> None:
-        steps = timeline.steps
-        self._timeline, self._order = timeline, np.argsort(steps.start[steady])
-        self._start, self._end = steps.start[steady][self._order], steps.end[steady][self._order]
-        self._known = np.full(len(steps) + 1, -2, np.int64)  # of a step that is not among them
-        self._known[steady] = np.arange(len(steady))
-        self._known[-1] = -1  # of none
-
-    def of(self, rows: Indices) -> Indices:
-        """The place of each event's step; below 0 where it is none of these."""
-        found = self._known[self._timeline.step_of[rows]]
-        open_ = np.flatnonzero(found == -1)
-        if len(open_) and len(self._start):
-            begin = self._timeline.trace.start[rows[open_]]
-            at = np.searchsorted(self._start, begin, side="right") - 1
-            inside = (at >= 0) & (begin < self._end[at])
-            found[open_[inside]] = self._order[at[inside]]
-        return found
+def _of_model(found: ModelOps, steady: Indices, steps: int, per_row: int) -> _Cells:
+    """Ops of one side of a host, of several devices the mean."""
+    keys: list[Key] = [(found.side, kind, name) for name, kind, _ in found.ops]
+    place = _places(steady, steps)[found.step]
+    devices = max(round(found.steps / (len(steady) * per_row)), 1) if len(steady) else 1
+    cells = _summed(keys, found.name, place, found.wall / devices, len(steady))
+    none = np.zeros(len(found.name), np.int64)
+    return cells | _summed([(found.side, "", EXECUTOR)], none, place, found.overhead / devices, len(steady))
 
 
-def _of_host(timeline: Timeline) -> Iterator[_Part]:
+def _short(found: ModelOps) -> set[Key]:
+    if found.side != HOST:
+        return set()
+    count = np.bincount(found.name, minlength=len(found.ops))
+    short = np.bincount(found.name, found.wall, len(found.ops)) < SHORT * count
+    return {(HOST, found.ops[at][1], found.ops[at][0]) for at in np.flatnonzero(short).tolist()} | {(HOST, "", EXECUTOR)}
+
+
+def _of_input(timeline: Timeline, steady: Indices) -> _Cells:
+    """Stages of the input pipeline and the ops in them: those of a step, else those that begin in its time."""
     rows, _, own = host_ops(timeline)
+    mine = of_input(timeline)[rows] | timeline.is_kind(OpKind.TF_DATA)[timeline.trace.name[rows]]
+    rows, own = rows[mine], own[mine]
     names, code = np.unique(timeline.trace.name[rows], return_inverse=True)
-    yield rows, own, code, [(HOST, timeline.ops[name].type, timeline.ops[name].name) for name in names.tolist()]
+    keys: list[Key] = [(INPUT, timeline.ops[name].type, timeline.ops[name].name) for name in names.tolist()]
+    return _summed(keys, code, _in_time(timeline, steady, rows), own.astype(np.float64), len(steady))
 
 
-def _of_devices(timeline: Timeline) -> Iterator[_Part]:
-    for plane in timeline.device_planes:
-        for line in timeline.device_lines(plane):
-            rows = timeline.trace.lines.rows(line)
-            own, code, names = line_ops(timeline, line)
-            yield np.arange(rows.start, rows.stop), own, code, [(DEVICE, *device_op(name)) for name in names]
+def _summed(keys: list[Key], code: Codes, place: Indices, amount: Values, steps: int) -> _Cells:
+    inside = place >= 0
+    cells = np.bincount(code[inside] * steps + place[inside], amount[inside], len(keys) * steps).reshape(len(keys), steps)
+    found: _Cells = {}
+    for key, times in zip(keys, cells, strict=True):
+        if times.any():
+            found[key] = np.asarray(found.get(key, 0.0) + times, np.float64)
+    return found
+
+
+def _places(steady: Indices, steps: int) -> Indices:
+    """Of each step its place among the steady ones; below 0 for another, and at the end for none."""
+    known = np.full(steps + 1, -2, np.int64)
+    known[steady] = np.arange(len(steady))
+    known[-1] = -1
+    return known
+
+
+def _in_time(timeline: Timeline, steady: Indices, rows: Indices) -> Indices:
+    """The place of each event's step, of those that belong to none by when they begin; below 0 where it is none of the steady ones."""
+    steps = timeline.steps
+    order = np.argsort(steps.start[steady])
+    start, end = steps.start[steady][order], steps.end[steady][order]
+    found = _places(steady, len(steps))[timeline.step_of[rows]]
+    open_ = np.flatnonzero(found == -1)
+    if len(open_) and len(start):
+        begin = timeline.trace.start[rows[open_]]
+        at = np.searchsorted(start, begin, side="right") - 1
+        inside = (at >= 0) & (begin < end[at])
+        found[open_[inside]] = order[at[inside]]
+    return found

@@ -1,0 +1,134 @@
+"""What parts say and what it means: programs of few parts, whose truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from outpace.compare import Comparison, Outcome, Verdict, compare, judged
+from outpace.compare.pairs import pairs
+from outpace.compare.side import BESIDE, OF_INPUT, Capture, Part
+from outpace.compare.verdict import Kind
+from outpace.model import Category
+from outpace.model.arrays import Values
+from tests.unit.compare.sides import STEP, side
+from tests.unit.compare.test_compare import rng
+
+GATE = 0.05
+GAPS: Part = (BESIDE, "All others", "All others")
+PRODUCTS: dict[Part, float] = {("Host", "MatMul", f"m{at}"): 0.1 * STEP for at in range(6)}
+SUMS: dict[Part, float] = {("Host", "AddV2", f"a{at}"): 0.04 * STEP for at in range(8)}
+PLAIN = PRODUCTS | SUMS | {GAPS: 0.08 * STEP}
+
+
+def captured(seed: int, times: Mapping[Part, float], hidden: Mapping[Part, float], steps: int = 40) -> Capture:
+    """Parts with a noise of 2 %; what is hidden takes its time beside the step."""
+    draw = rng(seed)
+    parts: dict[Part, Values] = {
+        part: time * np.exp(draw.normal(0, 0.01)) * np.exp(draw.normal(0, 0.02, steps))
+        for part, time in {**times, **hidden}.items()
+    }
+    step = np.asarray(sum(parts[part] for part in times), np.float64)
+    return Capture(parts, step, dict.fromkeys(Category, np.zeros(steps)))
+
+
+def compared(
+    before: Mapping[Part, float], after: Mapping[Part, float], captures: int = 3, hidden: tuple[float, float] = (0.0, 0.0)
+) -> Comparison:
+    """hidden: what a stage of the input, whose others do not change, takes beside each side's step, in steps."""
+    sides = []
+    for at, (name, times, beside) in enumerate((("before", before, hidden[0]), ("after", after, hidden[1]))):
+        stages = (beside, 0.3, 0.3, 0.3) if beside else ()
+        behind: dict[Part, float] = {(OF_INPUT, "Dataset", f"Iterator::S{at}"): time * STEP for at, time in enumerate(stages)}
+        sides.append(side(name, [captured(10 * at + number, times, behind) for number in range(captures)]))
+    before_side, after_side = sides
+    return compare(before_side, after_side, GATE)
+
+
+def outcome(found: Comparison) -> Outcome:
+    return judged(found, GATE).outcome
+
+
+def test_work_that_is_hidden_behind_the_step_fails_nothing() -> None:
+    found = compared(PLAIN, PLAIN, hidden=(0.8, 1.2))
+    assert found.beside and found.verdict in (Verdict.SAME, Verdict.OPEN) and outcome(found) is not Outcome.FAILED
+
+
+def test_an_op_that_is_replaced_by_a_slower_one_adds_what_it_takes_more() -> None:
+    old, new = ("Host", "MatMul", "old"), ("Host", "MatMul", "neu")
+    found = compared({**PLAIN, old: 0.5 * STEP}, {**PLAIN, new: 0.6 * STEP})
+    assert {each.kind for each in found.changes if each.part in (old, new)} == {Kind.MOVED}
+    assert found.verdict is Verdict.SLOWER and found.program == pytest.approx(0.1 / 1.5, rel=0.3)
+    assert outcome(found) is not Outcome.PASSED
+
+
+def test_work_that_only_moves_is_no_difference() -> None:
+    found = compared({**PLAIN, ("Host", "MatMul", "old"): 0.2 * STEP}, {**PLAIN, ("Host", "MatMul", "neu"): 0.2 * STEP})
+    assert found.verdict is Verdict.SAME and sum(each.kind is Kind.MOVED for each in found.changes) == 2
+
+
+@pytest.mark.parametrize("captures", [1, 3])
+def test_one_op_of_nearly_all_the_step_is_not_judged_by_small_ones(captures: int) -> None:
+    """A disk's neighbour makes three stages of the input slower."""
+    whole: dict[Part, float] = {("Host", "MatMul", "big"): 0.9 * STEP, GAPS: 0.05 * STEP}
+    stages: dict[Part, float] = {(OF_INPUT, "Dataset", f"Iterator::S{at}"): 0.01 * STEP for at in range(3)}
+    found = compared(whole | stages, whole | {stage: 1.6 * time for stage, time in stages.items()}, captures)
+    assert found.blind and not found.own and found.verdict not in (Verdict.FASTER, Verdict.SLOWER)
+
+
+def test_a_whole_class_that_leaves_the_others_does_not_pass() -> None:
+    found = compared(PLAIN, {part: 1.5 * time if part[1] == "MatMul" else time for part, time in PLAIN.items()})
+    assert found.verdict is Verdict.MACHINE and found.most > GATE and outcome(found) is Outcome.OPEN
+
+
+@pytest.mark.parametrize("captures", [1, 3])
+def test_one_stall_is_no_change(captures: int) -> None:
+    op = ("Host", "AddV2", "a0")
+    one, two = ([captured(seed + at, PLAIN, {}) for at in range(captures)] for seed in (1, 11))
+    two[0].parts[op][7] += 2 * STEP
+    two[0].steps[7] += 2 * STEP
+    found = compare(side("before", one), side("after", two), GATE)
+    assert found.verdict in (Verdict.SAME, Verdict.OPEN) and outcome(found) is not Outcome.FAILED
+
+
+def test_a_new_op_without_any_noise_is_the_program_s() -> None:
+    new = ("Host", "MatMul", "new")
+    one, two = ([captured(seed, PLAIN, {})] for seed in (1, 11))
+    parts = {**two[0].parts, new: np.full(40, 0.3 * STEP)}
+    after = side("after", [Capture(parts, two[0].steps + 0.3 * STEP, two[0].categories)])
+    found = compare(side("before", one), after, GATE)
+    assert found.verdict is Verdict.SLOWER and found.leading.part == new
+
+
+def test_changes_that_cancel_are_no_difference() -> None:
+    more, less = ("Host", "MatMul", "m0"), ("Host", "AddV2", "a0")
+    found = compared(PLAIN, {**PLAIN, more: PLAIN[more] + 0.03 * STEP, less: PLAIN[less] - 0.03 * STEP})
+    assert len(found.own) == 2 and found.verdict is Verdict.SAME and outcome(found) is Outcome.PASSED
+
+
+def test_runs_that_cannot_be_compared_have_no_verdict() -> None:
+    one, two = ([captured(seed, PLAIN, {})] for seed in (1, 11))
+    slow = [Capture(two[0].parts, 2 * two[0].steps, two[0].categories)]
+    assert compare(side("a", one, cores="2"), side("b", slow, cores="1"), GATE).verdict is Verdict.OPEN
+    assert compare(side("a", one, cores="2"), side("b", two), GATE).comparable  # nobody knows the other's
+
+
+@pytest.mark.parametrize("captures", [1, 2, 3, 8])
+def test_intervals_of_parts_hold_the_truth(captures: int) -> None:
+    holds = []
+    for seed in range(12):
+        sides = [
+            side(name, [captured(1000 * seed + 100 * at + number, PLAIN, {}) for number in range(captures)])
+            for at, name in enumerate(("before", "after"))
+        ]
+        holds += [each.low <= 0 <= each.high for each in compare(sides[0], sides[1], GATE).changes]
+    assert np.mean(holds) >= 0.93
+
+
+def test_layers_that_are_all_numbered_on_are_the_same_in_order() -> None:
+    before: list[Part] = [("Host", "MatMul", f"dense_{at}/MatMul") for at in (1, 2, 3)]
+    after: list[Part] = [("Host", "MatMul", f"dense_{at}/MatMul") for at in (2, 3, 4)]
+    assert pairs(before, after) == list(zip(before, after, strict=True))
+    assert pairs(before, after[:2]) == [(before[1], before[1]), (before[2], before[2]), (before[0], before[0])]
