@@ -103,7 +103,7 @@ sbom: wheels/.made  ## a bill of materials (CycloneDX) of what an installation b
 
 # A Python for arm64, where this machine can emulate one.
 .venv-arm64/.installed: wheels/.made release/arm64.sh
-	-bash release/arm64.sh $(@D) wheels/*manylinux*_aarch64.whl
+	bash release/arm64.sh $(@D) wheels/*manylinux*_aarch64.whl
 	@mkdir -p $(@D) && touch $@
 
 # TensorBoard's versions, each with this wheel, without TensorFlow; the last with XProf's tab beside ours. (2.20 needs setuptools' pkg_resources.)

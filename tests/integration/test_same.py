@@ -477,6 +477,7 @@ WITHOUT_LENGTH = FIT.replace(".batch(16)", ".filter(lambda a, b: b >= 0).batch(1
 )
 SEVERAL_WITHOUT_LENGTH = Edit(WITHOUT_LENGTH, "", SEVERAL.pairs)  # Keras counts a step without data in one of the two
 XLA_WITHOUT_LENGTH = Edit(WITHOUT_LENGTH, "", (("from_logits=True))", "from_logits=True), jit_compile=True)"),))
+ON_JAX = Edit('import os\nos.environ["KERAS_BACKEND"] = "jax"\n' + FIT, "", (("(a * 2, b))", "(a * 2, b)).cache()"),))
 PARALLEL = Edit(FIT, "", (("(a * 2, b))", "(a * 2, b), num_parallel_calls=tf.data.AUTOTUNE).cache()"),))
 NOTHING = Edit(FIT, "", (("model.fit", "# a remark\nmodel.fit"),))
 RIGHT = {
@@ -489,6 +490,7 @@ RIGHT = {
     "steps_per_execution": pytest.param(SEVERAL, marks=needs_tensorflow),
     "steps_per_execution where the data end without notice": pytest.param(SEVERAL_WITHOUT_LENGTH, marks=needs_tensorflow),
     "XLA where the data end without notice": pytest.param(XLA_WITHOUT_LENGTH, marks=[needs_tensorflow, pytest.mark.verify]),
+    "a cache, where Keras trains with JAX": pytest.param(ON_JAX, marks=[needs_jax, needs_tensorflow, pytest.mark.verify]),
     "a parallel map and a cache": pytest.param(PARALLEL, marks=[needs_tensorflow, pytest.mark.verify]),
     "augmented in parallel": pytest.param(AUGMENTED_IN_PARALLEL, marks=[needs_tensorflow, pytest.mark.verify]),
     "draws of all kinds": pytest.param(MANY_DRAWS, marks=[needs_tensorflow, pytest.mark.verify]),

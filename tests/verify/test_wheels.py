@@ -79,8 +79,12 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @needs_wheels
 def test_from_wheel_to_report_without_compiler_and_network(empty: Path) -> None:
-    alone: list[str | Path] = [shutil.which("unshare") or "unshare", "--map-root-user", "--net", empty / "outpace"]
-    said = ran([*alone, "report", "tests/data/profiles/retracing"], env={"PATH": str(empty), "LANG": "C.UTF-8"})
+    alone = ["unshare", "--map-root-user", "--net"]
+    if shutil.which("unshare") is None or subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine lends nobody a network namespace")
+    said = ran(
+        [*alone, empty / "outpace", "report", "tests/data/profiles/retracing"], env={"PATH": str(empty), "LANG": "C.UTF-8"}
+    )
     assert "Bound by compilation: 56% of the 62.2 ms step" in said
 
 

@@ -106,6 +106,7 @@ def test_a_link_without_the_token_leads_on_once_the_browser_is_let_in(bench: Wor
         other.ask("Page.navigate", url=f"{run}#op_stats")
         other.wait("document.readyState === 'complete' && !!document.querySelector('h1')", 30)
         assert "has not been let in" in other.run("document.querySelector('h1').textContent")
+        assert other.run("document.getElementById('here').textContent === location.origin + '/?token='")
         assert "outpace ui" in other.run("document.body.innerText")
         other.ask("Page.navigate", url=bench.server.address)
         other.wait(f"location.href === {json.dumps(run + '#op_stats')}", 30)

@@ -79,7 +79,7 @@ class Guard:
             cookie = f"{self._name}={self._cookie}; HttpOnly; SameSite=Lax; Path=/"
             return elsewhere(place + (f"?{rest}" if rest else ""), {"Set-Cookie": cookie})
         if request.method == "GET" and "text/html" in headers.get("accept", ""):
-            page, policy = pages.stranger(headers["host"], f"/{request.path}")
+            page, policy = pages.stranger(f"/{request.path}")
             return Response(page.encode("utf-8", "replace"), status=401, headers={"Content-Security-Policy": policy})
         return text(401, "This address needs its token. Open the address that 'outpace ui' printed, token included.")
 

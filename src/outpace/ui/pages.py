@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from outpace.model import Unit
 from outpace.model.text import clean, clean_prose, shown
 from outpace.report import html
+from outpace.report.html_data import embed
 from outpace.ui import verdicts
 from outpace.ui.runs import Listed
 from outpace.ui.verdicts import Cache, Verdict
@@ -38,13 +39,13 @@ def watch(one: Watched) -> str:
     return _environment().get_template("watch.html.j2").render(name=clean(one.name), place=clean(one.place))
 
 
-def stranger(host: str, asked: str) -> tuple[str, str]:
+def stranger(asked: str) -> tuple[str, str]:
     """(page, its content security policy) for a browser without the token: what to do, and on to what it `asked` for. It loads nothing, since
     nothing else is given to it."""
     from markupsafe import Markup
 
-    script, style = _own("wanted.js") + "Wanted.keep();", html.every_style(_own("runs.css"))
-    shown = {"host": clean(host), "asked": clean(asked), "script": Markup(script), "style": Markup(style)}
+    script, style = f"{_own('wanted.js')}Wanted.keep({embed(asked)});", html.every_style(_own("runs.css"))
+    shown = {"asked": clean(asked), "script": Markup(script), "style": Markup(style)}
     return _environment().get_template("stranger.html.j2").render(shown), html.policy((script,), style)
 
 

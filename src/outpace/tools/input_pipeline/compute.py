@@ -13,7 +13,7 @@ from outpace.metrics.model.op_metrics import HOST
 from outpace.metrics.program.step_breakdown import StepBreakdown
 from outpace.model import Category, Table
 from outpace.model.arrays import Values
-from outpace.tools.input_pipeline.schema import CATEGORIES, INPUT_OPS, STATISTICS
+from outpace.tools.input_pipeline.schema import CATEGORIES, INPUT_INSTANCES, INPUT_OPS, STATISTICS
 
 ENQUEUE = "Enqueuing data to be transferred to device"
 ON_DEMAND = "Reading data from files on demand"
@@ -71,15 +71,15 @@ def input_ops(metrics: Table) -> tuple[Table, Table]:
         ops.setdefault((position_of(name), kind), []).append((name, numbers))
     whole = sum(numbers["self_ps"] for numbers in sums.values()) or 1
 
-    def row_of(name: str, kind: str, each: Sequence[Counter[str]]) -> tuple[object, ...]:
+    def row_of(kind: str, each: Sequence[Counter[str]]) -> tuple[object, ...]:
         count, total, own = (sum(numbers[column] for numbers in each) for column in _SUMS)
-        return name, len(each), count, total, total / whole, own, own / whole, kind
+        return count, total, total / whole, own, own / whole, kind
 
-    one = [row_of(name, kind, [numbers for _, numbers in each]) for (name, kind), each in ops.items()]
-    all_of = [row_of(name, kind, [own]) for (_, kind), each in ops.items() if len(each) > 1 for name, own in each]
+    one = [(name, len(each), *row_of(kind, [numbers for _, numbers in each])) for (name, kind), each in ops.items()]
+    all_of = [(name, *row_of(kind, [own])) for (_, kind), each in ops.items() if len(each) > 1 for name, own in each]
     return (
         Table.from_rows("input_ops", "Input op statistics", INPUT_OPS, one).sorted_by("self_ps"),
-        Table.from_rows("input_instances", "Instances of input ops", INPUT_OPS, all_of).sorted_by("self_ps"),
+        Table.from_rows("input_instances", "Instances of input ops", INPUT_INSTANCES, all_of).sorted_by("self_ps"),
     )
 
 

@@ -29,3 +29,16 @@ INPUT_OPS = schema("""
     + self_fraction  | fraction | self time as a share of all input-processing self time | Self time, share
       category       | text     | kind of input processing
 """)
+
+INPUT_INSTANCES = schema(
+    """
+    * op | text | name of the instance, with the numbers that tell it from others of the op | Instance
+    count
+    total_ps
+    total_fraction
+    self_ps
+    self_fraction
+    category
+    """,
+    *INPUT_OPS,
+)

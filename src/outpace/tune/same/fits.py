@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.capture.choose import keras_backend
 from outpace.tune.same.passes import END, counted_in, due
 from outpace.tune.same.shown import Items, Shown, Span, number_of
 
@@ -95,6 +96,15 @@ class Fits:
         kind = keras.callbacks.CallbackList
         for name in ("on_epoch_begin", "on_epoch_end", "on_train_batch_begin", "on_train_batch_end"):
             self._around(kind, name)
+        tested = kind.on_test_begin
+
+        @functools.wraps(tested)
+        def on_test_begin(self: Any, logs: Any = None) -> Any:
+            if fits._model is not None:
+                fits._uncount()
+            return tested(self, logs)
+
+        kind.on_test_begin = on_test_begin
 
     def _around(self, kind: Any, name: str) -> None:
         """Let callbacks see the numbers of the epochs and batches that are made."""
@@ -126,6 +136,7 @@ class Fits:
         for variable, held in self._counts:
             if not np.array_equal(np.asarray(variable), held):
                 variable.assign(held)
+        self._counts = []
 
     def _numbered(self, name: str, at: int) -> int:
         if "epoch" in name:
@@ -165,7 +176,10 @@ class Fits:
 
 
 def counts_of(model: Any) -> list[Any]:
-    """Variables of whole numbers that a model and its optimizer hold: steps, and states of random layers."""
+    """Variables of whole numbers that a model of TensorFlow and its optimizer hold: steps, and states of random layers. Other backends hand
+    data to a step, and put nothing into the variables before an epoch's end."""
+    if keras_backend() != "tensorflow":
+        return []
     found = [getattr(owner, "variables", ()) for owner in (model, getattr(model, "optimizer", None))]
     held = [each for those in found for each in (those() if callable(those) else those)]  # a method of Keras' legacy optimizers
     return [each for each in held if re.match("u?int", getattr(each.dtype, "name", each.dtype))]

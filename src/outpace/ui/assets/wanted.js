@@ -3,7 +3,9 @@ const Wanted = (() => {
   const KEY = "outpace-wanted", KEPT = 600000, EACH = 2000; // ms
 
   /* On the page that lets nobody in: this address is the one, and it is tried again, since the token may come by another tab. */
-  function keep() {
+  function keep(asked) {
+    const path = decodeURIComponent(location.pathname), below = path.endsWith(asked) ? path.slice(0, -asked.length) : "";
+    document.getElementById("here").textContent = `${location.origin}${below}/?token=`; // as this browser reaches it, also through a proxy
     try {
       localStorage.setItem(KEY, JSON.stringify({ address: location.href, at: Date.now() }));
     } catch { /* no storage: this tab finds its way by itself, another one does not */ }
