@@ -36,7 +36,9 @@ def compare(
     ] = None,
     effect: Annotated[
         float | None,
-        typer.Option(metavar="PERCENT", parser=percent, help="Smallest change of a step that counts; 5% by default."),
+        typer.Option(
+            metavar="PERCENT", parser=percent, help='Up to which share of a step to say "no difference"; 5% by default.'
+        ),
     ] = None,
     gate: Annotated[
         float | None,

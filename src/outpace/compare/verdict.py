@@ -18,7 +18,7 @@ from outpace._dataclass import dataclass
 from outpace.compare.machine import CLASSES, FEW, SEEN, Factor, Row, explained
 from outpace.compare.means import Mean, discoveries, mean_in, mean_of, two_sided
 from outpace.compare.pairs import pairs
-from outpace.compare.side import SHARED, Part, Side, class_of
+from outpace.compare.side import BESIDE, SHARED, Part, Side, class_of
 from outpace.model import Category
 from outpace.tune.trial.statistics import LEVEL, student
 
@@ -71,7 +71,8 @@ class Change:
     @property
     def named(self) -> str:
         """What people know it by."""
-        return self.name_after if self.kind is Kind.NEW else self.part[2]
+        name = self.name_after if self.kind is Kind.NEW else self.part[2]
+        return f"{self.work} ({name})" if self.part[0] == BESIDE else name
 
 
 @dataclass(frozen=True, eq=False)
