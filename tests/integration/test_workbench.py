@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from outpace.report import html_data
-from outpace.store.logdir import list_runs
+from outpace.store.logdir import runs_at
 from outpace.ui import runs
 from outpace.ui.http import Request, Response
 from outpace.ui.site import Site
@@ -146,7 +146,7 @@ def _values(stored: Any) -> list[Any]:
 def test_a_store_that_fails_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Remote stores have errors of their own."""
     site = Site([str(logdir(tmp_path / "logs", ("keras_fit",)))], Cache(tmp_path / "cache"))
-    known = list_runs
+    known = runs_at
     fails = iter([True] * 3)
 
     def sometimes(place: str) -> Any:
@@ -154,7 +154,7 @@ def test_a_store_that_fails_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest
             raise RuntimeError("the store is away")
         return known(place)
 
-    monkeypatch.setattr(runs, "list_runs", sometimes)
+    monkeypatch.setattr(runs, "runs_at", sometimes)
     deadline = time.monotonic() + 60
     while not any("headline" in line for line in json.loads(page(site, "runs"))):
         assert time.monotonic() < deadline

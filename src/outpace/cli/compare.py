@@ -36,9 +36,7 @@ def compare(
     ] = None,
     effect: Annotated[
         float | None,
-        typer.Option(
-            metavar="PERCENT", parser=percent, help='Up to which share of a step to say "no difference"; 5% by default.'
-        ),
+        typer.Option(metavar="PERCENT", parser=percent, help='Up to where "no difference" is said; 5% by default.'),
     ] = None,
     gate: Annotated[
         float | None,
@@ -62,8 +60,8 @@ def compare(
 ) -> None:
     """Compare two runs: is the second one faster or slower, what makes the difference, and is that the program or the machine?
 
-    A machine that is slower, or busy, changes whole classes of work alike; what leaves its class is the program's. With three captures or
-    more of each side their own spread decides; with fewer a stated one does, and small changes of the whole step stay open.
+    A machine that is slower, or busy, changes whole classes of work alike; what leaves its class is the program's. The more captures of each
+    side, the more their own spread decides; with one a stated one does, and small changes of the whole step stay open.
     """
     tune()
     from outpace.cli.output import show

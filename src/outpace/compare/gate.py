@@ -56,7 +56,7 @@ def judged(found: Comparison, allowed: float) -> Gate:
         return Gate(allowed, Outcome.PASSED, f"the program adds at most {max(found.most, 0):.1%} of a step{rest}")
     if found.verdict is not Verdict.SLOWER:
         return Gate(
-            allowed, Outcome.OPEN, f"the program may add up to {found.most:.1%} of a step, and more captures would tell"
+            allowed, Outcome.OPEN, f"the program may add up to {max(found.most, 0):.1%} of a step, and more captures would tell"
         )
     if found.blind:
         return Gate(

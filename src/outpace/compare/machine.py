@@ -26,6 +26,7 @@ SPREAD = {False: 0.06, True: 0.02}  # prior sd of log ratios within a class: on 
 CLASSES = 0.1  # prior sd of the log of the ratio of two classes' factors
 FEW = 3  # parts that do not speak for their class
 _ALONE = 2.0  # how much wider the prior of a class of few parts is
+_SHARED = 0.5  # of a side's time, that parts must hold which both sides have; else these are other programs
 _SPEAKS = 0.2  # of all parts' time, that classes must hold which speak, for anything to be known of the machine
 _TAILS = 8.0  # degrees of freedom of how far parts lie from their class: some lie far, as no normal number does
 _MODERATE = 2  # degrees of freedom, from which captures say how far captures differ
@@ -81,9 +82,16 @@ def explained(rows: Sequence[Row], count: int, step: float) -> tuple[list[Row], 
             error, freedom = errors.get(id(row), (spread, min(WEIGHT + (0 if few else len(mine)), _TAILS)))
             found[id(row)] = replace(row, log=away[id(row)], error=error, freedom=freedom, sampled=not errors)
         factors[work] = Factor(float(factor[count:].mean() - factor[:count].mean()), spread, len(mine))
-    time = sum(sum(row.means) for row in rows)
-    speaks = sum(sum(row.means) for mine in works.values() if len(mine) >= FEW for row in mine)
-    return [found.get(id(row), row) for row in rows], factors, speaks < _SPEAKS * time or not rows
+    speaking = [row for mine in works.values() if len(mine) >= FEW for row in mine]
+    blind = _share(speaking, rows, count) < _SPEAKS or _share(told, rows, count) < _SHARED
+    return [found.get(id(row), row) for row in rows], factors, blind
+
+
+def _share(some: Sequence[Row], rows: Sequence[Row], count: int) -> float:
+    """How much of the time of all parts some of them take, on the side where it is less."""
+    sides = [sum(sum(row.means[part]) for row in some) for part in (slice(count), slice(count, None))]
+    wholes = [sum(sum(row.means[part]) for row in rows) for part in (slice(count), slice(count, None))]
+    return min((side / whole for side, whole in zip(sides, wholes, strict=True) if whole), default=0.0)
 
 
 def _usual(told: Sequence[Row], logs: dict[int, Values]) -> Values:

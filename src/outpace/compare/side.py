@@ -192,7 +192,7 @@ def _facts(run: Run) -> dict[str, str]:
         "steps per call": str(breakdown.per_row.get(first.host, "")),
         "examples per step": "" if examples is None else str(examples),
         "hosts": str(len(hosts)),
-        "devices": ", ".join(devices),
+        "devices": ", ".join(devices) or "none",
         "cores": str(record.get("cpu_count") or ""),  # what was seen of pools may be fewer, and forbids nothing
         OUTPACE: __version__,
         "Python": str(record.get("python") or ""),

@@ -147,17 +147,17 @@ def compare(before: Side, after: Side, effect: float = EFFECT) -> Comparison:
     changes = _changes(rows, factors, before, after, one.value)
     if blind:  # nobody knows whose a change is of a part that both have
         changes = [replace(each, kind=Kind.MACHINE) if each.kind is Kind.CHANGED else each for each in changes]
-    step = one.value * _slowed(changes)
+    step = one.value if blind else one.value * _slowed(changes)
     low, high = _interval(one, two)
     whole = Added(*(each * one.value / step - 1 for each in (two.value / one.value, low, high)))
     program = summed([each for each in changes if each.kind is not Kind.MACHINE], step)
-    every = whole if blind else summed(changes, step)
     beside = not blind and (program.low > whole.high or program.high < whole.low or program.half > whole.half)
-    program, every = (whole, whole) if beside else (program, every)
-    apart = Added(0.0, 0.0, 0.0) if blind or beside else _apart(changes, factors, step)
+    alone = blind or beside
+    program, every = (whole, whole) if alone else (program, summed(changes, step))
+    apart = Added(0.0, 0.0, 0.0) if alone else _apart(changes, factors, step)
     differs = _differs(before, after)
     least, most = every.low + apart.low, every.high + apart.high
-    touched = any(each.kind is not Kind.MACHINE for each in changes) and not beside
+    touched = any(each.kind is not Kind.MACHINE for each in changes) and not alone
     verdict = _verdict(one, two, program, every, max(most, -least), touched, blind, effect)
     categories = {each: (_mean(before, each), _mean(after, each)) for each in Category}
     return Comparison(
@@ -199,16 +199,16 @@ def summed(changes: Sequence[Change], step: float = 1.0) -> Added:
 def _apart(changes: Sequence[Change], factors: Mapping[str, Factor], step: float) -> Added:
     """What a class takes more, and less, than others would have it, beyond what machines make of classes: the program may have changed all of
     it."""
-    logs = [factor.log for factor in factors.values() if factor.parts >= FEW]
-    if not logs:
+    known = {work: factor for work, factor in factors.items() if factor.parts >= FEW}
+    if not known:
         return Added(0.0, 0.0, 0.0)
+    logs = [factor.log for factor in known.values()]
     least, most = min(logs) + _HALF * CLASSES, max(logs) - _HALF * CLASSES
     low = high = 0.0
-    for each in changes:
-        log = factors[each.work].log
-        if factors[each.work].parts >= FEW:
-            high += each.before.value * max(math.exp(log) - math.exp(least), 0.0) / step
-            low -= each.before.value * max(math.exp(most) - math.exp(log), 0.0) / step
+    for work, factor in known.items():
+        before = math.fsum(each.before.value for each in changes if each.work == work) / step
+        high += before * max(math.exp(factor.log) - math.exp(least), 0.0)
+        low -= before * max(math.exp(most) - math.exp(factor.log), 0.0)
     return Added(0.0, low, high)
 
 

@@ -130,7 +130,7 @@ def test_keys_name_the_rows_of_all_tables() -> None:
 def test_what_the_program_saves_is_no_more_than_a_step() -> None:
     """Also where the second machine is slower: it is a share of what the first program would take there."""
     times = program(rng(13))
-    slow = {part: 1.4 * time for part, time in times.items() if time < 0.02 * STEP}
+    slow = {part: 1.4 * time for part, time in times.items() if time < 0.06 * STEP}
     found = compare(*sides(rng(14), times, slow, 3, machine=0.02))
     assert found.verdict is Verdict.FASTER and -1 < found.program < found.ratio - 1
     assert found.step_expected == pytest.approx(1.4 * found.step_before.value, rel=0.1)
