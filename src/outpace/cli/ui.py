@@ -58,11 +58,11 @@ def serve(server: Server, browser: bool, idle: float = math.inf) -> None:
     to it."""
     import webbrowser
 
-    server.start()  # a browser of the terminal comes back when its reader has left it
-    if browser and not webbrowser.open(server.invitation()):
-        forward = f"{server.port}:localhost:{server.port}"
-        note(f"No browser could be started here: open the address yourself (over SSH, after 'ssh -L {forward} HOST').")
-    try:
+    try:  # from here on somebody may see the page, and press Ctrl-C
+        server.start()  # a browser of the terminal comes back when its reader has left it
+        if browser and not webbrowser.open(server.invitation()):
+            forward = f"{server.port}:localhost:{server.port}"
+            note(f"No browser could be started here: open the address yourself (over SSH, after 'ssh -L {forward} HOST').")
         if server.wait(idle):
             note(f"Nobody has looked for {idle / 60:.0f} minutes: the server has ended.")
     except KeyboardInterrupt:
