@@ -35,7 +35,7 @@ _COPIES = re.compile(r"Memcpy|copy|_Send|_Recv|HostRecv|HostSend", re.IGNORECASE
 _BESIDE = (Category.ALL_OTHERS, Category.COMPILATION)  # what no op stands for
 Part = tuple[str, str, str]  # side (Host, Device, Input or Step), type, name
 BESIDE = "Step"
-SHORT_OPS: Part = (HOST, "", "short ops, and the executor between ops")
+SHORT_OPS: Part = (HOST, "", "short ops and the executor")
 OF_INPUT = _INPUT  # stages of the input pipeline, and what runs in them
 _NANOSECOND = 1000  # ps
 
