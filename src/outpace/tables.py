@@ -74,7 +74,7 @@ def export(
 
 def names_of(places: Sequence[str]) -> list[str]:
     """What tells places apart: of each path what follows the folders that all share, without the ending of a profile; else the paths."""
-    whole = [place if is_url(place) else os.path.abspath(place) for place in places]
+    whole = [place if is_url(place) else Path(place).absolute().as_posix() for place in places]
     parts = [place.rstrip("/").replace(f"/{PROFILE_FOLDER}/", "/").split("/") for place in whole]
     folders = zip(*(part[:-1] for part in parts), strict=False)
     shared = sum(1 for _ in takewhile(lambda level: len(set(level)) == 1, folders))

@@ -37,16 +37,8 @@ COMMANDS = (
     "replay",
     "tools",
 )
-_ANYWHERE = (
-    "report",
-    "explain",
-    "compare",
-    "baseline",
-    "export",
-    "trace",
-    "lint",
-    "tools",
-)  # the rest needs processes as POSIX has them
+# The rest needs processes as POSIX has them.
+_ANYWHERE = ("report", "explain", "compare", "baseline", "export", "trace", "lint", "tools")
 _OF_SCRIPTS = ("profile", "serve", "tune")  # what follows the script is passed on to it
 
 

@@ -25,7 +25,8 @@ def _side(source: str) -> Side:
     if path is not None:
         return baseline.load(path, source)
     try:
-        return Side.of(source, api.open(source).run)
+        with api.open(source) as profile:
+            return Side.of(source, profile.run)
     except NotFoundError as error:
         there = places.names()
         raise NotFoundError(f"{error} Baselines in {places.FOLDER}: {', '.join(there)}." if there else str(error)) from error

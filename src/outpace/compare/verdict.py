@@ -79,9 +79,9 @@ class Change:
 class Comparison:
     """ratio, low, high: of the step time, after to before. step_expected: what a step of the first program would take with the second side's
     machine, ps. program: what the program's own changes add to that, as a share of it, with `program_low` and `program_high`. least, most: what
-    the program adds at least and at most, all parts together, and what classes of work take beyond each other. beside: whether the parts
-    changed by more than the step did, so that they run beside it. blind: whether too little is known of the machine to tell it from the
-    program, so that the step alone speaks. differs: facts in which the sides differ, with whether that forbids to
+    the program adds at least and at most, all parts together, and what classes of work take beyond each other. blind: whether too little is
+    known of the machine to tell it from the program, so that the step alone speaks. beside: whether parts changed of which the step itself
+    says otherwise, or more precisely, so that they run beside it. differs: facts in which the sides differ, with whether that forbids to
     compare."""
 
     before: Side
@@ -151,18 +151,17 @@ def compare(before: Side, after: Side, effect: float = EFFECT) -> Comparison:
     low, high = _interval(one, two)
     whole = Added(*(each * one.value / step - 1 for each in (two.value / one.value, low, high)))
     program = summed([each for each in changes if each.kind is not Kind.MACHINE], step)
-    beside = not blind and (program.low > whole.high or program.high < whole.low or program.half > whole.half)
-    alone = blind or beside
-    program, every = (whole, whole) if alone else (program, summed(changes, step))
-    apart = Added(0.0, 0.0, 0.0) if alone else _apart(changes, factors, step)
+    own = any(each.kind is not Kind.MACHINE for each in changes)
+    step_speaks = blind or program.low > whole.high or program.high < whole.low or program.half > whole.half
+    program, every = (whole, whole) if step_speaks else (program, summed(changes, step))
+    apart = Added(0.0, 0.0, 0.0) if step_speaks else _apart(changes, factors, step)
     differs = _differs(before, after)
     least, most = every.low + apart.low, every.high + apart.high
-    touched = any(each.kind is not Kind.MACHINE for each in changes) and not alone
-    verdict = _verdict(one, two, program, every, max(most, -least), touched, blind, effect)
+    verdict = _verdict(one, two, program, every, max(most, -least), own and not step_speaks, blind, effect)
     categories = {each: (_mean(before, each), _mean(after, each)) for each in Category}
     return Comparison(
         before, after, Verdict.OPEN if any(forbids for *_, forbids in differs) else verdict, one, two, step, low, high, *program, least, most,
-        blind, beside, tuple(sorted(changes, key=lambda each: -abs(each.delta))), factors, differs, categories,
+        blind, own and step_speaks and not blind, tuple(sorted(changes, key=lambda each: -abs(each.delta))), factors, differs, categories,
     )  # fmt: skip
 
 
@@ -231,9 +230,7 @@ def _verdict(
         return Verdict.SAME if abs(log) <= effect else Verdict.MACHINE
     if blind or touched or not every.low <= 0 <= every.high:
         return Verdict.OPEN
-    steps = _HALF * math.hypot(
-        one.sampled / one.value, two.sampled / two.value
-    )  # what other captures would have told is another question
+    steps = _HALF * math.hypot(one.sampled / one.value, two.sampled / two.value)  # of these captures alone
     return Verdict.MACHINE if abs(log) - steps > effect else Verdict.OPEN
 
 

@@ -9,6 +9,7 @@ import junitparser
 import pytest
 
 from outpace.compare import Comparison, Gate, Outcome, Verdict, compare, judged, junit, report_of
+from outpace.compare.machine import CLASSES, FEW
 from outpace.compare.side import OUTPACE
 from outpace.model.errors import InconclusiveError, RegressionError
 from outpace.report import markdown
@@ -27,17 +28,26 @@ def compared(seed: int, change: float, captures: int = 3, machine: float = 0.2) 
     return compare(*sides(rng(7000 + seed), times, after, captures, machine), ALLOWED)
 
 
+def classes_apart(found: Comparison) -> float:
+    """How far the factors of classes that speak lie from each other, as a log."""
+    logs = [factor.log for factor in found.factors.values() if factor.parts >= FEW]
+    return max(logs) - min(logs)
+
+
 def outcomes(change: float, captures: int = 3, machine: float = 0.2) -> list[Outcome]:
     return [judged(compared(seed, change, captures, machine), ALLOWED).outcome for seed in range(RUNS)]
 
 
 @pytest.mark.parametrize("captures", [1, 3])
-@pytest.mark.parametrize(("machine", "least"), [(0.02, 0.7), (0.1, 0.6), (0.3, 0.0)])
-def test_it_does_not_fail_for_the_machine(captures: int, machine: float, least: float) -> None:
+@pytest.mark.parametrize("machine", [0.02, 0.3])
+def test_it_does_not_fail_for_the_machine(captures: int, machine: float) -> None:
     """The same program on a machine that is slower by a third in one capture and not in the next; where it changes classes of work by far more
-    than each other, nobody knows that the program did not change a class."""
-    found = outcomes(0.0, captures, machine)
-    assert Outcome.FAILED not in found and found.count(Outcome.PASSED) >= least * RUNS
+    than each other, nobody knows that the program did not change a class, and nothing passes for that alone."""
+    every = [compared(seed, 0.0, captures, machine) for seed in range(RUNS)]
+    assert not any(judged(found, ALLOWED).outcome is Outcome.FAILED for found in every)
+    alike = [found for found in every if classes_apart(found) <= 1.96 * CLASSES]
+    passed = [judged(found, ALLOWED).outcome is Outcome.PASSED for found in alike]
+    assert len(alike) >= 0.2 * RUNS and sum(passed) >= 0.7 * len(alike)
 
 
 @pytest.mark.parametrize(("captures", "least"), [(1, 0.7), (3, 0.95)])

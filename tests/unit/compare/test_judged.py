@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from outpace.compare import Comparison, Outcome, Verdict, compare, judged
+from outpace.compare import Comparison, Outcome, Verdict, compare, judged, report_of
 from outpace.compare.pairs import pairs
 from outpace.compare.side import BESIDE, OF_INPUT, Capture, Part
 from outpace.compare.verdict import Kind
@@ -106,6 +106,14 @@ def test_changes_that_cancel_are_no_difference() -> None:
     more, less = ("Host", "MatMul", "m0"), ("Host", "AddV2", "a0")
     found = compared(PLAIN, {**PLAIN, more: PLAIN[more] + 0.03 * STEP, less: PLAIN[less] - 0.03 * STEP})
     assert len(found.own) == 2 and found.verdict is Verdict.SAME and outcome(found) is Outcome.PASSED
+
+
+def test_a_step_that_its_parts_do_not_explain_is_open_in_every_form() -> None:
+    """Nothing stands out, and the step takes twice as long."""
+    one, two = (captured(seed, PLAIN, {}) for seed in (1, 11))
+    found = compare(side("before", [one]), side("after", [Capture(two.parts, 2 * two.steps, two.categories)]), GATE)
+    assert not found.own and not found.beside and found.verdict is Verdict.OPEN and outcome(found) is Outcome.OPEN
+    assert "Inconclusive" in report_of(found, judged(found, GATE)).headline
 
 
 def test_runs_that_cannot_be_compared_have_no_verdict() -> None:
