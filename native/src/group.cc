@@ -22,9 +22,9 @@ bool before(const Boundary& a, const Boundary& b) {
   return a.priority > b.priority;
 }
 
-// Walk the boundaries of one window's spans and hand each stretch of time to the highest open priority. A span without duration ends
-// before it starts; where nothing else is open it therefore stands open until the next span of its priority ends. That is how the
-// reference counts (ToNonOverlappedEvents in event_span.cc), and what makes a wait for other threads part of what was waited for.
+// Walk the boundaries of one window's spans and hand each stretch of time to the highest open priority. A span without duration holds no
+// time. (The reference lets it stand open until the next span of its priority ends: ToNonOverlappedEvents in event_span.cc. So an instant
+// that a runtime notes before a gap makes the gap a piece of work, and half of all events are instants.)
 void sweep_window(std::vector<Boundary>& boundaries, int64_t begin, int64_t end, uint32_t priorities, int64_t* out) {
   std::sort(boundaries.begin(), boundaries.end(), before);
   std::vector<int64_t> open(priorities, 0);
@@ -79,7 +79,7 @@ int32_t ox_sweep(uint64_t spans, const int32_t* group, const uint8_t* priority, 
       if (w < 0 || static_cast<uint64_t>(w) >= windows || priority[i] == 0 || priority[i] >= priorities) continue;
       const int64_t from = std::max(start_ps[i], begin[w]);
       const int64_t to = std::min(end_ps[i], end[w]);
-      if (from > to) continue;
+      if (from >= to) continue;
       boundaries[w].push_back({from, priority[i], true});
       boundaries[w].push_back({to, priority[i], false});
     }

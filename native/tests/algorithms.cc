@@ -121,8 +121,8 @@ std::vector<int64_t> sweep(const std::vector<int32_t>& group, const std::vector<
 }
 
 void sweeping() {
-  // Priority 2 covers the middle of priority 1; an instant in the gap holds its priority until the next end of that priority.
-  expect<int64_t>("time per priority", sweep({0, 0, 0, 0}, {1, 2, 1, 1}, {0, 2, 14, 16}, {10, 4, 14, 18}, {0}, {20}), {6, 12, 2});
+  // Priority 2 covers the middle of priority 1; an instant in the gap holds no time.
+  expect<int64_t>("time per priority", sweep({0, 0, 0, 0}, {1, 2, 1, 1}, {0, 2, 14, 16}, {10, 4, 14, 18}, {0}, {20}), {8, 10, 2});
   // Spans are cut at their window; unknown groups and priorities, and spans outside, take no part; a window may be empty.
   const std::vector<int64_t> cut = sweep({0, 1, 7, -1, 0, 1}, {1, 2, 1, 1, 9, 0}, {-5, 90, 0, 0, 0, 0}, {5, 300, 9, 9, 9, 9},
                                          {0, 100, 50}, {10, 200, 50});

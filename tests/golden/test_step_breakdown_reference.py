@@ -151,7 +151,10 @@ def test_host_categories_beside_a_device() -> None:
 
 @pytest.mark.parametrize("name", beside(("jax_loop", "jax_loop_unmarked", "jax_cpu_steps")))
 def test_time_in_which_xlas_threads_compute_is_no_python(name: str) -> None:
-    """Counted by hand from the file: the part of the steps in which an op runs on a worker thread or an event stands on the main thread."""
+    """Counted by hand from the file: the part of the steps in which an op runs on a worker thread or an event stands on the main thread.
+
+    Beside these, thunks run. (Where an event without duration held its kind open, as in the reference, a fifth of Python's time was theirs.)
+    """
     (timeline,) = opened_beside(name).run.hosts
     trace, steps = timeline.trace, timeline.steps
     busy = trace.stat("hlo_op").row
@@ -168,7 +171,7 @@ def test_time_in_which_xlas_threads_compute_is_no_python(name: str) -> None:
     mine = step_breakdown(opened_beside(name).run).steps["all_others_ps"].sum()
     assert mine <= nothing
     assert nothing / total < 0.12
-    assert mine / total < (0.05 if name == "jax_loop_unmarked" else 0.02)
+    assert mine / total < (0.06 if name == "jax_loop_unmarked" else 0.02)
 
 
 @pytest.mark.skipif(not beside(("jax_cpu_steps",)), reason="the profile lies beside the repository only")

@@ -24,7 +24,7 @@ from outpace.model.arrays import Values
 SEEN = 0.002  # of a step, below which a part says nothing of its class
 SPREAD = {False: 0.06, True: 0.02}  # prior sd of log ratios within a class: on a host's cores, on devices
 CLASSES = 0.1  # prior sd of the log of the ratio of two classes' factors
-FEW = 3  # parts that do not speak for their class
+FEW = 6  # parts that do not speak for their class
 _ALONE = 2.0  # how much wider the prior of a class of few parts is
 _SHARED = 0.5  # of a side's time, that parts must hold which both sides have; else these are other programs
 _SPEAKS = 0.2  # of all parts' time, that classes must hold which speak, for anything to be known of the machine
@@ -64,7 +64,8 @@ def explained(rows: Sequence[Row], count: int, step: float) -> tuple[list[Row], 
     logs = {id(row): np.log(row.means) - np.log(row.means).mean() for row in told}
     works = {work: [row for row in told if row.work == work] for work in sorted({row.work for row in rows})}
     captures = len(rows[0].means) if rows else 0
-    usual = _usual(told, logs) if len(told) >= FEW else np.zeros(captures)
+    speaking = [row for mine in works.values() if len(mine) >= FEW for row in mine]
+    usual = _usual(speaking or told, logs) if len(told) >= FEW else np.zeros(captures)
     middles = {work: np.median([logs[id(row)] for row in mine], axis=0) for work, mine in works.items() if len(mine) >= FEW}
     known = [float(middle[count:].mean() - middle[:count].mean()) for middle in middles.values()]
     apart = math.hypot(CLASSES, max(known) - min(known)) if known else CLASSES
@@ -82,7 +83,6 @@ def explained(rows: Sequence[Row], count: int, step: float) -> tuple[list[Row], 
             error, freedom = errors.get(id(row), (spread, min(WEIGHT + (0 if few else len(mine)), _TAILS)))
             found[id(row)] = replace(row, log=away[id(row)], error=error, freedom=freedom, sampled=not errors)
         factors[work] = Factor(float(factor[count:].mean() - factor[:count].mean()), spread, len(mine))
-    speaking = [row for mine in works.values() if len(mine) >= FEW for row in mine]
     blind = _share(speaking, rows, count) < _SPEAKS or _share(told, rows, count) < _SHARED
     return [found.get(id(row), row) for row in rows], factors, blind
 
@@ -95,7 +95,7 @@ def _share(some: Sequence[Row], rows: Sequence[Row], count: int) -> float:
 
 
 def _usual(told: Sequence[Row], logs: dict[int, Values]) -> Values:
-    """The middle of all parts by their time, in each capture."""
+    """The middle of parts by their time, in each capture."""
     weights = np.array([sum(row.means) for row in told])
     each = np.array([logs[id(row)] for row in told])
     order = np.argsort(each, axis=0)

@@ -184,9 +184,12 @@ def said(change: Change) -> str:
 
 
 def _machine(found: Comparison) -> str:
-    """What the machine adds to the program's change."""
+    """What the step does beyond the program's change, and whose that is."""
     rest = found.step_expected / found.step_before.value - 1
-    return f" The step as a whole takes {_more_or_less(found.ratio)}: the rest is the machine's." if abs(rest) > 0.03 else ""
+    whole = f" The step as a whole takes {_more_or_less(found.ratio)}"
+    if found.least > found.program_high or found.most < found.program_low:
+        return f"{whole}: nothing tells whose the rest is."
+    return f"{whole}: the rest is the machine's." if abs(rest) > 0.03 else ""
 
 
 def _more_or_less(ratio: float) -> str:

@@ -19,6 +19,7 @@ from outpace.metrics.machine.core_use import DIVIDED
 from outpace.metrics.model.op_metrics import DEVICE, HOST
 from outpace.metrics.model.op_steps import INPUT as _INPUT
 from outpace.metrics.model.op_steps import op_steps
+from outpace.metrics.program.host_time import without_ops
 from outpace.metrics.program.program import program
 from outpace.metrics.program.same_program import main_program
 from outpace.metrics.program.step_breakdown import step_breakdown
@@ -155,8 +156,17 @@ def _capture(run: Run) -> Capture:
     categories = {each: _whole(breakdown.category(each) / per_row) for each in Category}
     parts = {op: _whole(found.time_ps[row]) for row, op in enumerate(found.ops) if not (op[0] == OF_INPUT and _waits(op))}
     parts |= {(BESIDE, each.label, each.label): categories[each] for each in _BESIDE}
+    parts |= {(BESIDE, part, part): _whole(times) for part, times in _without_ops(run, breakdown.per_row).items()}
     parts = {part: times for part, times in parts.items() if times.any()}
     return Capture(parts, steps, categories, lines_of(run), found.short & parts.keys())
+
+
+def _without_ops(run: Run, per_row: Mapping[str, int]) -> dict[str, Values]:
+    """What hosts of the main program compute in a training step while no op runs, ps."""
+    told = [{part: times / per_row[host] for part, times in without_ops(run, host).items()} for host in main_program(run)]
+    return {
+        part: np.concatenate([each[part] for each in told]) for part in dict.fromkeys(part for each in told for part in each)
+    }
 
 
 def _joining(capture: Capture, short: Set[Part]) -> Capture:

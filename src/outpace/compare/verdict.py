@@ -152,16 +152,22 @@ def compare(before: Side, after: Side, effect: float = EFFECT) -> Comparison:
     whole = Added(*(each * one.value / step - 1 for each in (two.value / one.value, low, high)))
     program = summed([each for each in changes if each.kind is not Kind.MACHINE], step)
     own = any(each.kind is not Kind.MACHINE for each in changes)
-    step_speaks = blind or program.low > whole.high or program.high < whole.low or program.half > whole.half
-    program, every = (whole, whole) if step_speaks else (program, summed(changes, step))
-    apart = Added(0.0, 0.0, 0.0) if step_speaks else _apart(changes, factors, step)
+    sure = not (blind or program.low <= 0 <= program.high)  # that it is the program that changed
+    less = sure and (whole.low > program.high > 0 or whole.high < program.low < 0)  # parts say less of it than the step did
+    beside = not (blind or less) and (program.low > whole.high or program.high < whole.low)
+    step_speaks = blind or beside or (program.half > whole.half and not less)
+    program = whole if step_speaks else program
+    every = whole if step_speaks or less else summed(changes, step)
+    apart = Added(0.0, 0.0, 0.0) if step_speaks or less else _apart(changes, factors, step)
     differs = _differs(before, after)
     least, most = every.low + apart.low, every.high + apart.high
-    verdict = _verdict(one, two, program, every, max(most, -least), own and not step_speaks, blind, effect)
+    verdict = _verdict(
+        one, two, program, every, max(most, -least), own and not beside and (sure or not step_speaks), blind, effect
+    )
     categories = {each: (_mean(before, each), _mean(after, each)) for each in Category}
     return Comparison(
         before, after, Verdict.OPEN if any(forbids for *_, forbids in differs) else verdict, one, two, step, low, high, *program, least, most,
-        blind, own and step_speaks and not blind, tuple(sorted(changes, key=lambda each: -abs(each.delta))), factors, differs, categories,
+        blind, own and beside, tuple(sorted(changes, key=lambda each: -abs(each.delta))), factors, differs, categories,
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from outpace.metrics.model.model_ops import AWAITS, OVERHEAD, WAIT, WORK, by_nam
 from outpace.metrics.program.step_breakdown import category_of, event_kinds, step_breakdown, unseen
 from outpace.metrics.spans import union, within
 from outpace.model import Category, Table, schema
-from outpace.model.arrays import Codes, Mask
+from outpace.model.arrays import Codes, Mask, Values
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Is
 from outpace.timeline.workers import executed, on_host
@@ -94,17 +94,25 @@ def of_hosts(run: Run, *hosts: str) -> HostTime:
     return HostTime(shares)
 
 
+def without_ops(run: Run, host: str) -> dict[str, Values]:
+    """Of each steady step of a host, float64 ps: its computation in which no op ran, nor the executor, by part."""
+    times = _by_step(run, run.by_host[host])
+    return {part: times[:, [part == each for each in _RISING]].sum(axis=1) for part in (PYTHON, DISPATCH, WAITING)}
+
+
+def _by_step(run: Run, timeline: Timeline) -> Values:
+    """Time of each part (see `_RISING`) in each steady step, float64 ps of shape (steps, parts)."""
+    breakdown = step_breakdown(run).of(timeline.host)
+    compute = breakdown.category(Category.HOST_COMPUTE)
+    if not compute.sum():
+        return np.zeros((len(compute), len(_RISING)))
+    times = _times(timeline, breakdown.counted)[breakdown.counted].astype(np.float64)
+    return np.asarray(times * (compute / np.maximum(times.sum(axis=1), 1))[:, None])  # beside several devices, it is their mean
+
+
 def _rows(run: Run, timeline: Timeline) -> Iterator[tuple[object, ...]]:
     breakdown = step_breakdown(run).of(timeline.host)
-    whole = breakdown.whole
-    compute = breakdown.category(Category.HOST_COMPUTE, whole)
-    if not len(whole) or not compute.sum():
-        return
-    counted = breakdown.counted
-    times = _times(timeline, counted)[counted].astype(float)
-    times *= (compute / np.maximum(times.sum(axis=1), 1))[
-        :, None
-    ]  # an event without length holds its category open, see `ox_sweep`
+    whole, times = breakdown.whole, _by_step(run, timeline)
     new = breakdown.category(Category.COMPILATION, whole) > _COMPILES * whole["duration_ps"]
     sums: dict[str, float] = {}
     for code, part in enumerate(_RISING):

@@ -4,7 +4,8 @@ Meaning as in the reference (`xplane_to_step_events.cc`, `event_span.cc` of open
 type by its name; where events overlap, the type of highest priority gets the time; time without any event is "all others".
 On purpose different: building a `tf.function` graph and compiling XLA programs count as compilation (the reference has the category but
 never fills it on a host), host events count on machines with accelerators too (as the reference did until TensorFlow 2.15), and what a
-device computes in is read from its programs (`device_kinds.py`). Of JAX programs, builds and whatever runs in a step's time count for the step
+device computes in is read from its programs (`device_kinds.py`). An event without duration holds no time (in the
+reference it may hold its kind open until the next one). Of JAX programs, builds and whatever runs in a step's time count for the step
 (`jax_time.py`).
 """
 
@@ -300,7 +301,7 @@ def event_kinds(timeline: Timeline) -> Codes:
         _mark_launches(timeline, kind)
         code = np.fromiter((_CODE[name] for name in KINDS_OF_DEVICES), np.uint8)
         for events, kinds in device_kinds(timeline):
-            kind[events] = np.where(trace.duration[events] > 0, code[kinds], 0)  # without any, a device did nothing
+            kind[events] = code[kinds]
     stages = trace.stat(dialect.IPL_STAGE).row
     kind[stages] = np.maximum(kind[stages], _CODE["wait_input"])
     kind[timeline.steps.root_row[_is_mark(timeline)]] = 0

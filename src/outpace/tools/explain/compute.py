@@ -97,7 +97,7 @@ def attribution(chosen: Chosen) -> dict[tuple[int, int], int]:
     """Time in ps by (kind, event row) of one step; row -1 stands for time of no event.
 
     The walk is that of the step-time breakdown (`ox_sweep`): the highest kind that is open gets the time. Of the events of that kind it is the
-    one that started last, which is the innermost where they nest; one without duration holds its kind open until the next one of it ends.
+    one that started last, which is the innermost where they nest.
     Of several devices the busiest stands for all: what each does would hide what the others do at that moment.
     """
     timeline, (begin, end) = chosen.timeline, chosen.span
@@ -109,7 +109,7 @@ def attribution(chosen: Chosen) -> dict[tuple[int, int], int]:
     began, ended = times_of(timeline, own, planes)
     first = np.maximum(np.concatenate((began, start)), begin)
     last = np.minimum(np.concatenate((ended, stop)), end)
-    inside = first <= last
+    inside = first < last
     rows, codes, first, last = rows[inside], codes[inside], first[inside], last[inside]
     at = np.concatenate((first, last))
     opens = np.repeat([True, False], len(rows))
@@ -141,12 +141,11 @@ def _walk(
     found: dict[tuple[int, int], int] = {}
     balance = [0] * 256
     stacks: dict[int, list[int]] = {}
-    last: dict[int, int] = {}
     closed: set[int] = set()
     highest, now = 0, begin
     for moment, starts, event, k in zip(at, opens, row, kind, strict=True):
         if moment > now:
-            key = (highest, _owner(highest, stacks, closed, last) if highest else _NOBODY)
+            key = (highest, _owner(highest, stacks, closed) if highest else _NOBODY)
             found[key] = found.get(key, 0) + moment - now
             now = moment
         if starts:
@@ -165,12 +164,12 @@ def _walk(
     return found
 
 
-def _owner(kind: int, stacks: dict[int, list[int]], closed: set[int], last: dict[int, int]) -> int:
-    """The event of a kind that started last of those still open; with none open, the last one without duration, which ended before it began."""
-    stack = stacks.get(kind, [])
-    while stack and stack[-1] in closed:
-        last[kind] = stack.pop()
-    return stack[-1] if stack else last.get(kind, _NOBODY)
+def _owner(kind: int, stacks: dict[int, list[int]], closed: set[int]) -> int:
+    """The event of a kind that started last of those still open."""
+    stack = stacks[kind]
+    while stack[-1] in closed:
+        stack.pop()
+    return stack[-1]
 
 
 def events(chosen: Chosen, wanted: Category | None) -> Table:
