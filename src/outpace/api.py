@@ -18,7 +18,8 @@ from outpace.metrics.program.budget import budgets
 from outpace.model import Failure, Finding, NotFoundError, Page, ProfileError, Report, Severity, UsageError
 from outpace.model.text import clean
 from outpace.model.units import counted
-from outpace.store.logdir import find_profiles, local_copy, read_capture_record
+from outpace.store.given import Given
+from outpace.store.logdir import ProfileFile, ProfileSet, find_profiles, local_copy, read_capture_record
 from outpace.timeline import Run
 from outpace.timeline.part import Part, StepRange
 from outpace.tools import Tool, discover, find
@@ -147,12 +148,15 @@ class Profile(EveryTool):
             )
 
 
-def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:
-    """Open a profile file, a run folder or a log directory (the newest run), local or an fsspec URL.
+def open(source: Given, *, use_marks: bool = True) -> Profile:
+    """Open a profile: the path or fsspec URL of a file, of a run folder or of a log directory (its newest run), or what is in memory.
 
+    In memory are bytes (any buffer, gzipped or not), a file object that is open for reading in binary mode, an `XSpace` message, and what
+    profilers return: the bytes of `ProfilerSession.stop()` of JAX and TensorFlow, or a `jax.profiler.ProfileData`, which lacks the compiled
+    programs. Raises UsageError for anything else, NotFoundError where nothing is, ProfileError for what is no profile.
     `use_marks=False` hides step marks, to see what step inference alone finds.
     """
-    found = find_profiles(path)
+    found = find_profiles(source)
     records, remarks, traces = {}, [], []
     for file in found.files:
         try:
@@ -163,14 +167,26 @@ def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:
                 raise
             remarks.append(f"{file.host} is left out: {error}")
             continue
-        record, warning = read_capture_record(found.folder, file.host)
+        record, warning = read_capture_record(found.folder, file.host) if file.held is None else (None, None)
         if record is not None:
             records[file.host] = record.as_dict()
         if warning:
             remarks.append(warning)
-    source = str(path) if len(found.files) == 1 and found.files[0].path == str(path) else found.folder
-    told = {"records": records, "remarks": tuple(remarks)}
-    return Profile(Run.of(traces, source, use_marks=use_marks, **told), found.older)
+    told = {"records": records, "remarks": tuple(remarks), "stored": _opens_again(found.files[0])}
+    return Profile(Run.of(traces, _title(found, traces), use_marks=use_marks, **told), found.older)
+
+
+def _opens_again(file: ProfileFile) -> bool:
+    """Whether a command can open the source: what is in memory alone it cannot."""
+    return file.held is None or os.path.isfile(file.path)
+
+
+def _title(found: ProfileSet, traces: Sequence[Trace]) -> str:
+    """What a report calls its source: the file or folder, or the host of what is in memory and has no name."""
+    only = found.files[0]
+    if only.held is not None:
+        return only.path or f"{traces[0].host} (in memory)"
+    return only.path if len(found.files) == 1 and only.path == found.source else found.folder
 
 
 def is_stored(path: str) -> bool:

@@ -13,7 +13,7 @@ from outpace.timeline import Run
 def following(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> tuple[Command, ...]:
     """At most two: capture again where the capture itself is the trouble; else look where the first finding points, and try changes."""
     script = run.script
-    source = shlex.quote(run.source)
+    source = shlex.quote(run.source) if run.stored else "FILE"  # of what is in memory, once it is written
     first = next((f for f in findings if f.severity is not Severity.INFO), None)
     if first is not None and first.id.startswith(CAPTURE):
         damaged = first.id == f"{CAPTURE}damaged"

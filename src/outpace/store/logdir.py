@@ -18,9 +18,10 @@ from collections.abc import Iterator
 from outpace._dataclass import dataclass
 from outpace.model.errors import NotFoundError, OutputError, UsageError
 from outpace.model.formats import foreign_file
+from outpace.store.given import Given, held_of, place_of
 from outpace.store.record import SUFFIX, CaptureRecord, record_path
 from outpace.store.tree import Tree, is_url, near, open_tree
-from outpace.trace.formats import ending_of
+from outpace.trace.formats import Held, ending_of
 
 PROFILE_FOLDER = "plugins/profile"
 _TIMESTAMP = re.compile(r"\d{4}(_\d{2}){5}")  # what TensorFlow and JAX name a run after
@@ -30,11 +31,15 @@ _DEPTH = 2  # TensorBoard users keep one log directory per experiment, some with
 
 @dataclass(frozen=True)
 class ProfileFile:
-    """One host's profile: `host` is the file name without its ending, `path` a local path or a URL."""
+    """One host's profile: `host` is the file name without its ending, `path` a local path or a URL.
+
+    `held`: its content, where that is in memory.
+    """
 
     host: str
     path: str
     size: int = 0
+    held: Held | None = None
 
 
 @dataclass(frozen=True)
@@ -71,12 +76,16 @@ class RunInfo:
         return written, self.modified, self.run
 
 
-def find_profiles(source: str | os.PathLike[str]) -> ProfileSet:
-    """The profiles at `source`: one profile file, a run folder with such files, or a log directory (its newest run).
+def find_profiles(source: Given) -> ProfileSet:
+    """The profiles at `source`: one profile file, a run folder with such files, a log directory (its newest run), or what is held in memory.
 
-    Raises NotFoundError when there is nothing of the kind.
+    Raises NotFoundError when there is nothing of the kind, UsageError for what is no source.
     """
-    given = os.fspath(source)
+    held = held_of(source)
+    if held is not None:
+        file = ProfileFile(host_of(held.name), held.name, len(held.data), held)
+        return ProfileSet(str(held), file.host, "", (file,))
+    given = place_of(source)
     tree = open_tree(given)
     root = tree.root
     if tree.is_file(root):
@@ -166,8 +175,11 @@ def holds_run(source: str | os.PathLike[str]) -> bool:
 
 
 @contextlib.contextmanager
-def local_copy(file: ProfileFile) -> Iterator[str]:
-    """A local path with the file's content, while the block runs: its own path, or a temporary copy of a remote file."""
+def local_copy(file: ProfileFile) -> Iterator[str | Held]:
+    """What the file's content is read from, while the block runs: its own path, a temporary copy of a remote file, or what is held of it."""
+    if file.held is not None:
+        yield file.held
+        return
     if not is_url(file.path):
         yield file.path
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from outpace._dataclass import dataclass
-from outpace.testing.space import LineBuilder, SpaceBuilder, StatValue
+from outpace.model.space import LineBuilder, SpaceBuilder, StatValue
 
 Dim = tuple[int, int, int]
 _GARBAGE = "regs:17179869185 shm:7 grid:1,210453397508,0 block:0,0,0"  # what TensorFlow 2.3/2.4 wrote beside a launch call

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from outpace._dataclass import dataclass
-from outpace.testing.space import LineBuilder, SpaceBuilder, StatValue, Unsigned
+from outpace.model.space import LineBuilder, SpaceBuilder, StatValue, Unsigned
 
 MS = 1_000_000_000  # picoseconds
 DEFAULT_OPS = (("model/dense/MatMul", "MatMul", 4 * MS), ("model/dense/BiasAdd", "BiasAdd", 1 * MS))

@@ -40,7 +40,7 @@ class Part:
             return run
         kept = {t.host for t in hosts}
         records = {host: record for host, record in run.records.items() if host in kept}
-        return Run(run.source, hosts, records, (f"Only a part of the run is in this report: {self}.", *run.remarks))
+        return Run(run.source, hosts, records, (f"Only a part of the run is in this report: {self}.", *run.remarks), run.stored)
 
     def __str__(self) -> str:
         told = [f"{what} {', '.join(names)}" for what, names in (("host", self.hosts), ("device", self.devices)) if names]

@@ -21,13 +21,15 @@ class Run:
     """The timelines of all hosts. One host is just the usual case.
 
     `records` holds, by host, what Outpace's own capture wrote beside the profile (source lines, overhead, versions); empty for profiles that
-    others captured. `remarks` are warnings from opening. `derived` holds what metrics computed of the run.
+    others captured. `remarks` are warnings from opening. `stored`: whether the source is a place, which opens again. `derived` holds what
+    metrics computed of the run.
     """
 
     source: str
     hosts: tuple[Timeline, ...]
     records: Mapping[str, Record] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    stored: bool = True
     derived: Derived = field(default_factory=Derived, repr=False)
 
     @classmethod

@@ -7,13 +7,15 @@ import os
 import time
 import zlib
 from collections.abc import Callable
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
 from outpace.model import NotFoundError, ProfileError
 from outpace.model.arrays import Bytes
+from outpace.trace.formats import Held
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BLOCK = 1 << 20
@@ -21,20 +23,33 @@ _UNPACKED, _UNPACKED_PER_BYTE = 4 << 20, 64  # profiles unpack to 2 to 7 times t
 _TICK = 20_000_000  # ns: two writes that are closer may give a file the same time
 
 
-def read(path: Path) -> tuple[Bytes, str]:
-    """Return the uncompressed bytes of `path` and a remark about what was lost on the way ("" when nothing was).
+def read(place: Path | Held) -> tuple[Bytes, str]:
+    """Return the uncompressed bytes of a profile and a remark about what was lost on the way ("" when nothing was).
 
     Raises NotFoundError when the file is missing or unreadable, and ProfileError when it is empty, changes meanwhile, or unpacks to more than
     a profile of its size does.
     """
+    return _held(place) if isinstance(place, Held) else _stored(place)
+
+
+def _held(place: Held) -> tuple[Bytes, str]:
+    """What is in memory already is not copied."""
+    if _packed(place.data[:2], place):
+        return _decompress(BytesIO(place.data), len(place.data), place)
+    return np.frombuffer(place.data, np.uint8), ""
+
+
+def _packed(magic: bytes, place: Path | Held) -> bool:
+    """Whether what begins so is a gzip file; ProfileError where nothing begins."""
+    if not magic:
+        raise ProfileError(f"{place} is empty (0 bytes): the capture was interrupted or the disk was full. Capture again.")
+    return magic == _GZIP_MAGIC
+
+
+def _stored(path: Path) -> tuple[Bytes, str]:
     try:
         with path.open("rb") as file:
-            magic = file.read(2)
-            if not magic:
-                raise ProfileError(
-                    f"{path} is empty (0 bytes): the capture was interrupted or the disk was full. Capture again."
-                )
-            return _unchanged(path, file, _decompress if magic == _GZIP_MAGIC else _bytes_of)
+            return _unchanged(path, file, _decompress if _packed(file.read(2), path) else _bytes_of)
     except FileNotFoundError as error:
         raise NotFoundError(f"There is no file {path}.") from error
     except OSError as error:
@@ -74,7 +89,7 @@ def _bytes_of(file: BufferedReader, size: int, path: Path) -> tuple[Bytes, str]:
     return data, ""
 
 
-def _decompress(file: BufferedReader, size: int, path: Path) -> tuple[Bytes, str]:
+def _decompress(file: BinaryIO, size: int, path: Path | Held) -> tuple[Bytes, str]:
     most, content, remark = _UNPACKED + _UNPACKED_PER_BYTE * size, bytearray(), ""
     try:
         with gzip.GzipFile(fileobj=file) as packed:
@@ -86,7 +101,7 @@ def _decompress(file: BufferedReader, size: int, path: Path) -> tuple[Bytes, str
                         "unpack it with gunzip and open what that gives."
                     )
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        remark = f"the gzip stream of {path.name} ends in damage ({error})"
+        remark = f"the gzip stream of {path.name or path} ends in damage ({error})"
     if not content:
         raise ProfileError(f"{path} is a gzip file without readable content. Copy or capture it again.")
     return np.frombuffer(content, np.uint8), remark

@@ -1,18 +1,25 @@
-"""Opening a profile: from a path to a `Trace`."""
+"""Opening a profile: from a path, or from what is held in memory, to a `Trace`."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from outpace.trace.formats import ending_of, format_of
+from outpace.trace.formats import Held, ending_of, format_of
 from outpace.trace.trace import Trace
 
+_NAMELESS = "host"
 
-def open_trace(path: str | Path, host: str | None = None) -> Trace:
-    """Decode the profile at `path`, in whatever format its name says.
 
-    `host` defaults to the file's name without its endings: in a remote capture all files claim the same host inside. Raises NotFoundError,
+def open_trace(place: str | Path | Held, host: str | None = None) -> Trace:
+    """Decode the profile at a path, or one that is held in memory, in whatever format its name says.
+
+    `host` defaults to the file's name without its endings: in a remote capture all files claim the same host inside. Where there is no name,
+    the profile itself says it. Raises NotFoundError,
     or ProfileError where nothing of it can be read.
     """
-    path = Path(path)
-    return format_of(path.name).open(path, host or path.name.removesuffix(ending_of(path.name)))
+    place = place if isinstance(place, Held) else Path(place)
+    name = Path(place.name).name
+    host = host or name.removesuffix(ending_of(name))
+    trace = format_of(name).open(place, host)
+    return trace if host else replace(trace, host=next(iter(trace.hostnames), _NAMELESS))

@@ -146,6 +146,7 @@ def test_remote_log_directory_and_its_local_copy(memory: fsspec.AbstractFileSyst
     assert found.run == "2026_01_01_00_00_00"
     assert found.files[0].path == "memory:///logs/plugins/profile/2026_01_01_00_00_00/h.xplane.pb"
     with local_copy(found.files[0]) as copy:
+        assert isinstance(copy, str)
         assert Path(copy).read_bytes() == b"bytes"
         assert os.path.basename(copy) == "h.xplane.pb"
     assert not os.path.exists(os.path.dirname(copy)), "it is gone with the block"

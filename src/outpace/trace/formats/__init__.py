@@ -7,8 +7,9 @@ import importlib
 import pkgutil
 
 from outpace.trace.formats.format import Format
+from outpace.trace.formats.held import Held
 
-__all__ = ["Format", "discover", "ending_of", "format_of"]
+__all__ = ["Format", "Held", "discover", "ending_of", "format_of"]
 
 _USUAL = "xspace"  # what a file is taken for whose name says nothing
 

@@ -10,6 +10,7 @@ from outpace._dataclass import dataclass
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from outpace.trace.formats.held import Held
     from outpace.trace.trace import Trace
 
 
@@ -18,14 +19,15 @@ class Format:
     """One format of profiles: a package (one folder) whose `__init__` defines `FORMAT = Format(__name__, ...)`.
 
     `endings`: of the files that are looked for in folders; `others`: endings that a single file of it may have too. The folder's `reader`
-    module is loaded when a file is opened: its `open_trace(path, host)` makes a `Trace` whose planes, lines and stats have the names of
-    `outpace.trace.dialect`. Training processes look through folders too: what stands here imports nothing.
+    module is loaded when a file is opened: its `open_trace(place, host)` makes a `Trace` of a path, or of what is `Held` in memory, whose
+    planes, lines and stats have the names of `outpace.trace.dialect`. Training processes look through folders too: what stands here
+    imports nothing.
     """
 
     package: str
     endings: tuple[str, ...]
     others: tuple[str, ...] = ()
 
-    def open(self, path: Path, host: str) -> Trace:
-        """Decode the file at `path`. Raises ProfileError where it is not of this format, NotFoundError where it is not there."""
-        return cast("Trace", importlib.import_module(f"{self.package}.reader").open_trace(path, host))
+    def open(self, place: Path | Held, host: str) -> Trace:
+        """Decode a file, or what is held of one. Raises ProfileError where it is not of this format, NotFoundError where it is not there."""
+        return cast("Trace", importlib.import_module(f"{self.package}.reader").open_trace(place, host))

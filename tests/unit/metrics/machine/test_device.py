@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from outpace.metrics.machine.device import DeviceFacts, device_facts, peak_flops
+from outpace.model.space import StatValue
 from outpace.testing import Dialect, GpuBuilder, SpaceBuilder, training_run
-from outpace.testing.space import StatValue
 from outpace.timeline import Run
 from outpace.trace import read_trace
 from tests.support import opened

@@ -9,8 +9,8 @@ from outpace import api
 from outpace.metrics.model.builds import jax_builds
 from outpace.metrics.program.step_breakdown import step_breakdown
 from outpace.metrics.spans import union, within
+from outpace.model.space import Unsigned
 from outpace.testing import SpaceBuilder
-from outpace.testing.space import Unsigned
 from outpace.timeline import Run
 from outpace.timeline.names import Is, Names
 from outpace.timeline.workers import executed, with_regions

@@ -10,6 +10,7 @@ from outpace.model import ProfileError
 from outpace.model.arrays import Bytes
 from outpace.model.units import counted
 from outpace.trace.content import read
+from outpace.trace.formats.held import Held
 from outpace.trace.formats.xspace.refusal import PLANE_PREFIXES, refusal
 from outpace.trace.formats.xspace.space import Space
 from outpace.trace.stats import Value, decode_value, text_at
@@ -22,14 +23,14 @@ _TEXT = (np.uint64, np.uint32)  # offset and length
 UNNAMED = "(name lost)"
 
 
-def open_trace(path: Path, host: str) -> Trace:
-    """Decode the profile at `path` (`*.xplane.pb`, gzipped or not).
+def open_trace(place: Path | Held, host: str) -> Trace:
+    """Decode a profile (`*.xplane.pb`, gzipped or not).
 
     Damage does not fail: what stands before it is kept and listed in `Trace.losses`. Raises NotFoundError, or ProfileError for a file
     that is empty or holds no XSpace at all.
     """
-    data, remark = read(path)
-    return _from_bytes(data, str(path), host, remark)
+    data, remark = read(place)
+    return _from_bytes(data, str(place), host, remark)
 
 
 def read_trace(data: bytes, host: str = "host") -> Trace:

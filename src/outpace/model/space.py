@@ -1,4 +1,4 @@
-"""Builders of synthetic XSpace files: planes, lines, events and stats, encoded here without protobuf."""
+"""Builders of XSpace files: planes, lines, events and stats, encoded here without protobuf. Standard library only."""
 
 from __future__ import annotations
 

@@ -1,0 +1,81 @@
+"""The events for a viewer that TensorFlow's profiler session returns, as the XSpace they were made of, as far as they still say.
+
+`ProfilerSession().stop()` of TensorFlow serialises a `Trace` (trace_events.proto): planes and threads by name, events with their times, stats
+as text. What links events of several threads, marks of steps and compiled programs is left out of it. A warning in the profile says so.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from outpace.model.space import Inline, LineBuilder, SpaceBuilder, StatValue
+from outpace.model.wire import fields
+
+_DEVICES, _EVENTS = 1, 4  # of Trace
+_NAME, _RESOURCES = 1, 3  # of Device; a resource has its name at 1, too
+_DEVICE, _RESOURCE, _TITLE, _START, _DURATION, _ARGUMENTS = 1, 2, 3, 9, 10, 11  # of TraceEvent
+_KEY, _VALUE = 1, 2  # of an entry of a map
+_LESS = (
+    "read from what TensorFlow's ProfilerSession.stop() returns, which leaves out the marks of steps and what links events of several "
+    "threads; for all of it capture into a file"
+)
+_NUMBER = re.compile(r"-?\d{1,19}")
+
+
+def serialized(data: bytes) -> bytes | None:
+    """The bytes of an XSpace with the events of a `Trace`; None for bytes that are none."""
+    try:
+        first = next(fields(memoryview(data)[: 1 << 20]), (0, b""))
+        if first[0] != _DEVICES or not _device(first[1])[1]:
+            return None
+        return _space(data).to_bytes()
+    except (ValueError, TypeError, KeyError):  # another message, or none at all
+        return None
+
+
+def _space(data: bytes) -> SpaceBuilder:
+    space, lines = SpaceBuilder(""), dict[tuple[int, int], LineBuilder]()
+    events: list[Any] = []
+    space.errors.append(_LESS)
+    for number, value in fields(memoryview(data)):
+        if number == _DEVICES:
+            identity, name, resources = _device(value)
+            plane = space.plane(name, identity)
+            lines.update({(identity, at): plane.line(thread, at) for at, thread in resources})
+        elif number == _EVENTS:
+            events.append(value)  # devices may follow
+    for event in events:
+        _add(lines, list(fields(event)))
+    return space
+
+
+def _add(lines: dict[tuple[int, int], LineBuilder], event: list[tuple[int, Any]]) -> None:
+    only = {number: value for number, value in event if number != _ARGUMENTS}
+    arguments = (_entry(value) for number, value in event if number == _ARGUMENTS)
+    stats = {_text(key): _value(_text(value)) for key, value in arguments}
+    line = lines[only.get(_DEVICE, 0), only.get(_RESOURCE, 0)]
+    line.event(_text(only[_TITLE]), only.get(_START, 0), only.get(_DURATION, 0), num_occurrences=None, **stats)
+
+
+def _device(entry: Any) -> tuple[int, str, list[tuple[int, str]]]:
+    """Number, name and threads of a device, an entry of the map."""
+    identity, device = _entry(entry)
+    named = list(fields(device))
+    resources = (_entry(value) for number, value in named if number == _RESOURCES)
+    name = next(_text(value) for number, value in named if number == _NAME)
+    return identity, name, [(at, _text(dict(fields(thread)).get(_NAME, b""))) for at, thread in resources]
+
+
+def _entry(entry: Any) -> tuple[Any, Any]:
+    both = dict(fields(entry))
+    return both.get(_KEY, 0), both.get(_VALUE, b"")
+
+
+def _text(value: Any) -> str:
+    return bytes(value).decode("utf-8", "replace")
+
+
+def _value(text: str) -> StatValue:
+    """A stat as it was before it became text, as far as that shows."""
+    return int(text) if _NUMBER.fullmatch(text) and abs(int(text)) < 1 << 63 else Inline(text)
