@@ -14,17 +14,17 @@ from typing import Any
 
 from outpace._cores import granted_cpus
 from outpace.advice import following, headline, rank
+from outpace.hosts.open import open_run
+from outpace.hosts.read import warnings_of
 from outpace.metrics.program.budget import budgets
-from outpace.model import Failure, Finding, NotFoundError, Page, ProfileError, Report, Severity, UsageError
+from outpace.model import Failure, Finding, Page, Report, Severity, UsageError
 from outpace.model.text import clean
-from outpace.model.units import counted
 from outpace.store.given import Given
-from outpace.store.logdir import ProfileFile, ProfileSet, find_profiles, local_copy, read_capture_record
+from outpace.store.logdir import ProfileFile, find_profiles
 from outpace.timeline import Run
 from outpace.timeline.part import Part, StepRange
 from outpace.tools import Tool, discover, find
 from outpace.tools.every import EveryTool
-from outpace.trace import Trace, open_trace
 
 _LONGEST = 300  # characters of an error's sentence; its trace is whole
 
@@ -91,7 +91,7 @@ class Profile(EveryTool):
     @functools.cached_property
     def warnings(self) -> tuple[str, ...]:
         """What a reader must know first: bytes that were lost, messages of the profiler, doubtful hosts."""
-        return (*self.run.remarks, *(w for t in self.run.hosts for w in _warnings(t.trace)))
+        return (*self.run.remarks, *(w for t in self.run.hosts for w in warnings_of(t.trace)))
 
     def pages(self, tools: Sequence[str] | None = None) -> tuple[Page, ...]:
         """The pages of the given tools (all by default), made at once on all cores. The page of a tool that raises says so."""
@@ -157,36 +157,13 @@ def open(source: Given, *, use_marks: bool = True) -> Profile:
     `use_marks=False` hides step marks, to see what step inference alone finds.
     """
     found = find_profiles(source)
-    records, remarks, traces = {}, [], []
-    for file in found.files:
-        try:
-            with local_copy(file) as local:
-                traces.append(open_trace(local, file.host))
-        except (ProfileError, NotFoundError) as error:
-            if len(found.files) == 1 or (file is found.files[-1] and not traces):
-                raise
-            remarks.append(f"{file.host} is left out: {error}")
-            continue
-        record, warning = read_capture_record(found.folder, file.host) if file.held is None else (None, None)
-        if record is not None:
-            records[file.host] = record.as_dict()
-        if warning:
-            remarks.append(warning)
-    told = {"records": records, "remarks": tuple(remarks), "stored": _opens_again(found.files[0])}
-    return Profile(Run.of(traces, _title(found, traces), use_marks=use_marks, **told), found.older)
+    run, found = open_run(found, use_marks=use_marks, stored=_opens_again(found.files[0]))
+    return Profile(run, found.older)
 
 
 def _opens_again(file: ProfileFile) -> bool:
     """Whether a command can open the source: what is in memory alone it cannot."""
     return file.held is None or os.path.isfile(file.path)
-
-
-def _title(found: ProfileSet, traces: Sequence[Trace]) -> str:
-    """What a report calls its source: the file or folder, or the host of what is in memory and has no name."""
-    only = found.files[0]
-    if only.held is not None:
-        return only.path or f"{traces[0].host} (in memory)"
-    return only.path if len(found.files) == 1 and only.path == found.source else found.folder
 
 
 def is_stored(path: str) -> bool:
@@ -265,19 +242,3 @@ def _on_all_cores(page: Callable[[Tool], Page], tools: Sequence[Tool]) -> tuple[
     for thread in threads:
         thread.join()
     return tuple(made[tool.id] for tool in tools)
-
-
-def _warnings(trace: Trace) -> list[str]:
-    lost = []
-    for loss in trace.losses:
-        place = f" in plane {loss.plane}" if loss.plane else ""
-        size = f"; {loss.size:,} bytes are missing" if loss.size else ""
-        lost.append(f"{trace.host}: {loss.what}{place} at byte {loss.offset:,}{size}. Everything before it is in this report.")
-    nameless = [f"{trace.nameless:,} of {len(trace):,} events"] * (trace.nameless > 0)
-    nameless += [counted(trace.nameless_stats, "stat")] * (trace.nameless_stats > 0)
-    if nameless:
-        lost.append(
-            f"{trace.host}: the names of {' and of '.join(nameless)} are lost with the end of the file; "
-            "times and threads are right, ops and steps are unknown. Copy or capture the profile again."
-        )
-    return [*lost, *(f"{trace.host}: the profiler noted: {message}" for message in trace.messages)]

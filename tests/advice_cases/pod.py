@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from outpace.metrics.program.workers import CATEGORIES, Worker
 from outpace.model import Category, Severity
 from outpace.tools.pod import findings as rules
-from outpace.tools.pod.compute import CATEGORIES, Worker
 from outpace.tools.pod.schema import SUMMARY
-from tests.advice_cases.build import STEP, STEPS, run, table, trace_of
+from tests.advice_cases.build import STEP, STEPS, table
 from tests.advice_cases.case import Case, Find, about, fires, silent
 
 _NAMES = ("a", "b", "c")
@@ -19,10 +19,18 @@ _NAMES = ("a", "b", "c")
 def _workers(fraction: float, excess: float | None = None, *, steps: int = 10, cause: str = "") -> Find:
     """Three workers with steps of 10 ms that do not vary; the last takes `fraction` more of its own, which is `excess` of the step."""
     part = fraction / (1 + fraction) if excess is None else excess
-    of = run(None, None, *(trace_of(STEPS, name) for name in _NAMES))
-    workers = tuple(Worker(t.host, t, None, {key: np.zeros(STEPS, np.int64) for key in CATEGORIES}) for t in of.hosts)
+    none, length = np.zeros(STEPS, np.int64), np.full(STEPS, STEP, np.int64)
+    times, at = dict.fromkeys(CATEGORIES, none), np.arange(STEPS)
+    workers = tuple(Worker(name, name, False, at, at * STEP, length, at, times, none, {}, None) for name in _NAMES)
     usual: dict[str, Any] = {"program": 1, "steps": steps, "duration_ps": STEP, "own_ps": STEP}
-    slow = {"excess_ps": part * STEP, "excess_fraction": fraction, "cause": cause, "cause_ps": part * STEP if cause else 0.0}
+    gained = part * STEP
+    slow = {
+        "excess_ps": gained,
+        "repair_ps": gained,
+        "excess_fraction": fraction,
+        "cause": cause,
+        "cause_ps": gained if cause else 0.0,
+    }
     rows = [{**usual, "worker": name, **(slow if name == "c" else {})} for name in _NAMES]
     summary = table("summary", SUMMARY, *rows)
     return lambda: rules.find(workers, summary)

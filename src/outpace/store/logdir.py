@@ -14,10 +14,12 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 
 from outpace._dataclass import dataclass
 from outpace.model.errors import NotFoundError, OutputError, UsageError
 from outpace.model.formats import foreign_file
+from outpace.store import sessions
 from outpace.store.given import Given, held_of, place_of
 from outpace.store.record import SUFFIX, CaptureRecord, record_path
 from outpace.store.tree import Tree, is_url, near, open_tree
@@ -44,13 +46,17 @@ class ProfileFile:
 
 @dataclass(frozen=True)
 class ProfileSet:
-    """The profiles of one run, one file per host, sorted by host; `folder` holds them. `older`: how many older runs the source holds."""
+    """The profiles of one run, one file per host, sorted by host; `folder` holds them. `older`: how many older runs the source holds.
+
+    `beside`: of these, the folders that may hold other hosts of the same run, by their names: see `sessions`.
+    """
 
     source: str
     run: str
     folder: str
     files: tuple[ProfileFile, ...]
     older: int = 0
+    beside: tuple[ProfileSet, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,8 +109,15 @@ def find_profiles(source: Given) -> ProfileSet:
             f"{given} holds no profile: neither *.xplane.pb files nor a {PROFILE_FOLDER}/<run> folder with some. {_what_else(tree, root)}"
             "Make one with `outpace profile SCRIPT`, or give the folder that the training job wrote its profile to."
         )
-    newest = runs[0]
-    return ProfileSet(given, newest.run, newest.folder, _profiles_in(tree, tree.private(newest.folder)), len(runs) - 1)
+    newest, *older = runs
+    found = _session(given, newest, tree)
+    near = (_session(given, run, tree) for run in older if sessions.near(newest, run))
+    beside = tuple(session for session in near if sessions.disjoint(found.files, session.files))
+    return replace(found, older=len(older), beside=beside)
+
+
+def _session(given: str, run: RunInfo, tree: Tree) -> ProfileSet:
+    return ProfileSet(given, run.run, run.folder, _profiles_in(tree, tree.private(run.folder)))
 
 
 def _what_else(tree: Tree, root: str) -> str:
@@ -197,6 +210,13 @@ def local_copy(file: ProfileFile) -> Iterator[str | Held]:
                 ) from error
             raise NotFoundError(f"{file.path} cannot be read: {error}.") from error
         yield target
+
+
+def record_of(file: ProfileFile) -> tuple[CaptureRecord | None, str | None]:
+    """The capture record beside a profile, and a warning, as `read_capture_record` gives them; none of what is in memory."""
+    return (
+        (None, None) if file.held is not None else read_capture_record(file.path.rpartition("/")[0] or ".", host_of(file.path))
+    )
 
 
 def read_capture_record(folder: str, host: str) -> tuple[CaptureRecord | None, str | None]:

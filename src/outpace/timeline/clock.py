@@ -2,31 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from outpace._dataclass import dataclass
 from outpace.timeline.run import Run
 from outpace.timeline.timeline import Timeline
 
 _COMPARABLE = 24 * 3600 * 10**9  # hosts further apart than a day were not captured together, or their clocks say nothing
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where a host's times are counted from: `ns` by the wall clock if it is `walled`, else as the file writes it, which is `own_ns`; `first`:
+    ns from there to the first event, None where there is none."""
+
+    ns: int
+    walled: bool
+    own_ns: int
+    first: int | None
+
+
+def origin_of(timeline: Timeline) -> Origin:
+    """The origin of a host's times."""
+    trace, unix = timeline.trace, timeline.unix_origin_ns
+    first = int(trace.start.min()) // 1000 if len(trace) else None
+    return Origin(trace.origin_ns if unix is None else unix, unix is not None, trace.origin_ns, first)
+
+
 def shifts_ns(run: Run) -> dict[str, int]:
-    """What each host's times (ns from its origin) are moved by, so that the earliest moment of the run is 0.
+    """What each host's times (ns from its origin) are moved by, so that the earliest moment of the run is 0: see `shifts_of`."""
+    return shifts_of({t.host: origin_of(t) for t in run.hosts})
+
+
+def shifts_of(origins: Mapping[str, Origin]) -> dict[str, int]:
+    """What each host's times are moved by.
 
     The moments of hosts are compared by the wall clock where all files say when their capture began (a profiler counts from there), else by
     the times that stand in them. Hosts whose clocks do not compare all begin at 0.
     """
-    origin = {t.host: _origin(t) for t in run.hosts if len(t.trace)}
-    if not origin:
-        return {t.host: 0 for t in run.hosts}
-    if len({walled for _, walled in origin.values()}) > 1:
-        origin = {t.host: (t.trace.origin_ns, False) for t in run.hosts if t.host in origin}
-    earliest = {t.host: origin[t.host][0] + int(t.trace.start.min()) // 1000 for t in run.hosts if t.host in origin}
+    known = {host: origin for host, origin in origins.items() if origin.first is not None}
+    if not known:
+        return dict.fromkeys(origins, 0)
+    walled = all(origin.walled for origin in known.values())
+    zero = {host: origin.ns if walled else origin.own_ns for host, origin in known.items()}
+    earliest = {host: zero[host] + (origin.first or 0) for host, origin in known.items()}
     first = min(earliest.values())
     together = max(earliest.values()) - first <= _COMPARABLE
     first_of = dict.fromkeys(earliest, first) if together else earliest
-    return {t.host: origin[t.host][0] - first_of[t.host] if t.host in origin else 0 for t in run.hosts}
-
-
-def _origin(timeline: Timeline) -> tuple[int, bool]:
-    """Origin in ns, and whether it is by the wall clock."""
-    unix = timeline.unix_origin_ns
-    return (timeline.trace.origin_ns, False) if unix is None else (unix, True)
+    return {host: zero[host] - first_of[host] if host in known else 0 for host in origins}

@@ -8,32 +8,21 @@ share and steps of one number that run at the same time say so.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-
-import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import derived, once
-from outpace.metrics.input.segments import pipelines
-from outpace.metrics.machine.collectives import collective_names
-from outpace.metrics.model.op_metrics import op_metrics
-from outpace.metrics.model.tf_functions import tf_functions
+from outpace.metrics.program.clocks import zeros_of
+from outpace.metrics.program.digest import Digest, digests
+from outpace.metrics.program.facts import Facts
 from outpace.model.units import counted
-from outpace.timeline import Run, StepSource, Timeline
-from outpace.timeline.clock import shifts_ns
-from outpace.timeline.names import Is, called_function
-
-Spans = Mapping[int, tuple[int, int]]
+from outpace.timeline import Run
 
 _SAME_OPS = 0.5  # of each one's op time in ops that the other executes too: the rest may be a checkpoint, or an evaluation
 _OVERLAP = 0.5  # of the shorter one, for two steps to have run at the same time
 _FEWEST = 3  # steps of one number, below which running at the same time may be chance
 _NAMED = 3  # ops in a sentence
 _WORTH_NAMING = 0.05  # of the op time
-_NUMBERED = (StepSource.MARKED, StepSource.KERAS_BATCH)  # the program's own numbers; others count from the capture's start
-_AHEAD = ("Root", "Prefetch", "FiniteTake", "FiniteSkip")  # stages that change when elements come, not what is done to them
-_VERSION = re.compile(r"V\d+$|\[\d+\]$")
 
 
 @dataclass(frozen=True)
@@ -83,19 +72,6 @@ class SameProgram:
         return {name: at for at, group in enumerate(self.groups) for name in group}
 
 
-@dataclass(frozen=True)
-class _Facts:
-    """What a host executed: op times by name (ps), its busiest pipeline from the source up, functions, collectives, steps on the run's
-    clock (none where their numbers are not the program's)."""
-
-    host: str
-    ops: Mapping[str, int]
-    pipeline: tuple[str, ...]
-    functions: frozenset[str]
-    collectives: frozenset[str]
-    spans: Spans
-
-
 def comparable(run: Run) -> tuple[tuple[tuple[str, ...], ...], str]:
     """Groups of hosts whose numbers may be averaged and compared with each other, and why these, in a sentence or two."""
     found = same_program(run)
@@ -116,8 +92,14 @@ def same_program(run: Run) -> SameProgram:
     """Group the hosts of a run by the program that they execute."""
     if len(run.hosts) < 2:
         return SameProgram(tuple((t.host,) for t in run.hosts), (True,) * len(run.hosts), "")
-    facts = [f for f in _facts(run) if f.ops or f.pipeline or f.spans]
-    groups: list[list[_Facts]] = []
+    return same_of(digests(run))
+
+
+def same_of(hosts: Sequence[Digest]) -> SameProgram:
+    """Group hosts by the program that they execute; their steps are compared on one clock."""
+    zero = zeros_of(hosts)
+    facts = [f.on_clock(zero[f.host]) for f in (d.facts for d in hosts) if f.ops or f.pipeline or f.spans]
+    groups: list[list[Facts]] = []
     for host in sorted(
         facts, key=lambda f: not (f.ops or f.pipeline)
     ):  # hosts that say little join others, never found a group for them
@@ -131,13 +113,6 @@ def same_program(run: Run) -> SameProgram:
     return SameProgram(tuple(tuple(f.host for f in group) for group in groups), together, reason)
 
 
-def step_spans(timeline: Timeline, zero: int) -> dict[int, tuple[int, int]]:
-    """Start and end of every step by its number, ps on the run's clock; `zero` is where the host's own times begin on it."""
-    steps = timeline.steps
-    bounds = zip((steps.start + zero).tolist(), (steps.end + zero).tolist(), strict=True)
-    return dict(zip(steps.number.tolist(), bounds, strict=True))
-
-
 def ran_together(spans: Iterable[tuple[int, int]]) -> bool:
     """Whether steps overlap in time, by half of the shortest one. Spans are (start, end) on one clock."""
     known = list(spans)
@@ -145,38 +120,7 @@ def ran_together(spans: Iterable[tuple[int, int]]) -> bool:
     return overlap >= _OVERLAP * min(end - start for start, end in known)
 
 
-def _facts(run: Run) -> list[_Facts]:
-    ops: dict[str, dict[str, int]] = {t.host: {} for t in run.hosts}
-    for row in op_metrics(run).records():
-        if not row["idle"] and row["type"] != "Dataset":
-            mine = ops[row["host"]]
-            mine[row["name"]] = mine.get(row["name"], 0) + row["self_ps"]
-    functions: dict[str, set[str]] = {t.host: set() for t in run.hosts}
-    for row in tf_functions(run).records():
-        functions[row["host"]].add(row["function"])
-    busiest = {p.host: p for p in reversed(pipelines(run))}  # the first of a host has most calls
-    shift = shifts_ns(run)
-    found = []
-    for t in run.hosts:
-        stages = [stage.type for stage in busiest[t.host].stages] if t.host in busiest else []
-        called = functions[t.host] | {
-            called_function(t.trace.names[at]) or "" for at in np.flatnonzero(t.names.are(Is.JITTED)).tolist()
-        } - {""}
-        spans = step_spans(t, 1000 * shift[t.host])
-        shown = spans if len(t.steps) and t.steps.source in _NUMBERED else {}
-        found.append(_Facts(t.host, ops[t.host], _shape(stages), frozenset(called), frozenset(collective_names(t)), shown))
-    return found
-
-
-def _shape(stages: Sequence[str]) -> tuple[str, ...]:
-    """What a pipeline does to its elements, from the source up: without what only decides when, and how much of it at a time."""
-    names = [_VERSION.sub("", stage.removeprefix("Parallel").removeprefix("Legacy")) for stage in reversed(stages)]
-    return tuple(
-        part for name in names if not name.startswith(_AHEAD) for part in name.replace("MapAndBatch", "Map Batch").split()
-    )
-
-
-def _compare(first: _Facts, second: _Facts) -> Evidence:
+def _compare(first: Facts, second: Facts) -> Evidence:
     least = _WORTH_NAMING * sum(second.ops.values())
     foreign = sorted((n for n, t in second.ops.items() if n not in first.ops and t >= least), key=lambda n: (-second.ops[n], n))
     shares = [_share(first.ops, second.ops), _share(second.ops, first.ops)]
@@ -206,7 +150,7 @@ def _share(ops: Mapping[str, int], others: Mapping[str, int]) -> float:
     return sum(time for name, time in ops.items() if name in others) / total if total else 1.0
 
 
-def _sentences(groups: list[list[_Facts]], together: Sequence[bool]) -> Iterable[str]:
+def _sentences(groups: list[list[Facts]], together: Sequence[bool]) -> Iterable[str]:
     for group, joined in zip(groups, together, strict=True):
         if len(group) > 1:
             yield _why_same(group, joined)
@@ -214,7 +158,7 @@ def _sentences(groups: list[list[_Facts]], together: Sequence[bool]) -> Iterable
         yield _why_other(groups[0], other)
 
 
-def _why_same(group: list[_Facts], joined: bool) -> str:
+def _why_same(group: list[Facts], joined: bool) -> str:
     found = [_compare(group[0], other) for other in group[1:]]
     says = []
     if shares := [e.ops for e in found if e.ops is not None]:
@@ -235,7 +179,7 @@ def _why_same(group: list[_Facts], joined: bool) -> str:
     return f"{_names(group)} execute the same program: {why}."
 
 
-def _why_other(first: list[_Facts], other: list[_Facts]) -> str:
+def _why_other(first: list[Facts], other: list[Facts]) -> str:
     found = _compare(first[0], other[0])
     says = []
     if found.ops is not None and found.ops < _SAME_OPS:
@@ -256,11 +200,11 @@ def _why_other(first: list[_Facts], other: list[_Facts]) -> str:
     return f"{_names(other)} {verb} another program than {_names(first)}: {'; '.join(says)}."
 
 
-def _chain(facts: _Facts) -> str:
+def _chain(facts: Facts) -> str:
     return " > ".join(facts.pipeline)
 
 
-def _names(group: Sequence[_Facts]) -> str:
+def _names(group: Sequence[Facts]) -> str:
     hosts = [facts.host for facts in group]
     if len(hosts) > 4:
         return f"{hosts[0]} and {counted(len(hosts) - 1, 'other')}"

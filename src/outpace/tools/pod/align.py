@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.program.same_program import ran_together, step_spans
-from outpace.model import Table, median
+from outpace.metrics.program.clocks import Offset, offsets, zeros_of
+from outpace.metrics.program.digest import Digest
+from outpace.metrics.program.same_program import ran_together
+from outpace.model import Table, Unit, humanize, median
 from outpace.model.arrays import Numbers
-from outpace.timeline import Run, Timeline
-from outpace.timeline.clock import shifts_ns
 from outpace.tools.pod.schema import CLOCKS
 
 _OVERLAP = 0.5  # of the shorter one, for two steps to have run at the same time
@@ -17,30 +19,40 @@ _OVERLAP = 0.5  # of the shorter one, for two steps to have run at the same time
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """`numbers`: by host, the aligned number of each of its steps. `shared`: numbers that all hosts have. `how` says it in a sentence."""
+    """`numbers`: by host, the aligned number of each of its steps. `shared`: numbers that all hosts have. `how` says it in a sentence.
+
+    `zero`: by host, ps from the run's earliest event to the zero of its times, on one clock.
+    """
 
     numbers: dict[str, Numbers]
     shared: tuple[int, ...]
     how: str
     clocks: Table
+    zero: dict[str, int]
 
 
-def align(run: Run) -> Alignment:
+def align(every: Sequence[Digest]) -> Alignment:
     """Match steps by their numbers when hosts count alike, and by overlap in time where the numbers have nothing in common."""
-    hosts = [t for t in run.hosts if len(t.steps)]
-    zero = origins(run)
-    numbers = {t.host: t.steps.number for t in hosts}
+    hosts = [d for d in every if len(d.number)]
+    zero, apart = zeros_of(every), offsets(every)
+    numbers = {d.host: d.number for d in hosts}
     shared = _common(numbers)
     how = "only one host recorded steps" if len(hosts) < 2 else _by_number(hosts, shared, zero)
     if len(hosts) > 1 and not shared and _common(matched := _by_overlap(hosts, zero)):
         numbers, shared = matched, _common(matched)
         how = f"the hosts count their steps differently; {len(shared)} of them are matched by when they ran, numbered as on {hosts[0].host}"
-    return Alignment(numbers, shared, how, _clocks(run, numbers, shared, zero))
+    told = "".join(f". {sentence}" for sentence in clocks_told(apart))
+    return Alignment(numbers, shared, how + told, _clocks(every, numbers, shared, zero, apart), zero)
 
 
-def origins(run: Run) -> dict[str, int]:
-    """Per host: ps from the run's earliest event to the trace's zero, on one clock."""
-    return {host: 1000 * shift for host, shift in shifts_ns(run).items()}
+def clocks_told(apart: Mapping[str, Offset]) -> list[str]:
+    """A sentence for each host whose clock is so wrong that its steps had to be moved."""
+    return [
+        f"The clock of {host} is {humanize(abs(each.ps), Unit.PS)} {'ahead of' if each.ps > 0 else 'behind'} that of the others, by the ends "
+        f"of their collectives in {each.steps} steps (± {humanize(each.spread, Unit.PS)}): its times are put right"
+        for host, each in apart.items()
+        if each.wrong
+    ]
 
 
 def _common(numbers: dict[str, Numbers]) -> tuple[int, ...]:
@@ -48,28 +60,34 @@ def _common(numbers: dict[str, Numbers]) -> tuple[int, ...]:
     return tuple(sorted(set.intersection(*sets))) if sets else ()
 
 
-def _by_number(hosts: list[Timeline], shared: tuple[int, ...], zero: dict[str, int]) -> str:
-    fewest = min(len(t.steps) for t in hosts)
+def _by_number(hosts: list[Digest], shared: tuple[int, ...], zero: dict[str, int]) -> str:
+    fewest = min(len(d.number) for d in hosts)
     if not shared:
         return "the hosts share no step number, and none of their steps ran at the same time: each host is shown by itself"
     steps = f"step {shared[0]} is" if len(shared) == 1 else f"{len(shared)} steps ({shared[0]} to {shared[-1]}) are"
     how = f"{steps} on {'both' if len(hosts) == 2 else f'all {len(hosts)}'} hosts, matched by number"
     if len(shared) < fewest:
         how += "; the other steps are not on every host"
-    spans = [step_spans(t, zero[t.host]) for t in hosts]
+    spans = [_spans(d, zero[d.host]) for d in hosts]
     apart = [number for number in shared if not ran_together(s[number] for s in spans)]
     if len(apart) > len(shared) / 2:
         how += "; steps of one number did not run at the same time: these train independently"
     return how
 
 
-def _by_overlap(hosts: list[Timeline], zero: dict[str, int]) -> dict[str, Numbers]:
+def _spans(host: Digest, zero: int) -> dict[int, tuple[int, int]]:
+    """Start and end of every step by its number, ps on the run's clock."""
+    bounds = zip((host.start + zero).tolist(), (host.end + zero).tolist(), strict=True)
+    return dict(zip(host.number.tolist(), bounds, strict=True))
+
+
+def _by_overlap(hosts: list[Digest], zero: dict[str, int]) -> dict[str, Numbers]:
     """Numbers of the first host's steps for every host's steps that overlap one of them; -1 - i for steps that overlap none."""
-    first = hosts[0].steps
-    begin, finish = first.start + zero[hosts[0].host], first.end + zero[hosts[0].host]
-    numbers = {hosts[0].host: first.number}
+    first = hosts[0]
+    begin, finish = first.start + zero[first.host], first.end + zero[first.host]
+    numbers = {first.host: first.number}
     for t in hosts[1:]:
-        start, end = t.steps.start + zero[t.host], t.steps.end + zero[t.host]
+        start, end = t.start + zero[t.host], t.end + zero[t.host]
         middle = (start + end) // 2
         at = np.clip(np.searchsorted(begin, middle, side="right") - 1, 0, len(begin) - 1)
         overlap = np.minimum(end, finish[at]) - np.maximum(start, begin[at])
@@ -79,18 +97,25 @@ def _by_overlap(hosts: list[Timeline], zero: dict[str, int]) -> dict[str, Number
     return numbers
 
 
-def _clocks(run: Run, numbers: dict[str, Numbers], shared: tuple[int, ...], zero: dict[str, int]) -> Table:
+def _clocks(
+    every: Sequence[Digest],
+    numbers: dict[str, Numbers],
+    shared: tuple[int, ...],
+    zero: dict[str, int],
+    apart: Mapping[str, Offset],
+) -> Table:
     ends: dict[str, dict[int, int]] = {}
     on_all = set(shared)
-    for t in run.hosts:
-        if t.host in numbers:
-            known = zip(numbers[t.host].tolist(), (t.steps.end + zero[t.host]).tolist(), strict=True)
-            ends[t.host] = {number: end for number, end in known if number in on_all}
+    for d in every:
+        if d.host in numbers:
+            known = zip(numbers[d.host].tolist(), (d.end + zero[d.host]).tolist(), strict=True)
+            ends[d.host] = {number: end for number, end in known if number in on_all}
     base = next(iter(ends.values()), {})
     rows = []
-    for t in run.hosts:
-        steps, mine = t.steps, ends.get(t.host, {})
+    for d in every:
+        mine = ends.get(d.host, {})
         offset = median([mine[number] - base[number] for number in shared]) if mine and base else float("nan")
-        bounds = (int(steps.number[0]), int(steps.number[-1])) if len(steps) else (float("nan"), float("nan"))
-        rows.append((t.host, t.span[0] + zero[t.host], t.span[1] - t.span[0], *bounds, len(mine), offset))
+        bounds = (int(d.number[0]), int(d.number[-1])) if len(d.number) else (float("nan"), float("nan"))
+        clock = apart[d.host].ps if d.host in apart else float("nan")
+        rows.append((d.host, d.span[0] + zero[d.host], d.span[1] - d.span[0], *bounds, len(mine), offset, clock))
     return Table.from_rows("clocks", "Hosts and their clocks", CLOCKS, rows)

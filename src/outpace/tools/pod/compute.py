@@ -6,87 +6,26 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from outpace._dataclass import dataclass
-from outpace._once import once
-from outpace.metrics.machine.collectives import collective_rows, covered
 from outpace.metrics.program.same_program import SameProgram
-from outpace.metrics.program.step_breakdown import category_times, step_breakdown
+from outpace.metrics.program.workers import CATEGORIES, Worker
 from outpace.model import Category, Table, medians_without
-from outpace.model.arrays import Indices, Picoseconds, Values
-from outpace.timeline import Run, Timeline
-from outpace.tools.pod.align import Alignment, origins
+from outpace.model.arrays import Values
+from outpace.tools.pod.align import Alignment
+from outpace.tools.pod.repair import repaired
 from outpace.tools.pod.schema import COLLECTIVES, SUMMARY, WORKERS
-from outpace.trace import Plane, dialect
 
-CATEGORIES = tuple(f"{c.value}_ps" for c in Category)
 OWN = tuple(f"{c.value}_ps" for c in Category if c not in (Category.ALL_OTHERS, Category.DEVICE_COLLECTIVES))  # of a device
 HOST_OWN = (*OWN, f"{Category.ALL_OTHERS.value}_ps")
 _EXPLAINS = 0.5  # of the excess, for a category to be called its cause
 
 
-@dataclass(frozen=True, eq=False)
-class Worker:
-    """One column of the pod viewer: a host, or one of a host's several devices. `times`: per step, ps by category."""
-
-    name: str
-    timeline: Timeline
-    plane: Plane | None
-    times: dict[str, Picoseconds]
-
-    @property
-    def duration(self) -> Picoseconds:
-        """Length of every step, ps."""
-        return self.timeline.steps.duration
-
-    @once
-    def mean(self) -> float:
-        """Length of a steady step, ps."""
-        return float(self.duration[self.timeline.steps.whole].mean())
-
-    @once
-    def means(self) -> tuple[float, ...]:
-        """Time of each category in a steady step, ps."""
-        whole = self.timeline.steps.whole
-        return tuple(float(self.times[name][whole].mean()) for name in CATEGORIES)
-
-    @once
-    def collectives(self) -> dict[str, Indices]:
-        """Event rows within steps of the collectives that it took part in, by type."""
-        rows_of = collective_rows(self.timeline)
-        if self.plane is not None:
-            only = self.timeline.trace.rows_of(self.plane)
-            rows_of = {name: rows[slice(*np.searchsorted(rows, (only.start, only.stop)))] for name, rows in rows_of.items()}
-        return {name: rows for name, rows in rows_of.items() if len(rows)}
-
-
-def workers(run: Run) -> tuple[Worker, ...]:
-    """All workers: the hosts, or the devices of hosts that have several."""
-    table, found = step_breakdown(run).steps, []
-    for timeline in run.hosts:
-        planes = timeline.device_planes
-        if len(timeline.steps) == 0:
-            continue
-        if len(planes) < 2:
-            mine = table.of("host", timeline.host)
-            found.append(Worker(timeline.host, timeline, None, {name: mine[name] for name in CATEGORIES}))
-        else:
-            found += [_device(timeline, plane) for plane in planes]
-    return tuple(found)
-
-
-def _device(timeline: Timeline, plane: Plane) -> Worker:
-    """A device: what it did itself; the rest of the step it waited, which is all others."""
-    times = category_times(timeline, (plane,))
-    return Worker(f"{timeline.host} {plane.name.removeprefix(dialect.DEVICES)}", timeline, plane, times)
-
-
-def steps(found: tuple[Worker, ...], aligned: Alignment, run: Run) -> Table:
+def steps(found: tuple[Worker, ...], aligned: Alignment) -> Table:
     """`WORKERS`: the average of every worker first, then step by step in the order of their numbers."""
     rows = [
         (
             "average",
             w.name,
-            w.timeline.host,
+            w.host,
             np.nan,
             False,
             np.nan,
@@ -96,15 +35,13 @@ def steps(found: tuple[Worker, ...], aligned: Alignment, run: Run) -> Table:
         for w in found
     ]
     single = []
-    shared, zero = set(aligned.shared), origins(run)
+    shared, zero = set(aligned.shared), aligned.zero
     for place, w in enumerate(found):
-        columns = (w.timeline.steps.start + zero[w.timeline.host], w.duration, *(w.times[name] for name in CATEGORIES))
+        columns = (w.start + zero[w.host], w.duration, *(w.times[name] for name in CATEGORIES))
         values = zip(*(c.astype(float).tolist() for c in columns), strict=True)
-        for number, known, (start, *times) in zip(
-            aligned.numbers[w.timeline.host].tolist(), w.timeline.steps.number.tolist(), values, strict=True
-        ):
-            view = str(number) if number >= 0 else f"{known} of {w.timeline.host}"
-            single.append((number, place, (view, w.name, w.timeline.host, known, number in shared, start, *times)))
+        for number, known, (start, *times) in zip(aligned.numbers[w.host].tolist(), w.number.tolist(), values, strict=True):
+            view = str(number) if number >= 0 else f"{known} of {w.host}"
+            single.append((number, place, (view, w.name, w.host, known, number in shared, start, *times)))
     single.sort(key=lambda row: (row[0] < 0, row[:2]))
     return Table.from_rows("workers", "Steps by worker", WORKERS, [*rows, *(row for _, _, row in single)])
 
@@ -113,44 +50,46 @@ def by_program(found: tuple[Worker, ...], same: SameProgram) -> tuple[tuple[Work
     """The workers that execute one program, program by program."""
     programs: list[list[Worker]] = [[] for _ in same.groups]
     for worker in found:
-        programs[same.group_of[worker.timeline.host]].append(worker)
+        programs[same.group_of[worker.host]].append(worker)
     return tuple(tuple(program) for program in programs if program)
 
 
-def summary(programs: tuple[tuple[Worker, ...], ...]) -> Table:
+def summary(programs: tuple[tuple[Worker, ...], ...], aligned: Alignment) -> Table:
     """`SUMMARY`: each worker against the median of the others of its program, what it waits in collectives left out."""
-    rows = [(number, *row) for number, program in enumerate(programs, 1) for row in _compared(program)]
+    rows = [(number, *row) for number, program in enumerate(programs, 1) for row in _compared(program, aligned)]
     return Table.from_rows("summary", "Workers compared", SUMMARY, rows)
 
 
-def _compared(found: tuple[Worker, ...]) -> Iterator[tuple[object, ...]]:
-    means = np.array([w.means for w in found])
-    total = np.array([w.mean for w in found])
-    own = total - np.minimum(_waits(found), total)
-    busy = means[:, [CATEGORIES.index(name) for name in OWN]].sum(axis=1)
-    own = np.where([w.plane is not None for w in found], busy, own)
+def _compared(found: tuple[Worker, ...], aligned: Alignment) -> Iterator[tuple[object, ...]]:
+    total, own, lead = (np.array(column) for column in ([w.mean for w in found], _own(found), [w.lead for w in found]))
     if len(found) < 2:
         for i, w in enumerate(found):
-            yield w.name, len(w.timeline.steps.whole), total[i], own[i], np.nan, np.nan, "", np.nan
+            yield w.name, len(w.whole), total[i], own[i], lead[i], np.nan, np.nan, "", np.nan, np.nan
         return
-    base, apart = medians_without(own), means - medians_without(means)
+    leads = not np.isnan(lead).any()
+    base = medians_without(lead if leads else own)
+    excess = (lead if leads else own) - base
+    means = np.array([w.leads if leads else w.means for w in found])
+    apart = means - medians_without(means)
+    saved = repaired(found, excess, aligned) if leads else np.maximum(excess, 0.0)
     for i, w in enumerate(found):
-        excess = float(own[i]) - float(base[i])
-        mine = np.where([name in (HOST_OWN if w.plane is None else OWN) for name in CATEGORIES], apart[i], 0.0)
-        at = int(np.argmax(mine if excess >= 0 else -mine))
-        explains = abs(mine[at]) >= _EXPLAINS * abs(excess) > 0
+        mine = np.where([name in (HOST_OWN if w.device or leads else OWN) for name in CATEGORIES], apart[i], 0.0)
+        at = int(np.argmax(mine if excess[i] >= 0 else -mine))
+        explains = abs(mine[at]) >= _EXPLAINS * abs(excess[i]) > 0
         cause, differs = (tuple(Category)[at].label, float(mine[at])) if explains else ("", np.nan)
-        share = excess / float(base[i]) if base[i] else 0.0
-        yield w.name, len(w.timeline.steps.whole), total[i], own[i], excess, share, cause, differs
+        share = float(excess[i] / base[i]) if base[i] else 0.0
+        yield w.name, len(w.whole), total[i], own[i], lead[i], float(excess[i]), share, cause, differs, float(saved[i])
 
 
-def _waits(found: tuple[Worker, ...]) -> Values:
-    """Per worker: time per step in which a collective runs, beyond that of the worker with the least, ps. Overlapping ones count once."""
-    spent = []
-    for w in found:
-        every = np.concatenate(list(w.collectives.values()) or [np.zeros(0, np.int64)])
-        spent.append(float(covered(w.timeline, every)[w.timeline.steps.whole].mean()))
-    return np.array(spent) - min(spent)
+def _own(found: tuple[Worker, ...]) -> Values:
+    """Per worker: of a host the mean step without what it waits for others in collectives, of a device what it did besides collectives, ps.
+
+    What a host spends in collectives beyond the one that spends least in them, it waits.
+    """
+    spent = np.array([float(w.spent[w.whole].mean()) for w in found])
+    total = np.array([w.mean for w in found])
+    busy = np.array([w.means for w in found])[:, [CATEGORIES.index(name) for name in OWN]].sum(axis=1)
+    return np.asarray(np.where([w.device for w in found], busy, total - np.minimum(spent - spent.min(), total)))
 
 
 def collectives(programs: tuple[tuple[Worker, ...], ...]) -> Table:
@@ -160,11 +99,8 @@ def collectives(programs: tuple[tuple[Worker, ...], ...]) -> Table:
 
 
 def _collectives_of(found: tuple[Worker, ...]) -> list[tuple[str, str, int, int, float, float]]:
-    sums: dict[tuple[str, str], tuple[int, int]] = {}
-    for w in found:
-        for name, rows in w.collectives.items():
-            sums[w.name, name] = (len(rows), int(covered(w.timeline, rows).sum()))
-    used = {w.name: max(len(w.timeline.steps), 1) for w in found}
+    sums = {(w.name, name): known for w in found for name, known in w.collectives.items()}
+    used = {w.name: max(len(w.number), 1) for w in found}
     least: dict[str, float] = {}
     for name in {collective for _, collective in sums}:
         least[name] = min(sums.get((w, name), (0, 0))[1] / used[w] for w in used)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from outpace.metrics.program.workers import Worker
 from outpace.model import (
     Category,
     Evidence,
@@ -21,7 +22,8 @@ from outpace.model import (
     humanize,
     medians_without,
 )
-from outpace.tools.pod.compute import OWN, Worker
+from outpace.model.units import counted
+from outpace.tools.pod.compute import OWN
 
 _OURS = "our choice: below it, workers differ by chance"
 SLOW = Threshold("slower than the other workers", 0.10, Unit.FRACTION, _OURS)
@@ -49,11 +51,13 @@ def find(found: tuple[Worker, ...], summary: Table) -> Iterator[Finding]:
     by_name = {w.name: (w, at) for at, w in enumerate(found)}  # a damaged file may give a name twice
     noise = np.array([_noise(worker) for worker in found])
     widths = noise - medians_without(noise)[:, ::-1]
-    for row in summary.records():
+    rows = list(summary.records())
+    slow = [row["worker"] for row in sorted(rows, key=lambda row: -row["excess_ps"]) if is_slow(row)]
+    for row in rows:
         worker, at = by_name[row["worker"]]
         excess = _excess(row, *widths[at].tolist())
         if is_slow(row) and row["steps"] >= _LEAST_STEPS and excess.low > 0:
-            yield _slow(row, worker, excess)
+            yield _slow(row, worker, excess, slow[: slow.index(row["worker"])])
 
 
 def _excess(row: dict[str, Any], low: float, high: float) -> Interval:
@@ -63,42 +67,55 @@ def _excess(row: dict[str, Any], low: float, high: float) -> Interval:
 
 
 def _noise(worker: Worker) -> tuple[float, float]:
-    """95% CI of the mean own time, around that mean, ps."""
-    own = worker.duration if worker.plane is None else np.sum([worker.times[name] for name in OWN], axis=0)
-    samples = own[worker.timeline.steps.whole].astype(np.float64)
+    """95% CI of the mean time that workers are compared by, around that mean, ps."""
+    own = np.sum([worker.times[name] for name in OWN], axis=0) if worker.device else worker.duration
+    samples = worker.steady_leads if len(worker.steady) else own[worker.whole].astype(np.float64)
     interval, mean = bootstrap_mean(samples, Unit.PS, ""), float(samples.mean())
     return interval.low - mean, interval.high - mean
 
 
-def _slow(row: dict[str, Any], worker: Worker, excess: Interval) -> Finding:
+def _slow(row: dict[str, Any], worker: Worker, excess: Interval, slower: Sequence[str]) -> Finding:
     why = (
         f"; its {row['cause']} alone takes {humanize(row['cause_ps'], Unit.PS)} more"
         if row["cause"]
         else ", spread over several categories"
     )
+    what, own = ("before the first collective of a step", "before_ps") if len(worker.steady) else ("per step", "own_ps")
     evidence = [
-        Evidence("its own time per step", row["own_ps"], Unit.PS, "summary"),
+        Evidence(f"its own time {what}", row[own], Unit.PS, "summary"),
         Evidence("above the median of the others", row["excess_ps"], Unit.PS, "summary"),
     ]
     if row["cause"]:
         evidence.append(Evidence(f"more {row['cause']} than the others", row["cause_ps"], Unit.PS, "summary"))
+    evidence.append(Evidence("what a step of all workers loses if it is repaired", row["repair_ps"], Unit.PS, "summary"))
     return Finding(
         id="straggler",
         severity=Severity.HIGH if row["excess_fraction"] >= _VERY_SLOW else Severity.MODERATE,
         sentence=f"Worker {row['worker']} is a straggler: its own work takes {humanize(row['excess_ps'], Unit.PS)} "
-        f"({row['excess_fraction']:.0%}) more per step than the others'{why}.",
+        f"({row['excess_fraction']:.0%}) more {what} than the others'{why}.",
         action=_FIXES.get(row["cause"], _FIX),
         evidence=tuple(evidence),
         threshold=SLOW,
-        counter_evidence=("Workers that train independently, or on different data, may differ on purpose.",),
+        counter_evidence=(
+            *_first(slower),
+            "Workers that train independently, or on different data, may differ on purpose.",
+        ),
         saving=_saving(row, excess),
-        host=worker.timeline.host,
+        host=worker.host,
     )
 
 
+def _first(slower: Sequence[str]) -> tuple[str, ...]:
+    """Who holds all up for longer, so that repairing this one alone gives nothing back."""
+    if not slower:
+        return ()
+    names = slower[0] if len(slower) == 1 else f"{slower[0]} and {counted(len(slower) - 1, 'other')}"
+    return (f"A step goes on when the last worker has come: what this one gives back, it gives with {names} repaired.",)
+
+
 def _saving(row: dict[str, Any], excess: Interval) -> Saving | None:
-    """The excess at most: others may wait for something else. Nothing where it is as wide as its middle."""
-    share = min(row["excess_ps"] / row["duration_ps"], 1.0)
+    """What repairing it gives back at most: others may wait for something else. Nothing where the excess is as wide as its middle."""
+    share = min(row["repair_ps"] / row["duration_ps"], 1.0)
     if excess.width > excess.middle or share <= 0:
         return None
     return Saving(0.0, share, tuple(c.value for c in Category), "if it took as long as the median of the others")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from outpace.metrics.program.digest import digests
 from outpace.metrics.program.no_steps import no_steps
-from outpace.metrics.program.same_program import same_program
+from outpace.metrics.program.same_program import same_of
+from outpace.metrics.program.workers import CATEGORIES, Worker
 from outpace.model import (
     Category,
     Chart,
@@ -23,10 +25,10 @@ from outpace.timeline import Run
 from outpace.tools.pod import TOOL
 from outpace.tools.pod import findings as rules
 from outpace.tools.pod.align import align
-from outpace.tools.pod.compute import CATEGORIES, Worker, by_program, collectives, steps, summary, workers
+from outpace.tools.pod.compute import by_program, collectives, steps, summary
 
 _COLORS = {f"{c.value}_ps": c.value for c in Category}
-_SHOWN = ("worker", "steps", "duration_ps", "own_ps", "excess_ps", "excess_fraction", "cause")
+_SHOWN = ("worker", "steps", "duration_ps", "own_ps", "excess_ps", "excess_fraction", "cause", "repair_ps")
 _ALONE = Unavailable(
     "the profile holds one worker, so there is nothing to compare",
     "Capture all workers at once and keep their files in one run folder (tf.profiler.experimental.client.trace with all addresses).",
@@ -35,17 +37,18 @@ _ALONE = Unavailable(
 
 def analyse(run: Run) -> Page:
     """Build the page of a run."""
-    found = workers(run)
+    hosts = digests(run)
+    found = tuple(worker for host in hosts for worker in host.workers)
     if not found:
         return TOOL.page(unavailable=no_steps(run))
-    aligned = align(run)
-    table = steps(found, aligned, run)
+    aligned = align(hosts)
+    table = steps(found, aligned)
     if len(found) == 1:
         return TOOL.page(unavailable=_ALONE, hidden_tables=(table, aligned.clocks))
-    same = same_program(run)
+    same = same_of(hosts)
     programs = by_program(found, same)
     waits = collectives(programs)
-    compared = summary(programs)
+    compared = summary(programs, aligned)
     sections: list[Section] = [
         Chart("Step time by worker", ChartKind.STACK_SERIES, table, "worker", CATEGORIES, _COLORS, select="view"),
         Rows(compared, _SHOWN if len(programs) == 1 else ("program", *_SHOWN)),
@@ -54,7 +57,7 @@ def analyse(run: Run) -> Page:
         sections.append(Text("Do these workers run the same program?", same.reason))
     sections += filled(Rows(waits, remark="A worker that comes early waits in the collective for the one that comes last."))
     hidden: tuple[Table, ...] = (aligned.clocks,)
-    if len(run.hosts) > 1:
+    if len(hosts) > 1:
         sections.append(Text("Steps of different hosts", f"{aligned.how[:1].upper()}{aligned.how[1:]}."))
         sections.append(Rows(aligned.clocks))
         hidden = ()

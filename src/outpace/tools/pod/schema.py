@@ -25,11 +25,15 @@ SUMMARY = schema("""
       duration_ps     | ps       | mean step time | Step time
       own_ps          | ps       | of a host: mean step time without waiting for others in collectives; of a device: what it did \
                                    besides collectives | Own time
-      excess_ps       | ps       | own time above the median of the other workers of its program (negative: below); missing \
-                                   where it has none | Above others
-      excess_fraction | fraction | the same as a share of the median of the other workers | Above others (share)
+      before_ps       | ps       | mean time of a step before its first collective, in which it waits for nobody; missing where a step has \
+                                   none | Before collectives
+      excess_ps       | ps       | time before the first collective, or own time where steps have none, above the median of the other \
+                                   workers of its program (negative: below); missing where it has none | Above others
+      excess_fraction | fraction | the same as a share of that median | Above others (share)
       cause           | text     | category that makes up at least half of the excess, if any does
       cause_ps        | ps       | by how much that category differs | Difference in cause
+      repair_ps       | ps       | what a step of all workers loses at most if this one is as fast as the median, those slower than it \
+                                   first | Repairing saves
 """)
 
 CLOCKS = schema("""
@@ -41,6 +45,8 @@ CLOCKS = schema("""
       shared_steps | count | steps of this host that all hosts recorded
       offset_ps    | ps    | median distance of the ends of shared steps from the first host's; missing without shared steps \
                              | Step end offset
+      clock_ps     | ps    | by how much the host's clock is ahead of that of most hosts, by the ends of their collectives; missing \
+                             without evidence | Clock ahead
 """)
 
 COLLECTIVES = schema("""

@@ -1,0 +1,98 @@
+"""The hosts of one run from several folders: which of these belong together, by what was captured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from outpace.hosts.map import here, map_hosts
+from outpace.hosts.read import Asked, digest_of
+from outpace.metrics.program.clocks import ends_of, offset, zeros_of
+from outpace.metrics.program.digest import Digest
+from outpace.metrics.program.same_program import ran_together
+from outpace.model import OutpaceError, median
+from outpace.model.units import counted
+from outpace.store.logdir import ProfileSet
+from outpace.store.sessions import disjoint, labelled
+
+_TRIED = 3  # files of a folder, smallest first: one may be damaged
+_NAMED = 3
+
+
+def gathered(found: ProfileSet) -> tuple[ProfileSet, tuple[str, ...]]:
+    """The profiles of a run with those of its hosts that lie in the folders beside it, and a remark that says what was put together."""
+    if not found.beside:
+        return found, ()
+    base, *others = map_hosts(_one_of, [found, *found.beside])
+    files, joined = list(found.files), [found.run]
+    for session, glimpse in zip(found.beside, others, strict=True):
+        if (
+            isinstance(base, Digest)
+            and isinstance(glimpse, Digest)
+            and disjoint(files, session.files)
+            and one_run(base, glimpse)
+        ):
+            files += session.files
+            joined.append(session.run)
+    if len(joined) == 1:
+        return found, ()
+    whole = replace(found, folder=found.source, files=labelled(files), older=found.older - len(joined) + 1, beside=())
+    return whole, (_told(len(whole.files), joined),)
+
+
+def _told(hosts: int, runs: list[str]) -> str:
+    names = sorted(set(runs))
+    more = f" and {counted(len(names) - _NAMED, 'other')}" if len(names) > _NAMED else ""
+    return (
+        f"{counted(len(runs), 'folder')} are read as one run of {counted(hosts, 'host')}, because no host is in two of them and they were "
+        f"captured at the same time ({', '.join(names[:_NAMED])}{more}). Give one of the folders to read it alone."
+    )
+
+
+def _one_of(session: ProfileSet) -> Digest:
+    """One of a folder's hosts, which stands for all, since they were captured together: one with steps where a small profile has them.
+
+    Raises why the smallest profiles cannot be read.
+    """
+    smallest = sorted(session.files, key=lambda file: file.size)[:_TRIED]
+    tried = list[Digest | OutpaceError]()
+    for file in smallest:
+        tried += here(digest_of, [Asked(file)])
+        if isinstance(tried[-1], Digest) and len(tried[-1].number):
+            return tried[-1]
+    read = [each for each in tried if isinstance(each, Digest)]
+    if read:
+        return read[0]
+    raise next(each for each in tried if isinstance(each, OutpaceError))
+
+
+def one_run(first: Digest, second: Digest) -> bool:
+    """Whether two different hosts were captured in one run.
+
+    Collectives that end on both at one distance in time say so, whatever their clocks say. Without that, they must have recorded at the same
+    time by their own clocks; and where the program counts its steps on both, a step of one number must be one step: two trainings that run
+    at once, each on hosts of its own, count differently.
+    """
+    if _wait_for_each_other(first, second):
+        return True
+    if first.origin.walled != second.origin.walled or not _overlap(first.captured_ns, second.captured_ns):
+        return False
+    if not (first.numbered and second.numbered):
+        return True
+    zero = zeros_of((first, second))
+    one, two = (d.facts.on_clock(zero[d.host]).spans for d in (first, second))
+    both = one.keys() & two.keys()
+    at_once = sum(ran_together((one[number], two[number])) for number in both)
+    return at_once > len(both) / 2
+
+
+def _wait_for_each_other(first: Digest, second: Digest) -> bool:
+    ends = ends_of(second)
+    if not ends or not first.facts.collectives & second.facts.collectives or first.origin.walled != second.origin.walled:
+        return False
+    apart = 1000 * (second.origin.ns - first.origin.ns)
+    usual = {number: float(end - apart) for number, end in ends_of(first).items()}
+    return offset(ends, usual, median(second.end - second.start)) is not None
+
+
+def _overlap(first: tuple[int, int], second: tuple[int, int]) -> bool:
+    return max(first[0], second[0]) < min(first[1], second[1])

@@ -1,0 +1,74 @@
+"""One function of many hosts: on this machine's cores, or wherever a `Mapper` takes it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol, TypeVar
+
+from outpace._cores import granted_cpus
+from outpace.hosts.worker import Worker
+from outpace.model import OutpaceError
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+_LONGEST = 600.0  # seconds for one host
+
+
+class Mapper(Protocol):
+    """Where a function runs: for each item what it returns, or the OutpaceError that it raised, in the order of the items."""
+
+    def __call__(self, function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | OutpaceError]:
+        """Run it for all items. Function and items are sent: both must be importable, or made of what is."""
+        ...
+
+
+def map_hosts(function: Callable[[_T], _R], items: Sequence[_T], on: Mapper | None = None) -> list[_R | OutpaceError]:
+    """What a function says of each host, or why it says nothing: one host that fails loses no other. `on`: where; processes by default."""
+    return (on or processes)(function, items)
+
+
+def here(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | OutpaceError]:
+    """One after the other, in this process."""
+    return [_answer(function, item) for item in items]
+
+
+def processes(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | OutpaceError]:
+    """In as many processes as there are cores: Python of their own, so that a program without `__main__` guard, or with threads, may ask."""
+    count = min(granted_cpus(), len(items))
+    if count < 2 or sys.platform == "win32":  # workers inherit a pipe's end, as POSIX has it
+        return here(function, items)
+    found: dict[int, _R | OutpaceError] = {}
+    broken = list[Exception]()
+    queue = list(enumerate(items))[::-1]
+
+    def work() -> None:
+        worker = Worker()
+        try:
+            while queue and not broken:
+                at, item = queue.pop()
+                found[at] = _answer(partial(worker.ask, _LONGEST, function), item)
+        except IndexError:  # another thread has taken the last one
+            pass
+        except Exception as error:  # a fault of ours
+            broken.append(error)
+        finally:
+            worker.close()
+
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if broken:
+        raise broken[0]
+    return [found[at] for at in range(len(items))]
+
+
+def _answer(function: Callable[[_T], _R], item: _T) -> _R | OutpaceError:
+    try:
+        return function(item)
+    except OutpaceError as error:
+        return error

@@ -1,0 +1,55 @@
+"""Hosts that are missing, as the names of the others tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from outpace.model.units import counted
+
+_FEWEST = 3  # hosts, below which two numbers are no count
+_MOST_MISSING = 0.25  # of a range: names that leave more out (ports, addresses) do not count hosts
+_NAMED = 5
+_NUMBER = re.compile(r"\d+")
+
+
+def missing_hosts(hosts: Sequence[str]) -> tuple[str, ...]:
+    """The names between the first and the last number that none of the hosts has; none where names do not count.
+
+    Names count that are alike but for one number (`node01` to `node30`, `job-3-worker-0`). What lies beyond the last one nobody knows.
+    """
+    if len(hosts) < _FEWEST:
+        return ()
+    split = [_NUMBER.split(host) for host in hosts]
+    numbers = [_NUMBER.findall(host) for host in hosts]
+    if any(parts != split[0] for parts in split) or not numbers[0]:
+        return ()
+    varying = [at for at in range(len(numbers[0])) if len({int(each[at]) for each in numbers}) > 1]
+    if len(varying) != 1:
+        return ()
+    at, text = varying[0], [each[varying[0]] for each in numbers]
+    known = {int(number) for number in text}
+    count = max(known) - min(known) + 1
+    if count - len(known) > _MOST_MISSING * count:
+        return ()
+    width = max(map(len, text)) if any(number.startswith("0") and len(number) > 1 for number in text) else 1
+    gone = (number for number in range(min(known), max(known)) if number not in known)
+    return tuple(_named(split[0], numbers[0], at, f"{number:0{width}d}") for number in gone)
+
+
+def _named(parts: Sequence[str], numbers: Sequence[str], at: int, number: str) -> str:
+    texts = [*numbers[:at], number, *numbers[at + 1 :], ""]
+    return "".join(part + text for part, text in zip(parts, texts, strict=True))
+
+
+def told(hosts: Sequence[str]) -> tuple[str, ...]:
+    """A warning that names the missing hosts; none where all are there."""
+    gone = missing_hosts(hosts)
+    if not gone:
+        return ()
+    more = f" and {counted(len(gone) - _NAMED, 'other')}" if len(gone) > _NAMED else ""
+    verb = "is" if len(gone) == 1 else "are"
+    return (
+        f"{', '.join(gone[:_NAMED])}{more} {verb} missing: the others are numbered, and no profile of that number is here. "
+        "Look whether the capture reached that host.",
+    )

@@ -1,0 +1,59 @@
+"""Which folders of a log directory may hold hosts of one run, as far as their names tell; what the profiles say decides (`outpace.hosts`).
+
+Each host of a run may write into a folder called after its own clock (`plugins/profile/2026_01_01_00_00_01` and `..._03`), or into a log
+directory of its own (`rank_0/plugins/profile/...`, a pod's or a node's name).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from outpace.store.logdir import ProfileFile, RunInfo
+
+NEAR = 3600.0  # seconds between two folders of one run: far more than hosts take to begin together, or than clocks of one job differ
+_RANK = re.compile(
+    r"(?:.*[-_.])?(?:host|rank|node|worker|process|proc|task|replica|pod|machine|shard)s?[-_.]?\d+", re.IGNORECASE
+)
+
+
+def near(first: RunInfo, second: RunInfo) -> bool:
+    """Whether two folders were written close enough in time to be of one run: by the times in their names, or those of their files.
+
+    Profiles are only read of folders that are, so that a log directory of many months costs no more than its newest day.
+    """
+    return abs(first.age[0] - second.age[0]) <= NEAR
+
+
+def rank_of(path: str) -> str:
+    """The folder of a profile's path that is called after a host or rank (`rank_0`, `dp_rank_3`, `node07`, `trainer-worker-1`), or "".
+
+    Only words that the field uses for a process of a job count: folders `run1` and `run2` are runs, not hosts.
+    """
+    parts = path.replace("\\", "/").rstrip("/").split("/")
+    before = parts[: parts.index("plugins")] if "plugins" in parts else parts[:-1]
+    return next((part for part in reversed(before) if _RANK.fullmatch(part)), "")
+
+
+def identities(files: Iterable[ProfileFile]) -> frozenset[tuple[str, str]]:
+    """What tells hosts apart: the name of the file, and the rank that its folder is called after.
+
+    Several processes of a node, or containers that are all called `localhost`, write files of one name into folders of their own.
+    """
+    return frozenset((rank_of(file.path), file.host) for file in files)
+
+
+def disjoint(first: Iterable[ProfileFile], second: Iterable[ProfileFile]) -> bool:
+    """Whether no host is in both. A host profiles one run at a time, so that one that is in both makes them two runs."""
+    return not identities(first) & identities(second)
+
+
+def labelled(files: Sequence[ProfileFile]) -> tuple[ProfileFile, ...]:
+    """The files of one run with names of hosts that differ: those that several share have their rank in front."""
+    known = Counter(file.host for file in files)
+    named = (replace(f, host=f"{rank_of(f.path)}/{f.host}" if known[f.host] > 1 and rank_of(f.path) else f.host) for f in files)
+    return tuple(sorted(named, key=lambda file: file.host))
