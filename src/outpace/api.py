@@ -14,13 +14,15 @@ from typing import Any
 
 from outpace._cores import granted_cpus
 from outpace.advice import following, headline, rank
+from outpace.hosts.missing import missing_devices
 from outpace.hosts.open import open_run
 from outpace.hosts.read import warnings_of
 from outpace.metrics.program.budget import budgets
 from outpace.model import Failure, Finding, Page, Report, Severity, UsageError
 from outpace.model.text import clean
 from outpace.store.given import Given
-from outpace.store.logdir import ProfileFile, find_profiles
+from outpace.store.logdir import find_profiles
+from outpace.store.profiles import ProfileFile
 from outpace.timeline import Run
 from outpace.timeline.part import Part, StepRange
 from outpace.tools import Tool, discover, find
@@ -91,7 +93,7 @@ class Profile(EveryTool):
     @functools.cached_property
     def warnings(self) -> tuple[str, ...]:
         """What a reader must know first: bytes that were lost, messages of the profiler, doubtful hosts."""
-        return (*self.run.remarks, *(w for t in self.run.hosts for w in warnings_of(t.trace)))
+        return (*self.run.remarks, *missing_devices(self.run), *(w for t in self.run.hosts for w in warnings_of(t.trace)))
 
     def pages(self, tools: Sequence[str] | None = None) -> tuple[Page, ...]:
         """The pages of the given tools (all by default), made at once on all cores. The page of a tool that raises says so."""

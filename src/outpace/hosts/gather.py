@@ -11,7 +11,7 @@ from outpace.metrics.program.digest import Digest
 from outpace.metrics.program.same_program import ran_together
 from outpace.model import OutpaceError, median
 from outpace.model.units import counted
-from outpace.store.logdir import ProfileSet
+from outpace.store.profiles import ProfileSet
 from outpace.store.sessions import disjoint, labelled
 
 _TRIED = 3  # files of a folder, smallest first: one may be damaged

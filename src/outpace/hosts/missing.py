@@ -1,11 +1,13 @@
-"""Hosts that are missing, as the names of the others tell."""
+"""Hosts that are missing, as the names of the others and the programs tell."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
+from outpace.metrics.machine.device_counts import device_counts
 from outpace.model.units import counted
+from outpace.timeline import Run
 
 _FEWEST = 3  # hosts, below which two numbers are no count
 _MOST_MISSING = 0.25  # of a range: names that leave more out (ports, addresses) do not count hosts
@@ -52,4 +54,20 @@ def told(hosts: Sequence[str]) -> tuple[str, ...]:
     return (
         f"{', '.join(gone[:_NAMED])}{more} {verb} missing: the others are numbered, and no profile of that number is here. "
         "Look whether the capture reached that host.",
+    )
+
+
+def missing_devices(run: Run) -> tuple[str, ...]:
+    """A warning where a program runs on more devices than all hosts of the run recorded; none where no program, or no device, says.
+
+    Names of hosts that end too early do not show it, the program does: it was compiled for all of them.
+    """
+    counts = device_counts(run)
+    recorded, assigned = sum(each.recorded for each in counts), max((each.assigned for each in counts), default=0)
+    if not recorded or assigned <= recorded:
+        return ()
+    hosts = counted(len(counts), "host")
+    return (
+        f"A program runs on {assigned} devices, of which {hosts} of this run recorded {recorded}: the profiles of other hosts are missing, "
+        "or the profiler was told to leave devices out.",
     )

@@ -11,10 +11,12 @@ from outpace.hosts.gather import gathered
 from outpace.hosts.map import Mapper, here, map_hosts
 from outpace.hosts.missing import told
 from outpace.hosts.read import Asked, digest_of, shared, trace_of
+from outpace.metrics.machine.device_counts import device_counts
 from outpace.metrics.program.digest import Digest, digests
 from outpace.model import OutpaceError, OutputError
 from outpace.model.units import counted
-from outpace.store.logdir import ProfileFile, ProfileSet, record_of
+from outpace.store.logdir import record_of
+from outpace.store.profiles import ProfileFile, ProfileSet
 from outpace.timeline import Run
 from outpace.trace import Trace
 
@@ -42,6 +44,7 @@ def open_run(found: ProfileSet, *, use_marks: bool = True, on: Mapper | None = N
     run = Run.of(traces, title_of(found, traces), use_marks=use_marks, records=records, remarks=tuple(remarks), **more)
     if every:
         run.derived.give(digests, every)
+        run.derived.give(device_counts, tuple(d.devices for d in every))
     return run, found
 
 

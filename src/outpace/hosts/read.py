@@ -8,7 +8,8 @@ from dataclasses import replace
 from outpace._dataclass import dataclass
 from outpace.metrics.program.digest import Digest, digests
 from outpace.model.units import counted
-from outpace.store.logdir import ProfileFile, local_copy
+from outpace.store.logdir import local_copy
+from outpace.store.profiles import ProfileFile
 from outpace.timeline import Run
 from outpace.trace import Trace, open_trace
 

@@ -10,10 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from outpace.store.logdir import ProfileFile, RunInfo
+from outpace.store.profiles import ProfileFile, RunInfo
 
 NEAR = 3600.0  # seconds between two folders of one run: far more than hosts take to begin together, or than clocks of one job differ
 _RANK = re.compile(

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from outpace.timeline.timeline import Timeline
 
 _MODULE = 1  # HloProto
-_COMPUTATIONS, _SHAPE, _ENTRY, _SCHEDULE, _ALIASES, _FRAMES = 3, 4, 6, 7, 8, 17  # HloModuleProto
+_COMPUTATIONS, _SHAPE, _ENTRY, _SCHEDULE, _ALIASES, _ASSIGNED, _FRAMES = 3, 4, 6, 7, 8, 15, 17  # HloModuleProto
+_REPLICAS, _PARTITIONS = 1, 2  # DeviceAssignmentProto
 _SEQUENCES, _SEQUENCE, _NUMBERS = 1, 2, 1  # HloScheduleProto: a map of computations to sequences of instructions
 _INSTRUCTIONS, _COMPUTATION_ID = 2, 5  # HloComputationProto
 _FILES, _FUNCTIONS, _LOCATIONS, _STACK = 1, 2, 3, 4  # StackFrameIndex
@@ -129,6 +130,12 @@ class Program:
     def multiplies(self) -> bool:
         """Whether it multiplies matrices or convolves."""
         return any(self[i.name].flops > 0 for i in self._by_number.values() if i.opcode in PRODUCTS)
+
+    @property
+    def devices(self) -> int:
+        """How many devices it runs on, of all hosts; 0 where it does not say."""
+        assigned = dict(fields(next(messages(self._module, _ASSIGNED), b"")))
+        return max(number(assigned.get(_REPLICAS)), 0) * max(number(assigned.get(_PARTITIONS)), 0)
 
     @once
     def schedules(self) -> list[list[str]]:
@@ -432,6 +439,11 @@ class Programs:
     def __getitem__(self, number: int) -> Program:
         """The program with an id; one without ops when the profile has none."""
         return self._found.get(number, _EMPTY)
+
+    @property
+    def devices(self) -> int:
+        """How many devices the largest of them runs on, of all hosts; 0 where none says so."""
+        return max((program.devices for program in self._found.values()), default=0)
 
     def first_line(self, function: str) -> str:
         """`file:line` of the first line inside a function that JAX compiled; "" where no program says so."""

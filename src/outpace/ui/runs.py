@@ -8,7 +8,8 @@ import os
 from collections.abc import Sequence
 
 from outpace._dataclass import dataclass
-from outpace.store.logdir import PROFILE_FOLDER, RunInfo, runs_at
+from outpace.store.logdir import PROFILE_FOLDER, runs_at
+from outpace.store.profiles import RunInfo
 from outpace.store.tree import is_url
 
 

@@ -21,7 +21,7 @@ from outpace.report.first_screen import first_screen, saving_text
 if TYPE_CHECKING:
     from outpace.api import Profile
     from outpace.model import Report
-    from outpace.store.logdir import RunInfo
+    from outpace.store.profiles import RunInfo
 
 _SAMPLE = 16  # numbers of a sample of names; a digest of BLAKE2b has room for no more
 _ALIKE = 0.5

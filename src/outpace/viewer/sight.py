@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from outpace._dataclass import dataclass
+from outpace.metrics.program.clocks import right_shifts_ns
 from outpace.metrics.program.same_program import main_program
 from outpace.model import UsageError
 from outpace.timeline import Run
-from outpace.timeline.clock import shifts_ns
 from outpace.viewer.select import Selection
 
 _MARGIN = 0.02  # of what is in sight, so that its ends are seen
@@ -29,7 +29,7 @@ def sight(run: Run, step: int | None = None, host: str | None = None) -> Sight:
     """
     first = next(iter(main_program(run)), run.hosts[0].host)
     timeline = run.by_host.get(host or first, run.by_host[first])
-    steps, shift = timeline.steps, shifts_ns(run)
+    steps, shift = timeline.steps, right_shifts_ns(run)
     if step is None and not len(steps):
         return Sight(0, _end(run), None, "the whole capture")
     if step is None:
@@ -50,7 +50,7 @@ def selected(run: Run, selection: Selection) -> Sight:
         begin, end = selection.window
         return Sight((begin or 0) // 1000, _end(run) if end is None else end // 1000, None, "the selected time")
     if selection.steps is not None:
-        shift = shifts_ns(run)
+        shift = right_shifts_ns(run)
         spans = [(selection.span(t, shift[t.host] * 1000), shift[t.host]) for t in run.hosts]
         known = [(span[0] // 1000 + moved, span[1] // 1000 + moved) for span, moved in spans if span is not None]
         return Sight(min(begin for begin, _ in known), max(end for _, end in known), None, "the selected steps")
@@ -59,7 +59,7 @@ def selected(run: Run, selection: Selection) -> Sight:
 
 def _end(run: Run) -> int:
     """Where the last event of a run ends, ns from its beginning."""
-    shift = shifts_ns(run)
+    shift = right_shifts_ns(run)
     return max(
         (int((t.trace.start + t.trace.duration).max()) // 1000 + shift[t.host] for t in run.hosts if len(t.trace)), default=0
     )

@@ -10,9 +10,9 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.input.iterators import iterators
+from outpace.metrics.program.clocks import right_shifts_ns
 from outpace.model.arrays import Column, Indices
 from outpace.timeline import Run, Timeline
-from outpace.timeline.clock import shifts_ns
 from outpace.trace.export import ComputedSlices, Flows, Format, Kind, Slices, Writer
 from outpace.viewer import computed
 from outpace.viewer.sections import Section, sections
@@ -41,7 +41,7 @@ def write_trace(run: Run, file: int, form: Format = Format.PERFETTO, selection: 
     Raises UsageError for a selection that no host can serve, and OSError when the file takes no more.
     """
     chosen = selection or Selection()
-    shift = shifts_ns(run)
+    shift = right_shifts_ns(run)
     hosts, written = {}, ExportSummary()
     for timeline in run.hosts:
         host = _Host(timeline, shift[timeline.host], chosen, first_arrow=written.arrows + 1)

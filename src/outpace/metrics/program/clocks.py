@@ -12,7 +12,7 @@ from outpace.metrics.program.digest import Digest, digests
 from outpace.model import median
 from outpace.model.interval import quantiles
 from outpace.timeline import Run
-from outpace.timeline.clock import shifts_of
+from outpace.timeline.clock import shifts_ns, shifts_of
 
 _FEWEST = 3  # steps with a collective, below which a distance that stays the same may be chance
 _STEADY = 0.25  # of a step, as the middle half of the distances: hosts that do not wait for each other drift apart by more
@@ -80,6 +80,8 @@ def zeros_of(hosts: Sequence[Digest]) -> dict[str, int]:
 
 
 @derived
-def zeros(run: Run) -> dict[str, int]:
-    """The same of a run, for the hosts that it holds the events of."""
-    return zeros_of(digests(run))
+def right_shifts_ns(run: Run) -> dict[str, int]:
+    """What each host's times (ns from its origin) are moved by onto one clock, as `shifts_ns` says; clocks that are wrong are put right."""
+    if len(run.hosts) < 2:
+        return shifts_ns(run)
+    return {host: ps // 1000 for host, ps in zeros_of(digests(run)).items()}

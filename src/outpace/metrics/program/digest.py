@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from outpace._dataclass import dataclass
 from outpace._once import derived
+from outpace.metrics.machine.device_counts import DeviceCount, device_counts
 from outpace.metrics.program.facts import NUMBERED, Facts, facts
 from outpace.metrics.program.workers import Worker, workers
 from outpace.model.arrays import Numbers, Picoseconds
@@ -17,7 +18,7 @@ class Digest:
     its first and last moment, ps from there.
 
     number, start, end: its steps; numbered: whether the program counts them, so that one number is one step on all hosts; workers: itself, or
-    its devices; facts: what it executed; warnings: what a reader must know of its file.
+    its devices; facts: what it executed; devices: how many it recorded; warnings: what a reader must know of its file.
     """
 
     host: str
@@ -31,6 +32,7 @@ class Digest:
     numbered: bool
     workers: tuple[Worker, ...]
     facts: Facts
+    devices: DeviceCount
     warnings: tuple[str, ...] = ()
 
     @property
@@ -46,10 +48,11 @@ def digests(run: Run) -> tuple[Digest, ...]:
     for worker in workers(run):
         mine[worker.host].append(worker)
     executed = {each.host: each for each in facts(run)}
-    return tuple(_digest(t, tuple(mine[t.host]), executed[t.host]) for t in run.hosts)
+    devices = {each.host: each for each in device_counts(run)}
+    return tuple(_digest(t, tuple(mine[t.host]), executed[t.host], devices[t.host]) for t in run.hosts)
 
 
-def _digest(timeline: Timeline, found: tuple[Worker, ...], executed: Facts) -> Digest:
+def _digest(timeline: Timeline, found: tuple[Worker, ...], executed: Facts, counted: DeviceCount) -> Digest:
     trace, steps = timeline.trace, timeline.steps
     return Digest(
         host=timeline.host,
@@ -63,4 +66,5 @@ def _digest(timeline: Timeline, found: tuple[Worker, ...], executed: Facts) -> D
         numbered=len(steps) > 0 and steps.source in NUMBERED,
         workers=found,
         facts=executed,
+        devices=counted,
     )
