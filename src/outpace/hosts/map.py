@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from queue import SimpleQueue
 from typing import Protocol, TypeVar
 
 from outpace._cores import granted_cpus
@@ -42,26 +43,27 @@ def processes(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | Ou
         return here(function, items)
     found: dict[int, _R | OutpaceError] = {}
     broken = list[Exception]()
-    queue = list(enumerate(items))[::-1]
+    todo = SimpleQueue[tuple[int, _T] | None]()
+    for each in (*enumerate(items), *[None] * count):  # an end for each thread
+        todo.put(each)
 
-    def work() -> None:
-        worker = Worker()
+    def work(worker: Worker) -> None:
         try:
-            while queue and not broken:
-                at, item = queue.pop()
+            for at, item in iter(todo.get, None):
                 found[at] = _answer(partial(worker.ask, _LONGEST, function), item)
-        except IndexError:  # another thread has taken the last one
-            pass
         except Exception as error:  # a fault of ours
             broken.append(error)
-        finally:
-            worker.close()
 
-    threads = [threading.Thread(target=work) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    workers = [Worker() for _ in range(count)]
+    threads = [threading.Thread(target=work, args=(worker,), daemon=True) for worker in workers]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:  # also where Ctrl-C ends it: a closed one answers all that is left
+        for worker in workers:
+            worker.close()
     if broken:
         raise broken[0]
     return [found[at] for at in range(len(items))]

@@ -58,7 +58,7 @@ def find_profiles(source: Given) -> ProfileSet:
     newest, *older = runs
     found = _session(given, newest, tree)
     near = (_session(given, run, tree) for run in older if sessions.near(newest, run))
-    beside = tuple(session for session in near if sessions.disjoint(found.files, session.files))
+    beside = tuple(session for session in near if sessions.may_be_one(found.files, session.files))
     return replace(found, older=len(older), beside=beside)
 
 

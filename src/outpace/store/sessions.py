@@ -15,7 +15,10 @@ from outpace.store.profiles import ProfileFile, RunInfo
 
 NEAR = 3600.0  # seconds between two folders of one run: far more than hosts take to begin together, or than clocks of one job differ
 _RANK = re.compile(
-    r"(?:.*[-_.])?(?:host|rank|node|worker|process|proc|task|replica|pod|machine|shard)s?[-_.]?\d+", re.IGNORECASE
+    r"(?:.*[-_.])?(?:host|rank|node|worker|process|proc|task|replica|pod|machine|shard)s?[-_.]?\d+"  # of a job
+    r"|\d{1,3}(?:\.\d{1,3}){3}"  # an address
+    r"|[0-9a-f]{56}",  # a node of Ray
+    re.IGNORECASE,
 )
 
 
@@ -28,13 +31,31 @@ def near(first: RunInfo, second: RunInfo) -> bool:
 
 
 def rank_of(path: str) -> str:
-    """The folder of a profile's path that is called after a host or rank (`rank_0`, `dp_rank_3`, `node07`, `trainer-worker-1`), or "".
+    """The folder of a profile's path that is called after a host or rank (`rank_0`, `dp_rank_3`, `node07`, `trainer-worker-1`, an address, a
+    node of Ray), or "".
 
     Only words that the field uses for a process of a job count: folders `run1` and `run2` are runs, not hosts.
     """
+    return next((part for part in reversed(_above(path)) if _RANK.fullmatch(part)), "")
+
+
+def one_place(first: ProfileFile, second: ProfileFile) -> bool:
+    """Whether two folders lie where hosts of one run would: in one log directory, or in some that differ by what names their hosts alone.
+
+    Experiments have log directories of their own (`lr_0.1` and `lr_0.01` of a sweep), and run at once on hosts of their own: these are not one
+    run, however well their times fit.
+    """
+    return _place(first) == _place(second)
+
+
+def _place(file: ProfileFile) -> list[str]:
+    return [part for part in _above(file.path) if part != file.host and not _RANK.fullmatch(part)]
+
+
+def _above(path: str) -> list[str]:
+    """The folders above `plugins/profile/<run>`."""
     parts = path.replace("\\", "/").rstrip("/").split("/")
-    before = parts[: parts.index("plugins")] if "plugins" in parts else parts[:-1]
-    return next((part for part in reversed(before) if _RANK.fullmatch(part)), "")
+    return parts[: -1 - parts[::-1].index("plugins")] if "plugins" in parts else parts[:-1]
 
 
 def identities(files: Iterable[ProfileFile]) -> frozenset[tuple[str, str]]:
@@ -48,6 +69,11 @@ def identities(files: Iterable[ProfileFile]) -> frozenset[tuple[str, str]]:
 def disjoint(first: Iterable[ProfileFile], second: Iterable[ProfileFile]) -> bool:
     """Whether no host is in both. A host profiles one run at a time, so that one that is in both makes them two runs."""
     return not identities(first) & identities(second)
+
+
+def may_be_one(first: Sequence[ProfileFile], second: Sequence[ProfileFile]) -> bool:
+    """Whether the files of two folders may be of one run, as far as names tell."""
+    return one_place(first[0], second[0]) and disjoint(first, second)
 
 
 def labelled(files: Sequence[ProfileFile]) -> tuple[ProfileFile, ...]:

@@ -31,7 +31,9 @@ def test_session_folders_seconds_apart_are_one_run(tmp_path: Path) -> None:
     assert "2026_01_01_00_00_01, 2026_01_01_00_00_03, 2026_01_01_00_00_05" in profile.warnings[0]
 
 
-@pytest.mark.parametrize("layout", ["host{}", "rank_{}", "dp_rank_{}", "trainer-worker-{}", "job/node0{}", "Process{}"])
+@pytest.mark.parametrize(
+    "layout", ["host{}", "rank_{}", "dp_rank_{}", "trainer-worker-{}", "job/node0{}", "Process{}", "10.0.0.{}"]
+)
 def test_a_folder_for_each_rank_tells_hosts_apart_whose_files_are_called_alike(layout: str, tmp_path: Path) -> None:
     for at in range(3):
         put(host("localhost", later_ns=at * 1_000_000), session(tmp_path / layout.format(at), 1 + at))
@@ -74,6 +76,13 @@ def test_experiments_of_one_machine_that_overlap_are_two_runs(folders: tuple[str
     for at, folder in enumerate(folders):
         put(host("vm", later_ns=at * 1_000_000), session(tmp_path / folder, 1 + at))
     assert hosts(tmp_path) == ["vm"]
+
+
+@pytest.mark.parametrize("folders", [("lr_0.1", "lr_0.01"), ("expA", "expB"), ("run1/rank_0", "run2/rank_1")])
+def test_a_sweep_on_hosts_of_its_own_is_not_one_run(folders: tuple[str, str], tmp_path: Path) -> None:
+    for at, (folder, name) in enumerate(zip(folders, ("node1", "node2"), strict=True)):
+        put(host(name), session(tmp_path / folder, 1 + at))
+    assert hosts(tmp_path) == ["node2"]
 
 
 def test_what_did_not_record_at_the_same_time_is_another_run(tmp_path: Path) -> None:
