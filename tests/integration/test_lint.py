@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import importlib.metadata
 import json
 import os
 import subprocess
 import sys
+import urllib.parse
 from pathlib import Path
 
+import jsonschema
 import pytest
 
+from outpace.lint import RULES
 from tests.integration.programs import needs_tensorflow
 
+DATA = Path(__file__).parents[1] / "data"
 TRAIN = """
 import numpy as np
 import keras
@@ -36,6 +43,8 @@ model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
 model.compile("sgd", "mse")
 model.fit(ds, epochs=2, verbose=0)
 """
+MODEL = "import keras\nmodel = keras.Sequential()\n"
+EAGER = "model.compile('sgd', 'mse', run_eagerly=True)"
 HELPER = """
 import tensorflow as tf
 def load(x, y): return x * 2.0, y
@@ -95,6 +104,82 @@ def test_json(folder: Path) -> None:
     assert [(m["rule"], m["line"], m["origin"]) for m in result["messages"]] == [
         ("TF205", 12, "source"), ("DS102", 16, "source"), ("DS102", 17, "source"),
     ]  # fmt: skip
+
+
+def test_a_sarif_log_fits_the_schema_and_names_every_place(folder: Path) -> None:
+    """The schema is the one that SARIF's own tools bring (tests/data/SOURCES.md)."""
+    packed = (DATA / "sarif" / "sarif-2.1.0.json.gz").read_bytes()
+    schema = gzip.decompress(packed)
+    assert hashlib.sha256(schema).hexdigest() in (DATA / "SOURCES.md").read_text(encoding="utf-8")
+    (folder / "broken.py").write_text("def f(:\n")
+    (folder / "a b.py").write_text(f"{MODEL}{EAGER}\n")
+    done = run(folder, "lint", ".", "--format", "sarif")
+    log = json.loads(done.stdout)
+    jsonschema.Draft202012Validator(json.loads(schema)).validate(log)
+    (ran,) = log["runs"]
+    rules = ran["tool"]["driver"]["rules"]
+    plain = json.loads(run(folder, "lint", ".", "--json").stdout)["messages"]
+    assert len(plain) == 4 == len(ran["results"])
+    for result, message in zip(ran["results"], plain, strict=True):
+        place = result["locations"][0]["physicalLocation"]
+        region = place["region"]
+        assert (result["ruleId"], result["level"]) == (message["rule"], message["level"])
+        assert rules[result["ruleIndex"]]["id"] == message["rule"]
+        assert (region["startLine"], region["startColumn"]) == (message["line"], message["column"])
+        assert place["artifactLocation"]["uriBaseId"] in ran["originalUriBaseIds"]
+        assert (folder / urllib.parse.unquote(place["artifactLocation"]["uri"])).is_file()
+    assert not ran["invocations"][0]["executionSuccessful"] and done.returncode == 2  # of the broken file
+    assert str(folder) not in done.stdout  # nobody learns where the folder lies
+    (eager,) = (result for result in ran["results"] if result["ruleId"] == "LP111")
+    (change,) = eager["fixes"][0]["artifactChanges"][0]["replacements"]
+    area = change["deletedRegion"]
+    mended = EAGER[: area["startColumn"] - 1] + change["insertedContent"]["text"] + EAGER[area["endColumn"] - 1 :]
+    assert mended == EAGER.replace("True", "False")
+
+
+def test_fingerprints_stay_where_lines_move(folder: Path) -> None:
+    def prints(*paths: str) -> list[str]:
+        log = json.loads(run(folder, "lint", *paths, "--format", "sarif").stdout)
+        return [result["partialFingerprints"]["outpaceLine/v1"] for result in log["runs"][0]["results"]]
+
+    before = prints("train.py")
+    (folder / "train.py").write_text("# a line more\n" + TRAIN)
+    assert prints("train.py") == before and len(set(before)) == len(before) == 3
+    assert prints(str(folder / "train.py")) == before  # a whole path is the same file
+    (folder / "train.py").write_text(TRAIN + 2 * f"{EAGER}\n")
+    assert len(set(prints("train.py"))) == 5 and set(before) < set(prints("train.py"))  # two lines of one text
+
+
+def test_forms_that_contradict_each_other(folder: Path) -> None:
+    done = run(folder, "lint", "train.py", "--json", "--format", "sarif")
+    assert done.returncode == 2 and "contradict" in done.stderr
+    assert run(folder, "lint", "train.py", "--format", "json").stdout == run(folder, "lint", "train.py", "--json").stdout
+
+
+def test_flake8_runs_the_rules(folder: Path) -> None:
+    """Those that give warnings; `noqa` and our own comment switch them off, and flake8's options choose among them."""
+    (folder / "eager.py").write_text(f"{MODEL}{EAGER}\n{EAGER}  # noqa: LP111\n{EAGER}  # outpace: ignore[LP111]\n")
+
+    def flake8(*arguments: str) -> list[str]:
+        command = [sys.executable, "-m", "flake8", "--isolated", "--max-line-length=200", *arguments]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
+        assert not done.stderr and done.returncode == bool(done.stdout)
+        return done.stdout.splitlines()
+
+    told = json.loads(run(folder, "lint", "eager.py", "train.py", "--json").stdout)["messages"]
+    warnings = [
+        f"{m['path']}:{m['line']}:{m['column']}: {m['rule']} {m['sentence']}"
+        for m in told
+        if m["level"] == "warning" and (m["path"], m["line"]) != ("eager.py", 4)  # which has the comment for flake8
+    ]
+    assert flake8("--select=DS,KR,LP,PF,TF", "eager.py", "train.py") == warnings and len(warnings) == 2
+    assert set(warnings) < set(flake8("eager.py", "train.py"))  # they are chosen without a word, beside flake8's own
+    assert flake8("--select=TF", "eager.py", "train.py") == warnings[1:]
+
+
+def test_every_rule_is_of_a_plugin() -> None:
+    codes = {point.name for point in importlib.metadata.entry_points(group="flake8.extension") if "outpace" in point.value}
+    assert codes == {rule.rstrip("0123456789") for rule in RULES}
 
 
 def test_characters_that_a_terminal_lacks_are_no_error(tmp_path: Path) -> None:

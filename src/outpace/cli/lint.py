@@ -5,21 +5,31 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from outpace.cli.console import note
-from outpace.cli.options import Color, Width
+from outpace.cli.options import Color, Json, Width
 from outpace.model.units import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from outpace.lint import Message
+    from outpace.lint.run import Checked
     from outpace.store.record import CaptureRecord
 
 _STYLES = {"warning": "bold yellow", "note": "cyan"}
+
+
+class Form(str, Enum):
+    """In what form the messages are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
 
 
 def lint(
@@ -36,7 +46,10 @@ def lint(
         list[str] | None, typer.Option(metavar="RULES", help="Only these rules (`DS102,LP`), by id or its start.")
     ] = None,
     ignore: Annotated[list[str] | None, typer.Option(metavar="RULES", help="All but these rules.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    form: Annotated[
+        Form, typer.Option("--format", help="SARIF is what code hosts and editors read; --json is short for json.")
+    ] = Form.TEXT,
+    json: Json = False,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit code 0 also when there are warnings.")] = False,
     width: Width = None,
     color: Color = None,
@@ -47,13 +60,14 @@ def lint(
     itself. Exit code: 0 without warnings, 1 with warnings (0 with --exit-zero), 2 when a file cannot be parsed (docs/exit-codes.md).
     """
     from outpace.lint import lint_file
-    from outpace.lint.run import files_in, selected
+    from outpace.lint.run import Checked, files_in, selected
     from outpace.model import UsageError
 
+    form = _form(form, json)
     files, facts = files_in(paths), _record(record)
     chosen, left_out = _rules(select), _rules(ignore)
     selected([], chosen, left_out)  # a rule that does not exist is told before any work
-    found: list[tuple[str, list[Message], list[str]]] = []
+    found: list[Checked] = []
     failures: list[str] = []
     for path in files:
         try:
@@ -61,11 +75,11 @@ def lint(
         except UsageError as error:
             failures.append(str(error))
             continue
-        found.append((path, selected(messages, chosen, left_out), lines))
-    if json:
-        _encode(found, failures, facts)
-    else:
+        found.append(Checked(path, selected(messages, chosen, left_out), lines))
+    if form is Form.TEXT:
         _show(found, width, color)
+    else:
+        _encode(_as_json(found, failures, facts) if form is Form.JSON else _as_sarif(found, failures))
     for failure in failures:
         note(f"outpace: {failure}")
     if failures:
@@ -87,14 +101,30 @@ def _record(place: str) -> CaptureRecord | None:
     return read_record(DEFAULT_LOGDIR if place == "auto" else place)
 
 
-def _encode(
-    found: Sequence[tuple[str, list[Message], list[str]]], failures: Sequence[str], facts: CaptureRecord | None
-) -> None:
+def _form(form: Form, json: bool) -> Form:
+    from outpace.model import UsageError
+
+    if json and form not in (Form.TEXT, Form.JSON):
+        raise UsageError(f"--json and --format {form.value} contradict each other. Give one of them.")
+    return Form.JSON if json else form
+
+
+def _encode(found: dict[str, Any]) -> None:
     import json as encoder
 
+    sys.stdout.write(encoder.dumps(found, indent=1) + "\n")
+
+
+def _as_sarif(found: Sequence[Checked], failures: Sequence[str]) -> dict[str, Any]:
+    from outpace.lint import sarif
+
+    return sarif.log(found, failures)
+
+
+def _as_json(found: Sequence[Checked], failures: Sequence[str], facts: CaptureRecord | None) -> dict[str, Any]:
     messages = [message.to_dict() for _, some, _ in found for message in some]
     warnings = sum(message["level"] == "warning" for message in messages)
-    result = {
+    return {
         "files": len(found),
         "warnings": warnings,
         "notes": len(messages) - warnings,
@@ -102,10 +132,9 @@ def _encode(
         "messages": messages,
         "errors": list(failures),
     }
-    sys.stdout.write(encoder.dumps(result, indent=1) + "\n")
 
 
-def _show(found: Sequence[tuple[str, list[Message], list[str]]], width: int | None, color: bool | None) -> None:
+def _show(found: Sequence[Checked], width: int | None, color: bool | None) -> None:
     from outpace.cli.console import sentences
 
     console = sentences(width, color)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from outpace.lint.program import Level, Message, Origin, Program
 from outpace.lint.rules import CHECKS, RULES
@@ -12,6 +13,14 @@ from outpace.model.errors import NotFoundError, ProfileError, UsageError
 from outpace.store.record import SUFFIX, CaptureRecord
 
 _SKIPPED_FOLDERS = {"__pycache__", "node_modules", "site-packages", "build", "dist", "venv"}
+
+
+class Checked(NamedTuple):
+    """A file that was checked: what is said about it, and its lines."""
+
+    path: str
+    messages: list[Message]
+    lines: list[str]
 
 
 def lint_text(text: str, path: str = "<text>", record: CaptureRecord | None = None) -> list[Message]:

@@ -1,0 +1,97 @@
+"""Messages as SARIF 2.1.0, which code hosts show beside the lines of a change and which editors read."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from outpace._version import __version__
+from outpace.lint.program import Edit, Message, Rule
+from outpace.lint.rules import RULES
+from outpace.lint.run import Checked
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+FINGERPRINT = "outpaceLine/v1"
+_ROOT = "SRCROOT"
+_ORDER = {rule: at for at, rule in enumerate(RULES)}
+
+
+def log(checked: Sequence[Checked], failures: Sequence[str] = (), root: str = ".") -> dict[str, Any]:
+    """The messages about some files as a SARIF log of one run; `failures` are sentences on files that could not be checked.
+
+    Files below the folder `root` are named from there, and where that lies is not told.
+    """
+    driver = {"name": "outpace", "semanticVersion": __version__, "rules": [_rule(rule) for rule in RULES.values()]}
+    ran = {
+        "executionSuccessful": not failures,
+        "toolExecutionNotifications": [{"level": "error", "message": {"text": text}} for text in failures],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [ran],
+        "columnKind": "unicodeCodePoints",
+        "originalUriBaseIds": {_ROOT: {"description": {"text": "The folder in which 'outpace lint' ran."}}},
+        "results": [result for each in checked for result in _results(each, root)],
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    text = f"{rule.why} {rule.fix} It does not matter {rule.harmless}."
+    found = {
+        "id": rule.id,
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": rule.why},
+        "help": {"text": text, "markdown": f"{text}\n\nSource: {rule.reference}"},
+        "defaultConfiguration": {"level": rule.level.value},
+    }
+    address = rule.reference.partition(" ")[0]
+    return found | ({"helpUri": address} if address.startswith("https://") else {})
+
+
+def _results(checked: Checked, root: str) -> Iterator[dict[str, Any]]:
+    place = _place(checked.path, root)
+    met: Counter[str] = Counter()
+    for message in checked.messages:
+        same = f"{message.rule}\n{place['uri']}\n{checked.lines[message.line - 1].strip()}"
+        met[same] += 1  # lines of one text are told apart by their order
+        yield _result(message, place, hashlib.sha256(f"{same}\n{met[same]}".encode()).hexdigest()[:32])
+
+
+def _result(message: Message, place: dict[str, str], fingerprint: str) -> dict[str, Any]:
+    region = {"startLine": message.line, "startColumn": message.column, "endColumn": message.end_column}
+    found = {
+        "ruleId": message.rule,
+        "ruleIndex": _ORDER[message.rule],
+        "level": message.level.value,
+        "message": {"text": f"{message.sentence} {message.fix}"},
+        "locations": [{"physicalLocation": {"artifactLocation": place, "region": region}}],
+        "partialFingerprints": {FINGERPRINT: fingerprint},
+        "properties": {"harmless": message.harmless, "origin": message.origin.value, "evidence": message.evidence},
+    }
+    return found if message.edit is None else found | {"fixes": [_fix(message.fix, message.edit, place)]}
+
+
+def _fix(words: str, edit: Edit, place: dict[str, str]) -> dict[str, Any]:
+    region = {
+        "startLine": edit.line,
+        "startColumn": edit.column + 1,
+        "endLine": edit.end_line,
+        "endColumn": edit.end_column + 1,
+    }
+    change = {"deletedRegion": region, "insertedContent": {"text": edit.text}}
+    return {"description": {"text": words}, "artifactChanges": [{"artifactLocation": place, "replacements": [change]}]}
+
+
+def _place(path: str, root: str) -> dict[str, str]:
+    """Where a file is, from the root; a file elsewhere by its whole address."""
+    whole = Path(os.path.abspath(path))
+    try:
+        return {"uri": quote(whole.relative_to(os.path.abspath(root)).as_posix()), "uriBaseId": _ROOT}
+    except ValueError:
+        return {"uri": whole.as_uri()}
