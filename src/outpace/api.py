@@ -19,6 +19,7 @@ from outpace.hosts.open import open_run
 from outpace.hosts.read import warnings_of
 from outpace.metrics.program.budget import budgets
 from outpace.model import Failure, Finding, Page, Report, Severity, UsageError
+from outpace.model.redact import Redaction
 from outpace.model.text import clean
 from outpace.store.given import Given
 from outpace.store.logdir import find_profiles
@@ -27,6 +28,7 @@ from outpace.timeline import Run
 from outpace.timeline.part import Part, StepRange
 from outpace.tools import Tool, discover, find
 from outpace.tools.every import EveryTool
+from outpace.trace import TERMS
 
 _LONGEST = 300  # characters of an error's sentence; its trace is whole
 
@@ -150,16 +152,18 @@ class Profile(EveryTool):
             )
 
 
-def open(source: Given, *, use_marks: bool = True) -> Profile:
+def open(source: Given, *, use_marks: bool = True, redact: bool | Redaction = False) -> Profile:
     """Open a profile: the path or fsspec URL of a file, of a run folder or of a log directory (its newest run), or what is in memory.
 
     In memory are bytes (any buffer, gzipped or not), a file object that is open for reading in binary mode, an `XSpace` message, and what
     profilers return: the bytes of `ProfilerSession.stop()` of JAX and TensorFlow, or a `jax.profiler.ProfileData`, which lacks the compiled
     programs. Raises UsageError for anything else, NotFoundError where nothing is, ProfileError for what is no profile.
-    `use_marks=False` hides step marks, to see what step inference alone finds.
+    `use_marks=False` hides step marks, to see what step inference alone finds. `redact` puts stand-ins in the place of paths, hosts, users,
+    and the script's arguments; a `Redaction` gives what several profiles have in common the same ones.
     """
     found = find_profiles(source)
-    run, found = open_run(found, use_marks=use_marks, stored=_opens_again(found.files[0]))
+    redaction = redact if isinstance(redact, Redaction) else Redaction(TERMS) if redact else None
+    run, found = open_run(found, use_marks=use_marks, redaction=redaction, stored=_opens_again(found.files[0]))
     return Profile(run, found.older)
 
 

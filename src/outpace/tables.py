@@ -11,10 +11,12 @@ from pathlib import Path
 from outpace import api
 from outpace._dataclass import dataclass
 from outpace.model import NotFoundError, Page, ProfileError, Table, UsageError
+from outpace.model.redact import Redaction
 from outpace.report import parquet as parquet_
 from outpace.store.logdir import PROFILE_FOLDER, host_of, runs_at
 from outpace.store.tree import is_url
 from outpace.tools import find
+from outpace.trace import TERMS
 
 Told = Callable[[str, int, int], object]
 """Hears the name of the run that is read now, its place from 1, and how many there are."""
@@ -40,11 +42,13 @@ def export(
     parquet: str | os.PathLike[str],
     tables: Sequence[str] = (),
     progress: Told = lambda name, at, of: None,
+    redact: bool = False,
 ) -> Exported:
     """Write every table of some runs into the folder `parquet`, one Parquet file per table, which holds the rows of all runs.
 
     A path is a profile, the folder of a run, or a log directory, of which all runs are taken. `tables` chooses some (`overview.steps`), or
-    all of a tool (`overview`). A run that cannot be read is left out, unless no other can. Raises UsageError for a table that no run has,
+    all of a tool (`overview`). `redact`: see `outpace.open`; runs are numbered, in the order of the paths. A run that
+    cannot be read is left out, unless no other can. Raises UsageError for a table that no run has,
     OutpaceError where pyarrow is missing.
     """
     parquet_.needed()
@@ -55,14 +59,16 @@ def export(
     runs: list[str] = []
     remarks: list[str] = []
     failed: list[Page] = []
-    for at, (place, name) in enumerate(zip(places, names_of(places), strict=True), 1):
+    redaction = Redaction(TERMS) if redact else None
+    names = names_of(places) if redaction is None else [f"run{at:0{len(str(len(places)))}}" for at in range(1, len(places) + 1)]
+    for at, (place, name) in enumerate(zip(places, names, strict=True), 1):
         progress(name, at, len(places))
         try:
-            profile = api.open(place)
+            profile = api.open(place, redact=redaction or False)
         except (ProfileError, NotFoundError) as error:
             if at == len(places) and not runs:
                 raise
-            remarks.append(f"{name} is left out: {error}")
+            remarks.append(f"{name} is left out: {error}" if redaction is None else f"{name} is left out.")
             continue
         with profile:
             remarks += [f"{name}: {warning}" for warning in profile.warnings]

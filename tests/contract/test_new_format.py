@@ -15,7 +15,7 @@ import outpace
 import outpace.trace.formats as formats
 from outpace.cli import app
 from outpace.tools import discover
-from outpace.trace import StatColumn
+from outpace.trace import StatColumn, dialect
 
 INIT = """
 from outpace.trace.formats import Format
@@ -124,6 +124,15 @@ def test_the_command_line_shows_it_and_its_timeline(profile: Path, tmp_path: Pat
     assert done.exit_code == 0, done.output
     events = json.loads((tmp_path / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
     assert sum(event.get("name") == "layer/dense/MatMul:MatMul" for event in events) == STEPS
+
+
+def test_it_is_redacted_as_any_other(profile: Path) -> None:
+    profile.write_text("/home/ann/train.py,/home/ann/work,0,10,3\n", encoding="utf-8")
+    with outpace.open(profile, redact=True) as opened:
+        trace = opened.run.hosts[0].trace
+        texts = (*trace.names, *trace.lines.names, *trace.hostnames, trace.host, trace.source)
+        assert not [text for text in texts if "ann" in text or "worker" in text]
+        assert trace.stat(dialect.STEP_NUM).ints.tolist() == [3]
 
 
 def test_values_of_a_column_are_those_that_were_given() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from outpace.cli.console import option
-from outpace.cli.options import Color, Csv, Html, Json, Width, percent
+from outpace.cli.options import Color, Csv, Html, Json, Redact, Width, percent
 from outpace.cli.process import tune
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def compare(
     html: Html = None,
     csv: Csv = None,
     json: Json = False,
+    redact: Redact = False,
     width: Width = None,
     color: Color = None,
 ) -> None:
@@ -67,7 +68,7 @@ def compare(
     from outpace.cli.output import show
     from outpace.compare import report_of
 
-    found, said = _judged([before, *(more_before or ())], [after, *(more_after or ())], effect, gate, junit)
+    found, said = _judged([before, *(more_before or ())], [after, *(more_after or ())], effect, gate, junit, redact)
     with contextlib.suppress(BrokenPipeError):  # a reader that goes away, as `head` does, changes no verdict
         show(
             report_of(found, said),
@@ -85,7 +86,7 @@ def compare(
 
 
 def _judged(
-    before: list[str], after: list[str], effect: float | None, gate: float | None, junit: Path | None
+    before: list[str], after: list[str], effect: float | None, gate: float | None, junit: Path | None, redact: bool
 ) -> tuple[Comparison, Gate | None]:
     """What a comparison finds, and what the gate says of it, which is also written as JUnit XML where that is asked for."""
     from outpace.cli.sides import side
@@ -94,12 +95,15 @@ def _judged(
     from outpace.compare import junit as junit_
     from outpace.compare.verdict import EFFECT
     from outpace.model import UsageError
+    from outpace.model.redact import Redaction
+    from outpace.trace import TERMS
 
     if gate is not None and effect is not None:
         raise UsageError("--gate sets what --effect does. Give one of them.")
     if junit is not None and gate is None:
         raise UsageError("--junit writes what a gate says. Give --gate, as in --gate 5%.")
-    found = compared(side(before), side(after), gate or effect or EFFECT)
+    redaction = Redaction(TERMS) if redact else None
+    found = compared(side(before, redaction), side(after, redaction), gate or effect or EFFECT)
     said = judged(found, gate) if gate is not None else None
     if said is not None and junit is not None:
         with option("--junit"):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from outpace.cli.options import Color, Width
+from outpace.cli.options import Color, Redact, Width
 from outpace.cli.process import tune
 
 _NUMBER = re.compile(r"-?[0-9]+")
@@ -24,6 +24,7 @@ def explain(
     ] = None,
     host: Annotated[str | None, typer.Option(help="Host of the step; the first one that has it by default.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    redact: Redact = False,
     width: Width = None,
     color: Color = None,
 ) -> None:
@@ -33,7 +34,7 @@ def explain(
     from outpace.cli.output import print_report
 
     step, category = _parse(what or [])
-    profile = api.open(path)
+    profile = api.open(path, redact=redact)
     print_report(
         profile.report_of(profile.explain(step=step, category=category, host=host)),
         single=True,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from outpace.cli.console import note, option
+from outpace.cli.options import Redact
 from outpace.cli.process import tune
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def export(
             metavar="NAME", help="Only this table, as in overview.steps, or all of a tool, as in overview; can be repeated."
         ),
     ] = None,
+    redact: Redact = False,
 ) -> None:
     """Write the tables of one or many runs as Parquet files, for DuckDB, Polars and pandas.
 
@@ -49,7 +51,7 @@ def export(
     from outpace.tables import export as exported
 
     with option("--parquet"), _progress() as progress:
-        made = exported(*paths, parquet=parquet, tables=table or (), progress=progress)
+        made = exported(*paths, parquet=parquet, tables=table or (), progress=progress, redact=redact)
     for remark in made.remarks:
         note(f"Note: {remark}")
     note(f"{counted(len(made.files), 'table')} of {counted(len(made.runs), 'run')} are in {parquet}")

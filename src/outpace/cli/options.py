@@ -32,6 +32,9 @@ def percent(given: str) -> float:
 Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the HTML report.")]
 Csv = Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every table as a CSV file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Redact = Annotated[
+    bool, typer.Option("--redact", help="Put stand-ins in the place of paths, hosts, users and the script's arguments.")
+]
 Width = Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")]
 Color = Annotated[bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")]
 

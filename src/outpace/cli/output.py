@@ -55,11 +55,11 @@ def show(
         )
 
 
-def show_captured(run: str, **wanted: Any) -> None:
+def show_captured(run: str, *, redact: bool = False, **wanted: Any) -> None:
     """Show a run that was just captured."""
     from outpace import api
 
-    show(api.open(run).report(), **wanted)
+    show(api.open(run, redact=redact).report(), **wanted)
 
 
 def print_report(

@@ -17,6 +17,7 @@ from outpace.cli.options import (
     HostLevel,
     Module,
     PythonLevel,
+    Redact,
     Script,
     ScriptArgs,
     Width,
@@ -65,6 +66,7 @@ def profile(
     html: _ReportFile = None,
     csv: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every table as a CSV file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    redact: Redact = False,
     width: Width = None,
     color: Color = None,
 ) -> None:
@@ -94,7 +96,7 @@ def profile(
     result = _captured(script, of_script(context, args), options)
     if result.run is not None:
         html = html or _report_file(logdir, result.run)
-        show_captured(result.run, html=html, csv=csv, json=json, width=width, color=color)
+        show_captured(result.run, html=html, csv=csv, json=json, redact=redact, width=width, color=color)
     if result.exit_code:
         raise typer.Exit(result.exit_code)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from outpace.cli.console import note
-from outpace.cli.options import Color, Width
+from outpace.cli.options import Color, Redact, Width
 from outpace.cli.process import in_background, tune
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def report(
         bool,
         typer.Option("--json", help="Print JSON instead of text; 'outpace report FILE.json' reads it again."),
     ] = False,
+    redact: Redact = False,
     width: Width = None,
     color: Color = None,
 ) -> None:
@@ -58,7 +59,7 @@ def report(
     with in_background(
         lambda: api.load(tool, "json_" if json else "terminal")
     ):  # most of this work is the core's, without Python
-        profile = _opened(path, host, device, steps)
+        profile = _opened(path, host, device, steps, redact)
     report = profile.report(tool) if profile is not None else api.stored(path, tool)
     show(
         report,
@@ -73,7 +74,7 @@ def report(
     )
 
 
-def _opened(path: str, hosts: list[str] | None, devices: list[str] | None, steps: str | None) -> Profile | None:
+def _opened(path: str, hosts: list[str] | None, devices: list[str] | None, steps: str | None, redact: bool) -> Profile | None:
     """The profile, or the asked part of it; None for a report that was stored."""
     from outpace import api
     from outpace.model import UsageError
@@ -83,10 +84,15 @@ def _opened(path: str, hosts: list[str] | None, devices: list[str] | None, steps
     if path.endswith(STORED) and api.is_stored(path):
         if hosts or devices or steps:
             raise UsageError("A stored report cannot be divided: give the profile with --host, --device or --steps.")
+        if redact:
+            raise UsageError(
+                "A stored report cannot be redacted: give the profile with --redact, and store the report of that."
+            )
         return None
-    profile = api.open(path)
+    profile = api.open(path, redact=redact)
     profile.run.prepare()
     if profile.older:
         runs = counted(profile.older, "older run")
-        note(f"Note: {path} also holds {runs}; this is the newest. 'outpace ui {shlex.quote(path)}' shows all.")
+        place = profile.run.source if redact else path
+        note(f"Note: {place} also holds {runs}; this is the newest. 'outpace ui {shlex.quote(place)}' shows all.")
     return profile.part(hosts=hosts or (), devices=devices or (), steps=steps_of(steps, "--steps") if steps else None)

@@ -7,26 +7,32 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from outpace.compare import Side
+    from outpace.model.redact import Redaction
 
 
-def side(sources: Sequence[str]) -> Side:
-    """The captures of all sources as one side. No more than one profile is open at a time."""
+def side(sources: Sequence[str], redaction: Redaction | None = None) -> Side:
+    """The captures of all sources as one side, redacted where that is asked for. No more than one profile is open at a time."""
     from outpace.compare import Side
 
-    return Side.joined(sources[0], [_side(source) for source in sources])
+    name = sources[0] if redaction is None else redaction.path(sources[0])
+    return Side.joined(name, [_side(source, redaction) for source in sources])
 
 
-def _side(source: str) -> Side:
+def _side(source: str, redaction: Redaction | None) -> Side:
     from outpace import api
     from outpace.compare import Side, baseline, places
-    from outpace.model import NotFoundError
+    from outpace.model import NotFoundError, UsageError
 
     path = places.find(source)
     if path is not None:
+        if redaction is not None:
+            raise UsageError(
+                f"{source} is a baseline, which cannot be redacted: give the profiles that it was saved from with --redact."
+            )
         return baseline.load(path, source)
     try:
-        with api.open(source) as profile:
-            return Side.of(source, profile.run)
+        with api.open(source, redact=redaction or False) as profile:
+            return Side.of(profile.run.source if redaction else source, profile.run)
     except NotFoundError as error:
         there = places.names()
         raise NotFoundError(f"{error} Baselines in {places.FOLDER}: {', '.join(there)}." if there else str(error)) from error

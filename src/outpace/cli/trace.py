@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 
 from outpace.cli.console import note, option
+from outpace.cli.options import Redact
 from outpace.cli.process import needs_posix, tune
 from outpace.model.units import counted
 
@@ -59,6 +60,7 @@ def trace(
     steps: _Steps = None,
     track: _Track = None,
     arguments: _Arguments = "all",
+    redact: Redact = False,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the viewer in the browser, or only print its address.")
     ] = True,
@@ -87,11 +89,11 @@ def trace(
         place = "" if out.absolute().parent.is_dir() else ", in a new folder"
         if form == "perfetto" and out.name.endswith((".json", ".json.gz")):
             form = "json"
-        profile = api.open(path)
+        profile = api.open(path, redact=redact)
         written = _to_file(profile, out, form, selection)
         _tell(profile, written, f"The trace is {out} ({out.stat().st_size / 1e6:,.1f} MB{place})")
     else:
-        _view(path, form, selection, browser, port)
+        _view(path, form, selection, browser, port, redact)
 
 
 def _write(profile: Profile, file: IO[bytes], form: str, selection: Selection) -> ExportSummary:
@@ -112,7 +114,7 @@ def _to_file(profile: Profile, target: Path, form: str, selection: Selection) ->
             return _write(profile, pipe, form, selection)
 
 
-def _view(path: str, form: str, selection: Selection, browser: bool, port: int) -> None:
+def _view(path: str, form: str, selection: Selection, browser: bool, port: int, redact: bool) -> None:
     needs_posix("The viewer ('outpace trace' without --out)")
     from outpace import api
     from outpace.cli.ui import serve
@@ -123,7 +125,7 @@ def _view(path: str, form: str, selection: Selection, browser: bool, port: int) 
     from outpace.viewer.sight import selected
 
     folder = interface()
-    profile = api.open(path)
+    profile = api.open(path, redact=redact)
     with tempfile.TemporaryFile() as file:
         try:
             written = _write(profile, file, form, selection)

@@ -13,12 +13,14 @@ from outpace.hosts.missing import told
 from outpace.hosts.read import Asked, digest_of, shared, trace_of
 from outpace.metrics.machine.device_counts import device_counts
 from outpace.metrics.program.digest import Digest, digests
-from outpace.model import OutpaceError, OutputError
+from outpace.model import OutpaceError, OutputError, UsageError
+from outpace.model.redact import Redaction
 from outpace.model.units import counted
 from outpace.store.logdir import record_of
 from outpace.store.profiles import ProfileFile, ProfileSet
 from outpace.timeline import Run
-from outpace.trace import Trace
+from outpace.trace import Trace, learn
+from outpace.trace import redact as redacted
 
 MOST_WHOLE = 16  # hosts whose events are all kept; in memory a profile takes several times its file
 _TYPICAL, _SLOWEST = 6, 2  # of more hosts, those whose events are kept
@@ -27,25 +29,50 @@ _Item = TypeVar("_Item")
 _Read = TypeVar("_Read")
 
 
-def open_run(found: ProfileSet, *, use_marks: bool = True, on: Mapper | None = None, **more: Any) -> tuple[Run, ProfileSet]:
+def open_run(
+    found: ProfileSet, *, use_marks: bool = True, redaction: Redaction | None = None, on: Mapper | None = None, **more: Any
+) -> tuple[Run, ProfileSet]:
     """The run with all of its hosts, and the profiles that it was made of. `on`: where many hosts are read; `more`: of the `Run`.
 
-    A host that cannot be read is left out, which a remark says. Raises ProfileError or NotFoundError where none can.
+    A host that cannot be read is left out, which a remark says. Raises ProfileError or NotFoundError where none can, and UsageError for more
+    hosts than can be redacted: what is kept of very many is read elsewhere, and full of their names.
     """
     found, joined = gathered(found)
     remarks = [*joined, *told([file.host for file in found.files])]
     every: tuple[Digest, ...] = ()
     files = found.files
     if len(files) > MOST_WHOLE:
+        if redaction is not None:
+            raise UsageError(f"At most {MOST_WHOLE} hosts are redacted together, and these are {len(files)}. Give some of their files.")
         every = _digests(files, remarks, use_marks, on)
         files = _whole(files, every, remarks)
     traces = _of_each(trace_of, files, files, remarks, here)
     records = _records(files, remarks)
-    run = Run.of(traces, title_of(found, traces), use_marks=use_marks, records=records, remarks=tuple(remarks), **more)
+    title = title_of(found, traces)
+    if redaction is not None:
+        title, traces, records, remarks = _redacted(redaction, title, traces, records, remarks)
+    run = Run.of(traces, title, use_marks=use_marks, records=records, remarks=tuple(remarks), **more)
     if every:
         run.derived.give(digests, every)
         run.derived.give(device_counts, tuple(d.devices for d in every))
     return run, found
+
+
+def _redacted(
+    redaction: Redaction, title: str, traces: Sequence[Trace], records: Mapping[str, Mapping[str, Any]], remarks: Sequence[str]
+) -> tuple[str, list[Trace], dict[str, Mapping[str, Any]], list[str]]:
+    """What was opened with stand-ins. All of it is seen before any is redacted: one part may name what another one is full of."""
+    for record in records.values():
+        redaction.record(record)
+    for trace in traces:
+        learn(trace, redaction)
+    hosts = {trace.host: f"host{at:0{len(str(len(traces)))}}" for at, trace in enumerate(traces, 1)}
+    return (
+        redaction.path(title),
+        [redacted(trace, redaction, hosts[trace.host]) for trace in traces],
+        {hosts[host]: redaction.record(record) for host, record in records.items()},
+        [redaction.text(remark) for remark in remarks],
+    )
 
 
 def title_of(found: ProfileSet, traces: Sequence[Trace]) -> str:

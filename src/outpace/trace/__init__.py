@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from outpace.trace.open import open_trace
     from outpace.trace.part import part_of
     from outpace.trace.source import InMemory, Source
+    from outpace.trace.stand_ins import TERMS, learn, redact
     from outpace.trace.stats import StatColumn, Value
     from outpace.trace.trace import Lines, Loss, Plane, Trace
 
 __all__ = [
+    "TERMS",
     "InMemory",
     "Lines",
     "Loss",
@@ -26,9 +28,11 @@ __all__ = [
     "StatColumn",
     "Trace",
     "Value",
+    "learn",
     "open_trace",
     "part_of",
     "read_trace",
+    "redact",
 ]
 __getattr__ = lazy(
     __name__,
@@ -36,6 +40,7 @@ __getattr__ = lazy(
         "formats.xspace.reader": "read_trace",
         "open": "open_trace",
         "part": "part_of",
+        "stand_ins": "TERMS learn redact",
         "source": "InMemory Source",
         "stats": "StatColumn Value",
         "trace": "Lines Loss Plane Trace",

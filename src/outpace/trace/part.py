@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from outpace.model.arrays import Indices
+from outpace.trace.source import Rewriting
 from outpace.trace.stats import StatColumn
 from outpace.trace.trace import Lines, Trace
 
@@ -60,6 +61,10 @@ class _Part:
         mask = np.zeros(len(self._whole), bool)
         mask[self._rows if slices.mask is None else self._rows[np.asarray(slices.mask, bool)]] = True
         return self._whole.write_line(out, replace(slices, mask=mask, flows=NO_FLOWS))
+
+    def rewrite(self, text: Rewriting, blob: Rewriting) -> None:
+        """See `Source`: in the whole trace."""
+        self._whole.rewrite(text, blob)
 
 
 def _taken(column: StatColumn, rows: Indices, begin: int) -> StatColumn:

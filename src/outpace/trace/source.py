@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from outpace.trace.stats import StatColumn
+from outpace.trace.stats import StatColumn, Value
 
 if TYPE_CHECKING:
     from outpace.trace.export import Slices, Writer
     from outpace.trace.trace import Trace
+
+
+Rewriting = Callable[[bytes], bytes]
 
 
 class Source(Protocol):
@@ -23,6 +26,10 @@ class Source(Protocol):
 
     def write_line(self, out: Writer, trace: Trace, slices: Slices) -> int:
         """Write events of one line of the trace; returns how many."""
+        ...
+
+    def rewrite(self, text: Rewriting, blob: Rewriting) -> None:
+        """Put what `text` makes of each text, and `blob` of each value of bytes, in its place, in all that it holds. Sizes stay."""
         ...
 
 
@@ -61,3 +68,15 @@ class InMemory:
         names = [trace.names[name] for name in trace.name[rows].tolist()]
         made = ComputedSlices(trace.start[rows], trace.duration[rows], names, arguments)
         return out.made(slices.track, made, shift_ns=slices.shift_ns)
+
+    def rewrite(self, text: Rewriting, blob: Rewriting) -> None:
+        """See `Source`."""
+
+        def rewritten(value: Value) -> Value:
+            if isinstance(value, str):
+                return text(value.encode("utf-8", "replace")).decode("utf-8", "replace")
+            return blob(value) if isinstance(value, bytes) else value
+
+        for name, column in self._stats.items():
+            values = [rewritten(column.value(at)) for at in range(len(column))]
+            self._stats[name] = StatColumn.of(name, column.row.tolist(), values)

@@ -14,7 +14,7 @@ from outpace.model.arrays import Bytes, Codes, Ids, Indices, Mask, Numbers, Valu
 
 Value = int | float | str | bytes | None
 
-_DOUBLE, _UINT, _INT, _TEXT, _BYTES, _REF = 2, 3, 4, 5, 6, 7
+_DOUBLE, _UINT, _INT, TEXT, BYTES, _REF = 2, 3, 4, 5, 6, 7
 
 
 def text_at(data: Bytes, offset: int, length: int) -> str:
@@ -29,9 +29,9 @@ def decode_value(kind: int, value: int, length: int, data: Bytes, names: tuple[s
         return number
     if kind == _INT:
         return value - (1 << 64) if value >> 63 else value
-    if kind == _TEXT:
+    if kind == TEXT:
         return text_at(data, value, length)
-    if kind == _BYTES:
+    if kind == BYTES:
         return data[value : value + length].tobytes()
     if kind == _REF:
         return names[value] if value < len(names) else None
@@ -64,7 +64,7 @@ class StatColumn:
             if isinstance(value, str):
                 cells.append((_REF, texts.setdefault(value, len(texts)), 0))
             elif isinstance(value, bytes):
-                cells.append((_BYTES, len(content), len(value)))
+                cells.append((BYTES, len(content), len(value)))
                 content += value
             elif isinstance(value, float):
                 cells.append((_DOUBLE, struct.unpack("<Q", struct.pack("<d", value))[0], 0))

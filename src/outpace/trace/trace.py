@@ -15,7 +15,7 @@ from outpace import _native
 from outpace._dataclass import dataclass
 from outpace._once import Derived, once
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
-from outpace.trace.source import Source
+from outpace.trace.source import Rewriting, Source
 from outpace.trace.stats import StatColumn, Value
 
 if TYPE_CHECKING:
@@ -185,6 +185,11 @@ class Trace:
     def write_line(self, out: Writer, slices: Slices) -> int:
         """Write events of one line into the file of a viewer; returns how many."""
         return self._source.write_line(out, self, slices)
+
+    def rewrite(self, text: Rewriting, blob: Rewriting) -> None:
+        """Change the texts and the bytes that the source holds (see `Source`). What was decoded before stays as it was."""
+        self._source.rewrite(text, blob)
+        self._stats.clear()
 
 
 def _read_only(column: npt.NDArray[_Whole]) -> npt.NDArray[_Whole]:

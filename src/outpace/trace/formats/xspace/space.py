@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -12,10 +12,13 @@ from outpace.model import ProfileError
 from outpace.model.arrays import Bytes, Codes, Column, Ids, Picoseconds
 from outpace.model.units import counted
 from outpace.trace.export import Slices, Writer
-from outpace.trace.stats import StatColumn
+from outpace.trace.source import Rewriting
+from outpace.trace.stats import BYTES, TEXT, StatColumn, text_at
 from outpace.trace.trace import Trace
 
 _BUDGET, _BUDGET_PER_BYTE = 128 << 20, 32  # bytes of memory; profiles need 2 to 10 per byte, those of a few events more
+
+_WINDOW = 1 << 20  # events whose stats are looked at together
 
 
 class Space:
@@ -74,6 +77,46 @@ class Space:
         ends = [_native.pointer(column) for column in (arrows.row, arrows.id, arrows.ends)]
         job = _native.LineSlices(self.address, *given, slices.shift_ns, slices.line, slices.track, len(arrows.row), *ends)
         return out.write("ox_export_line", job)
+
+    def rewrite(self, text: Rewriting, blob: Rewriting) -> None:
+        """See `Source`: in the file's bytes in memory, from which the core reads whatever it gives or writes."""
+        self.data.setflags(write=True)
+        for offset, size, kind in self._texts():
+            part = self.data[offset : offset + size]
+            part[:] = np.frombuffer((blob if kind == BYTES else text)(part.tobytes()), np.uint8)
+        self.data.setflags(write=False)
+        at, length = self._names("stat_names", np.uint32, np.int64)
+        self.stat_names = tuple(text_at(self.data, a, n) for a, n in zip(at.tolist(), length.tolist(), strict=True))
+
+    def _names(self, name: str, *before: type[np.generic], more: tuple[Column, ...] = ()) -> tuple[Column, Column]:
+        """Offsets and lengths of the texts of a table, which stand behind its columns `before`."""
+        at, length = self.table(name, *before, np.uint64, np.uint32, more=more)[len(before) :]
+        return at, length
+
+    def _texts(self) -> Iterator[tuple[int, int, int]]:
+        """(offset, length, kind) of every text and every value of bytes, each place once."""
+        number, place = np.uint32, (np.uint64, np.uint32)
+        first_event = np.empty(self.sizes.lines + 1, np.uint64)
+        *_, shown_at, shown_size = self.table("event_names", number, np.int64, *place, *place)
+        named = (
+            self._names("planes", np.int64, more=(np.empty(self.sizes.planes, number),)),
+            self._names("lines", number, np.int64, np.int64, more=(first_event,)),
+            self._names("event_names", number, np.int64, more=(shown_at, shown_size)),
+            self._names("stat_names", number, np.int64),
+            self._names("strings", np.uint8),
+            (shown_at, shown_size),
+        )
+        places = [(np.full(len(at), TEXT, np.uint8), at, size) for at, size in named]
+        kind, at, size = self.table("owner_stats", number, np.int32, np.int32, np.uint8, *place)[3:]
+        places.append((kind, at, size))
+        every, events = np.zeros(len(self.stat_names), np.int32), self.sizes.events
+        for begin in range(0, events, _WINDOW):
+            _, (_, kind, at, size) = self._decode(every, 1, begin, min(begin + _WINDOW, events))
+            places.append((kind, at, size))
+        found = np.concatenate(
+            [np.stack([column.astype(np.int64) for column in (at, size, kind)], 1) for kind, at, size in places]
+        )
+        yield from np.unique(found[np.isin(found[:, 2], (TEXT, BYTES)) & (found[:, 1] > 0)], axis=0).tolist()
 
     def _decode(self, column_of: Codes, columns: int, begin: int, end: int) -> tuple[Ids, tuple[Column, ...]]:
         """Bounds of each column, and row, kind, value bits and length of the stats of events in [begin, end)."""
