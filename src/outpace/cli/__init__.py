@@ -51,7 +51,8 @@ class Commands(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of that name, or None."""
+        """The command of that name, or of a tool's name; None."""
+        cmd_name = _meaning(cmd_name)[0]
         if cmd_name in COMMANDS and cmd_name not in self.commands:
             made = getattr(importlib.import_module(f"{__name__}.{cmd_name}"), cmd_name)
             if not isinstance(made, typer.Typer):
@@ -73,7 +74,20 @@ class Commands(TyperGroup):
             raise UsageError(f"There is no command '{name}'.{meant(name, COMMANDS)} There are: {', '.join(COMMANDS)}.")
         if name in COMMANDS and name not in _ANYWHERE:
             needs_posix(f"'outpace {name}'")
-        return super().resolve_command(ctx, args)
+        command, words = _meaning(name)
+        return super().resolve_command(ctx, [command, *words, *args[1:]])
+
+
+def _meaning(name: str) -> tuple[str, tuple[str, ...]]:
+    """The command that a name means, and the arguments that it brings: a tool's name, also TensorBoard's and XProf's, is a report of it."""
+    if name in COMMANDS or not name.isidentifier():
+        return name, ()
+    if name == "trace_viewer":
+        return "trace", ()
+    from outpace.tools import known
+
+    tool = known(name)
+    return (name, ()) if tool is None else ("report", ("--tool", tool.id))
 
 
 app = typer.Typer(

@@ -17,7 +17,7 @@ from outpace.tools.tool import Tool
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["ENTRY_POINTS", "Tool", "discover", "find"]
+__all__ = ["ENTRY_POINTS", "Tool", "discover", "find", "known"]
 
 ENTRY_POINTS = "outpace.tools"
 """Group of the entry points by which other distributions add tools."""
@@ -33,16 +33,20 @@ def discover() -> tuple[Tool, ...]:
     return tuple(sorted(found.values(), key=lambda t: (t.order, t.id)))
 
 
-def find(tool_id: str) -> Tool:
-    """The tool with this id, or this name in TensorBoard; UsageError names the ones there are."""
+def known(name: str) -> Tool | None:
+    """The tool with this id, or this name in TensorBoard or XProf; None where there is none."""
     tools = {t.id: t for t in discover()}
-    if tool_id not in tools:
-        known = next((tool for tool in tools.values() if tool_id.rstrip("@^") in tool.aliases), None)
-        if known is not None:
-            return known
+    return tools.get(name) or next((tool for tool in tools.values() if name.rstrip("@^") in tool.aliases), None)
+
+
+def find(tool_id: str) -> Tool:
+    """The same; UsageError, which names those there are, where there is none."""
+    tool = known(tool_id)
+    if tool is None:
+        tools = [t.id for t in discover()]
         trace = " 'outpace trace' shows the timeline." if "trace" in tool_id else ""
         raise UsageError(f"There is no tool '{tool_id}'.{trace or meant(tool_id, tools)} There are: {', '.join(tools)}.")
-    return tools[tool_id]
+    return tool
 
 
 def _own() -> Iterator[Tool]:
