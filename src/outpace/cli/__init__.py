@@ -36,6 +36,7 @@ COMMANDS = (
     "race",
     "replay",
     "tools",
+    "mcp",
 )
 # The rest needs processes as POSIX has them.
 _ANYWHERE = ("report", "explain", "compare", "baseline", "export", "trace", "lint", "tools")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as jsonlib
 import os
 import time
 from dataclasses import replace
@@ -241,7 +242,7 @@ def _tune_script(plan: dict[str, Any], pages: tuple[Page, ...]) -> int:
             return INTERRUPTED
     code, outcome = tuned.code, tuned.outcome
     if tuned.seen is not None:
-        code = _would_try(tuned.seen)
+        code = _would_try(tuned.seen, as_json=bool(plan["json"]))
     if tuned.searched is not None:
         code = _told(tuned, time.monotonic() - began)
     if outcome is None or not outcome.stopped:
@@ -255,17 +256,17 @@ def _tune_script(plan: dict[str, Any], pages: tuple[Page, ...]) -> int:
     become(script_command(plan["script"], plan["argv"], plan["module"]))
 
 
-def _would_try(seen: Seen) -> int:
+def _would_try(seen: Seen, *, as_json: bool) -> int:
     """What a tuning would race, and what not."""
     from outpace.tune.optimisations.advice import advice_on
 
-    for each in seen.candidates:
-        kept = f", kept only with --allow {each.consent}" if each.consent else ""
-        typer.echo(f"would try{kept}: {each.title}: {each.why}")
-    for other in seen.others:
-        typer.echo(f"{other.decision}: {other.title}: {other.reason}")
-    for one in advice_on(seen.facts):
-        typer.echo(f"advice: {one.title}: {one.sentence} {one.reason}")
+    consents = (f", kept only with --allow {each.consent}" if each.consent else "" for each in seen.candidates)
+    tried = [(f"would try{said}", f"{each.title}: {each.why}") for said, each in zip(consents, seen.candidates, strict=True)]
+    others = [(other.decision, f"{other.title}: {other.reason}") for other in seen.others]
+    advice = [("advice", f"{one.title}: {one.sentence} {one.reason}") for one in advice_on(seen.facts)]
+    told = {"would_try": tried, "not_tried": others, "advice": advice}
+    lines = {name: [f"{what}: {text}" for what, text in rows] for name, rows in told.items()}
+    typer.echo(jsonlib.dumps(lines) if as_json else "\n".join(line for rows in lines.values() for line in rows))
     return 0
 
 

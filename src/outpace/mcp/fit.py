@@ -1,0 +1,42 @@
+"""An answer as text of bounded length: what does not fit is left out from the end of its lists, and the answer says how to ask for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+from outpace.mcp.shapes import Answer
+from outpace.model.text import clean, shorten
+
+Shape = TypeVar("Shape", bound=Answer)
+
+TOKENS = 2000  # at most, of one answer
+CHARACTERS = 3  # of JSON per token: names and numbers make more tokens than prose, of which one has four
+_LONGEST = 600  # characters of a text
+
+
+def text(answer: Answer) -> str:
+    """The answer as JSON on one line."""
+    return json.dumps(asdict(answer), ensure_ascii=False, separators=(",", ":"))
+
+
+def tokens(told: str) -> int:
+    """How many tokens a text counts for."""
+    return -(-len(told) // CHARACTERS)
+
+
+def cut(value: object) -> str:
+    """A text that is no longer than any needs to be, on one line."""
+    return shorten(clean(value, _LONGEST), _LONGEST)
+
+
+def fitted(answer: Shape, lists: Sequence[list[Any]], more: str) -> Shape:
+    """The answer, the longest of whose lists are cut until it fits; `more` is then said."""
+    if tokens(text(answer)) <= TOKENS:
+        return answer
+    answer.more = more
+    while tokens(text(answer)) > TOKENS and any(lists):
+        max(lists, key=lambda each: len(json.dumps(each, default=asdict))).pop()
+    return answer

@@ -1,0 +1,262 @@
+"""The questions, and what answers them: the facade and the tables of its reports. Each method's arguments are those of the protocol's tool."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from collections.abc import Callable, Sequence
+
+from outpace import api
+from outpace.compare import Side, report_of
+from outpace.compare import compare as compared
+from outpace.compare.verdict import EFFECT
+from outpace.lint.run import files_in, lint_file, selected
+from outpace.mcp import rows
+from outpace.mcp.fit import cut, fitted
+from outpace.mcp.folders import Folders
+from outpace.mcp.shapes import (
+    Change,
+    Column,
+    Linted,
+    Named,
+    Part,
+    Planned,
+    Run,
+    Runs,
+    Shown,
+    Table,
+    Tables,
+    Told,
+    Verdict,
+    Warned,
+)
+from outpace.model import Figures, Finding, NotFoundError, Page, Rows, UsageError
+from outpace.model.text import meant, shown
+from outpace.report import chart_data
+from outpace.report.first_screen import first_screen, saving_text
+from outpace.store.logdir import run_at
+
+DryRun = Callable[[str, Sequence[str]], Planned]
+"""Says what a tuning of a script, with its arguments, would try."""
+
+MOST_ROWS = 100
+_OPEN = 4  # profiles that are kept open
+_SHOWN_COLUMNS, _SHOWN_ROWS = 8, 10
+
+
+class Questions:
+    """What may be asked of the runs and scripts in some folders. A question without an answer there raises an OutpaceError."""
+
+    def __init__(self, folders: Folders, dry_run: DryRun | None = None) -> None:
+        self._folders, self._dry_run = folders, dry_run
+        self._profile = functools.lru_cache(_OPEN)(_opened)
+
+    def runs(self, offset: int = 0, limit: int = 20) -> Runs:
+        """List the runs, newest first. Other questions take a run's id."""
+        every, offset = self._folders.runs(), max(offset, 0)
+        part = [
+            Run(
+                id=each.id,
+                name=each.info.run,
+                folder=each.place or ".",
+                modified=_time(each.info.modified),
+                hosts=each.info.hosts,
+            )
+            for each in every[offset : offset + max(limit, 1)]
+        ]
+        more = "" if offset + len(part) >= len(every) else _next("runs", offset + len(part))
+        return fitted(Runs(runs=part, total=len(every), more=more), [part], _next("runs", offset, "runs that were told"))
+
+    def verdict(self, run: str) -> Verdict:
+        """Say what bounds a run, how long its steady step is and what it is made of, and what to change first, with what each change saves."""
+        report = self._open(run).report()
+        screen = first_screen(report)
+        answer = Verdict(
+            headline=cut(screen.headline),
+            warnings=[cut(each) for each in screen.warnings],
+            figures={cut(figure.label): shown(figure.value, figure.unit) for figure in screen.figures},
+            step=[
+                Part(name=part.name, time=part.label, share=round(part.share, 4))
+                for part in (chart_data.parts(screen.glance) if screen.glance else ())
+                if part.value > 0
+            ],
+            changes=[_change(finding) for finding in screen.changes],
+            confidence=[cut(each) for each in screen.evidence],
+        )
+        return fitted(
+            answer,
+            [answer.changes, answer.confidence],
+            "Further changes are left out: the tables of the tools have what they are drawn from.",
+        )
+
+    def tables(self, run: str, tool: str = "") -> Tables:
+        """List the tables of a run (of one tool, where it is given), with their columns, for the question 'table'."""
+        pages = self._open(run).pages([tool] if tool else None)
+        _answers(pages if tool else ())
+        found = [
+            Named(
+                name=f"{page.id}.{table.name}",
+                title=cut(table.title),
+                rows=len(table),
+                columns=[f.name for f in table.fields] if tool else [],
+            )
+            for page in pages
+            for table in page.tables()
+            if len(table) or tool
+        ]
+        more = "" if tool else "Give a tool, the first part of a table's name, to see its columns."
+        return fitted(
+            Tables(tables=found, more=more), [found], "Give a tool, the first part of a table's name, to see the rest."
+        )
+
+    def table(
+        self,
+        run: str,
+        table: str,
+        where: Sequence[str] = (),
+        sort: str = "",
+        columns: Sequence[str] = (),
+        offset: int = 0,
+        limit: int = 10,
+    ) -> Table:
+        """Rows of a table, named as 'TOOL.TABLE'. `where`: conditions that all hold, as 'self_ps > 1e9', 'type = MatMul', 'name ~ dense';
+        `sort`: largest first by this column ('-column': smallest first); `columns`: only these. Times are picoseconds."""
+        tool, _, name = table.partition(".")
+        (page,) = self._open(run).pages([tool])
+        _answers([page])
+        known = {each.name: each for each in page.tables()}
+        if name not in known:
+            raise UsageError(
+                f"There is no table {table!r}.{meant(name, known)} There are: {', '.join(f'{page.id}.{each}' for each in known)}."
+            )
+        found = rows.chosen(known[name], where, sort)
+        wanted = [rows.column(found, each) for each in columns] or [field.name for field in found.fields]
+        offset = max(offset, 0)
+        end = offset + min(max(limit, 1), MOST_ROWS)
+        answer = Table(
+            table=f"{page.id}.{name}",
+            title=cut(found.title),
+            columns=[
+                Column(name=each, unit=found.field(each).unit.value, meaning=found.field(each).meaning) for each in wanted
+            ],
+            rows=rows.cells(found.take(slice(offset, end)), wanted),
+            total=len(found),
+            more=_next("rows", end) if end < len(found) else "",
+        )
+        return fitted(answer, [answer.rows], _next("rows", offset, "rows that were told") + " Or name fewer columns.")
+
+    def explain(self, run: str, step: int | None = None, category: str = "", host: str = "") -> Told:
+        """The events behind a step's time: of a step by its number (the slowest by default), and of one category such as 'kernel_launch'."""
+        page = self._open(run).explain(step=step, category=category or None, host=host or None)
+        return _page(page, "Give a category, such as the largest one, to see its events alone.")
+
+    def compare(self, before: str, after: str) -> Told:
+        """Say whether the second run is faster or slower than the first, which parts of a step make the difference, and whether it is the
+        program or the machine."""
+        sides = [Side.of(name, self._open(name).run) for name in (before, after)]
+        return _page(
+            report_of(compared(sides[0], sides[1], EFFECT), None).pages[0],
+            "The smaller changes are left out: 'outpace compare' shows all.",
+        )
+
+    def lint(self, path: str, select: str = "") -> Linted:
+        """What a training script's text shows without running it. `path`: a file or a folder below the served ones; `select`: rules, as in
+        'DS,LP101'."""
+        wanted = [rule.strip().upper() for rule in select.split(",") if rule.strip()]
+        found = [
+            Warned(
+                rule=m.rule,
+                level=m.level.value,
+                path=self._folders.shown(file),
+                line=m.line,
+                finding=cut(m.sentence),
+                action=cut(m.fix),
+            )
+            for file in files_in([self._folders.file(path)])
+            if self._folders.holds(file)
+            for m in selected(lint_file(file)[0], wanted, ())
+        ]
+        return fitted(Linted(messages=found, total=len(found)), [found], "Give one file, or rules to select, to see the rest.")
+
+    def tune_dry_run(self, script: str, arguments: Sequence[str] = ()) -> Planned:
+        """Say what a tuning of a script would try, and what not and why. The script is started for it, up to its first steps, and may write
+        nothing."""
+        if self._dry_run is None:
+            raise UsageError("A dry run starts the script, which this server may not: 'outpace mcp --run-scripts' allows it.")
+        answer = self._dry_run(self._folders.file(script), arguments)
+        return fitted(
+            answer,
+            [answer.would_try, answer.not_tried, answer.advice],
+            "Further reasons are left out: 'outpace tune --dry-run SCRIPT' shows all.",
+        )
+
+    def _open(self, run: str) -> api.Profile:
+        folder = self._folders.run(run)
+        return self._profile(folder, run_at(folder).state)
+
+
+def _opened(folder: str, state: str) -> api.Profile:
+    """The profile in a folder, whose files are in a state: another one is another profile."""
+    return api.open(folder)
+
+
+def _answers(pages: Sequence[Page]) -> None:
+    """Raise where a page has no answer."""
+    for page in pages:
+        if page.unavailable is not None:
+            raise NotFoundError(f"{page.unavailable.reason} {page.unavailable.remedy}")
+        if page.failure is not None:
+            raise UsageError(f"The tool {page.id} failed: {page.failure.error}.")
+
+
+def _change(finding: Finding) -> Change:
+    return Change(
+        id=finding.id,
+        finding=cut(finding.sentence),
+        action=cut(finding.action),
+        saves=saving_text(finding),
+        location=cut(finding.location),
+        host=cut(finding.host),
+        certainty=finding.certainty.value,
+        evidence=[cut(each) for each in finding.evidence],
+    )
+
+
+def _page(page: Page, more: str) -> Told:
+    """A page as its sentence, its numbers, and the first rows of its tables."""
+    _answers([page])
+    figures = {
+        cut(item.label): " ".join(filter(None, (shown(item.value, item.unit), cut(item.remark))))
+        for section in page.sections
+        if isinstance(section, Figures)
+        for item in section.items
+    }
+    tables = []
+    for section in page.sections:
+        if isinstance(section, Rows) and len(section.table):
+            columns = list(section.columns or [field.name for field in section.table.fields])[:_SHOWN_COLUMNS]
+            part = section.table.take(slice(0, _SHOWN_ROWS))
+            tables.append(
+                Shown(
+                    title=cut(section.table.title),
+                    columns=[_titled(section, c) for c in columns],
+                    rows=rows.cells(part, columns),
+                )
+            )
+    answer = Told(headline=cut(page.headline), figures=figures, tables=tables)
+    return fitted(answer, [table.rows for table in tables], more)
+
+
+def _titled(section: Rows, column: str) -> str:
+    unit = section.table.field(column).unit.value
+    return column if unit == "text" else f"{column} ({unit})"
+
+
+def _next(what: str, offset: int, instead: str = "") -> str:
+    if instead:
+        return f"Not all {what} are told: ask again with an offset of {offset} and the number of {instead}."
+    return f"There are more {what}: ask again with offset={offset}."
+
+
+def _time(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).isoformat(timespec="seconds") if seconds else ""

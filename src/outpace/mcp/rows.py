@@ -1,0 +1,84 @@
+"""Rows of a table that were asked for: which pass a filter, in which order, and which columns of them."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from outpace.mcp.shapes import Cell
+from outpace.model import Table, UsageError
+from outpace.model.text import meant, shorten
+from outpace.report.json_ import plain
+
+_CONDITION = re.compile(r"\s*(\w+)\s*(>=|<=|!=|=|>|<|~)\s*(.*?)\s*")
+_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+_LONGEST = 120  # characters of a cell
+
+
+def chosen(table: Table, where: Sequence[str], sort: str) -> Table:
+    """The rows that pass every condition (`self_ps > 1e9`, `type = MatMul`, `name ~ dense`), largest first by the column `sort` (smallest
+    first: `-column`). Raises UsageError for a column or a condition that is none."""
+    for condition in where:
+        table = table.take(np.flatnonzero(_passes(table, condition)))
+    if not sort:
+        return table
+    return table.sorted_by(column(table, sort.lstrip("-")), descending=not sort.startswith("-"))
+
+
+def column(table: Table, name: str) -> str:
+    """A column's name; UsageError, with what may be meant, where the table has none of it."""
+    if name not in table:
+        known = [field.name for field in table.fields]
+        raise UsageError(f"The table {table.name} has no column {name!r}.{meant(name, known)} There are: {', '.join(known)}.")
+    return name
+
+
+def cells(table: Table, columns: Sequence[str]) -> list[list[Cell]]:
+    """The rows of these columns: whole numbers as they are, others to six digits, texts to 120 characters."""
+    return [[_cell(value) for value in row] for row in zip(*(table[name].tolist() for name in columns), strict=True)]
+
+
+def _cell(value: object) -> Cell:
+    made: Cell = plain(value)
+    if isinstance(made, float):
+        return float(f"{made:.6g}")
+    return shorten(made, _LONGEST) if isinstance(made, str) else made
+
+
+def _passes(table: Table, condition: str) -> list[bool]:
+    found = _CONDITION.fullmatch(condition)
+    if found is None:
+        raise UsageError(
+            f"{condition!r} is no condition. Write one as 'column > 5', 'column = text' or 'column ~ part of a text'."
+        )
+    name, sign, wanted = found.groups()
+    values = table[column(table, name)].tolist()
+    if sign == "~":
+        return [wanted.lower() in str(value).lower() for value in values]
+    if sign in ("=", "!="):
+        return [(_same(value, wanted)) == (sign == "=") for value in values]
+    number = _number(wanted)
+    if number is None:
+        raise UsageError(f"{condition!r} compares with {wanted!r}, which is no number.")
+    return [isinstance(value, (int, float)) and _ORDERS[sign](value, number) for value in values]
+
+
+def _same(value: object, wanted: str) -> bool:
+    number = _number(wanted)
+    return str(value) == wanted or (isinstance(value, (int, float)) and number is not None and value == number)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

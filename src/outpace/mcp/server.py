@@ -1,0 +1,58 @@
+"""The questions as tools of the Model Context Protocol, over standard input and output."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from outpace._version import __version__
+from outpace.mcp import skill
+from outpace.mcp.fit import cut, text
+from outpace.mcp.folders import Folders
+from outpace.mcp.questions import DryRun, Questions
+from outpace.mcp.shapes import Answer
+from outpace.model import OutpaceError
+
+try:
+    from mcp.server.mcpserver import MCPServer
+    from mcp_types import CallToolResult, TextContent, ToolAnnotations
+except ImportError as error:
+    raise OutpaceError("'outpace mcp' needs the protocol's SDK: pip install 'outpace[mcp]'") from error
+
+
+def server(folders: Folders, dry_run: DryRun | None = None) -> MCPServer[Any]:
+    """The server of some folders."""
+    made: MCPServer[Any] = MCPServer(
+        "outpace", instructions=skill().split("---\n", 2)[2].strip(), version=__version__, log_level="ERROR"
+    )
+    questions = Questions(folders, dry_run)
+    reads = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+    for name in vars(Questions):
+        if not name.startswith("_"):
+            made.tool(name=name, annotations=reads)(_asked(getattr(questions, name)))
+    return made
+
+
+def _asked(question: Callable[..., Answer]) -> Callable[..., Any]:
+    """A question as a tool: what it cannot answer is an answer too, in the one shape that all have."""
+    said = inspect.signature(question, eval_str=True)
+    shape: type[Answer] = said.return_annotation
+
+    @functools.wraps(question)
+    def asked(*arguments: Any, **named: Any) -> Any:
+        try:
+            answer = question(*arguments, **named)
+        except OutpaceError as error:
+            answer = shape(abstained=True, reason=cut(error))
+        return CallToolResult(content=[TextContent(type="text", text=text(answer))], structured_content=asdict(answer))
+
+    said = said.replace(return_annotation=Annotated[CallToolResult, shape])
+    asked.__signature__ = said  # type: ignore[attr-defined]
+    asked.__annotations__ = {name: each.annotation for name, each in said.parameters.items()} | {
+        "return": said.return_annotation
+    }
+    del asked.__wrapped__  # whose annotations are texts
+    return asked
