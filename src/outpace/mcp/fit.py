@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -32,11 +32,9 @@ def cut(value: object) -> str:
     return shorten(clean(value, _LONGEST), _LONGEST)
 
 
-def fitted(answer: Shape, lists: Sequence[list[Any]], more: str) -> Shape:
-    """The answer, the longest of whose lists are cut until it fits; `more` is then said."""
-    if tokens(text(answer)) <= TOKENS:
-        return answer
-    answer.more = more
+def fitted(answer: Shape, lists: Sequence[list[Any]], more: Callable[[], str]) -> Shape:
+    """The answer, the longest of whose lists are cut until it fits; `more` then says how to ask for the rest."""
     while tokens(text(answer)) > TOKENS and any(lists):
         max(lists, key=lambda each: len(json.dumps(each, default=asdict))).pop()
+        answer.more = more()
     return answer

@@ -11,29 +11,24 @@ from outpace.compare import Side, report_of
 from outpace.compare import compare as compared
 from outpace.compare.verdict import EFFECT
 from outpace.lint.run import files_in, lint_file, selected
-from outpace.mcp import rows
+from outpace.mcp import rows, told
 from outpace.mcp.fit import cut, fitted
 from outpace.mcp.folders import Folders
 from outpace.mcp.shapes import (
-    Change,
     Column,
     Linted,
     Named,
-    Part,
     Planned,
     Run,
     Runs,
-    Shown,
     Table,
     Tables,
     Told,
     Verdict,
     Warned,
 )
-from outpace.model import Figures, Finding, NotFoundError, Page, Rows, UsageError
-from outpace.model.text import meant, shown
-from outpace.report import chart_data
-from outpace.report.first_screen import first_screen, saving_text
+from outpace.model import UsageError
+from outpace.model.text import meant
 from outpace.store.logdir import run_at
 
 DryRun = Callable[[str, Sequence[str]], Planned]
@@ -41,7 +36,6 @@ DryRun = Callable[[str, Sequence[str]], Planned]
 
 MOST_ROWS = 100
 _OPEN = 4  # profiles that are kept open
-_SHOWN_COLUMNS, _SHOWN_ROWS = 8, 10
 
 
 class Questions:
@@ -65,34 +59,16 @@ class Questions:
             for each in every[offset : offset + max(limit, 1)]
         ]
         more = "" if offset + len(part) >= len(every) else _next("runs", offset + len(part))
-        return fitted(Runs(runs=part, total=len(every), more=more), [part], _next("runs", offset, "runs that were told"))
+        return fitted(Runs(runs=part, total=len(every), more=more), [part], lambda: _next("runs", offset + len(part)))
 
     def verdict(self, run: str) -> Verdict:
         """Say what bounds a run, how long its steady step is and what it is made of, and what to change first, with what each change saves."""
-        report = self._open(run).report()
-        screen = first_screen(report)
-        answer = Verdict(
-            headline=cut(screen.headline),
-            warnings=[cut(each) for each in screen.warnings],
-            figures={cut(figure.label): shown(figure.value, figure.unit) for figure in screen.figures},
-            step=[
-                Part(name=part.name, time=part.label, share=round(part.share, 4))
-                for part in (chart_data.parts(screen.glance) if screen.glance else ())
-                if part.value > 0
-            ],
-            changes=[_change(finding) for finding in screen.changes],
-            confidence=[cut(each) for each in screen.evidence],
-        )
-        return fitted(
-            answer,
-            [answer.changes, answer.confidence],
-            "Further changes are left out: the tables of the tools have what they are drawn from.",
-        )
+        return told.verdict(self._open(run).report())
 
     def tables(self, run: str, tool: str = "") -> Tables:
         """List the tables of a run (of one tool, where it is given), with their columns, for the question 'table'."""
         pages = self._open(run).pages([tool] if tool else None)
-        _answers(pages if tool else ())
+        told.require(pages if tool else ())
         found = [
             Named(
                 name=f"{page.id}.{table.name}",
@@ -106,7 +82,7 @@ class Questions:
         ]
         more = "" if tool else "Give a tool, the first part of a table's name, to see its columns."
         return fitted(
-            Tables(tables=found, more=more), [found], "Give a tool, the first part of a table's name, to see the rest."
+            Tables(tables=found, more=more), [found], lambda: "Give a tool, the first part of a table's name, to see the rest."
         )
 
     def table(
@@ -123,8 +99,9 @@ class Questions:
         `sort`: largest first by this column ('-column': smallest first); `columns`: only these. Times are picoseconds."""
         tool, _, name = table.partition(".")
         (page,) = self._open(run).pages([tool])
-        _answers([page])
         known = {each.name: each for each in page.tables()}
+        if not len(known.get(name, ())):
+            told.require([page])
         if name not in known:
             raise UsageError(
                 f"There is no table {table!r}.{meant(name, known)} There are: {', '.join(f'{page.id}.{each}' for each in known)}."
@@ -143,18 +120,18 @@ class Questions:
             total=len(found),
             more=_next("rows", end) if end < len(found) else "",
         )
-        return fitted(answer, [answer.rows], _next("rows", offset, "rows that were told") + " Or name fewer columns.")
+        return fitted(answer, [answer.rows], lambda: f"{_next('rows', offset + len(answer.rows))} Or name fewer columns.")
 
     def explain(self, run: str, step: int | None = None, category: str = "", host: str = "") -> Told:
         """The events behind a step's time: of a step by its number (the slowest by default), and of one category such as 'kernel_launch'."""
         page = self._open(run).explain(step=step, category=category or None, host=host or None)
-        return _page(page, "Give a category, such as the largest one, to see its events alone.")
+        return told.page_of(page, "Give a category, such as the largest one, to see its events alone.")
 
     def compare(self, before: str, after: str) -> Told:
         """Say whether the second run is faster or slower than the first, which parts of a step make the difference, and whether it is the
         program or the machine."""
         sides = [Side.of(name, self._open(name).run) for name in (before, after)]
-        return _page(
+        return told.page_of(
             report_of(compared(sides[0], sides[1], EFFECT), None).pages[0],
             "The smaller changes are left out: 'outpace compare' shows all.",
         )
@@ -176,7 +153,9 @@ class Questions:
             if self._folders.holds(file)
             for m in selected(lint_file(file)[0], wanted, ())
         ]
-        return fitted(Linted(messages=found, total=len(found)), [found], "Give one file, or rules to select, to see the rest.")
+        return fitted(
+            Linted(messages=found, total=len(found)), [found], lambda: "Give one file, or rules to select, to see the rest."
+        )
 
     def tune_dry_run(self, script: str, arguments: Sequence[str] = ()) -> Planned:
         """Say what a tuning of a script would try, and what not and why. The script is started for it, up to its first steps, and may write
@@ -187,7 +166,7 @@ class Questions:
         return fitted(
             answer,
             [answer.would_try, answer.not_tried, answer.advice],
-            "Further reasons are left out: 'outpace tune --dry-run SCRIPT' shows all.",
+            lambda: "Further reasons are left out: 'outpace tune --dry-run SCRIPT' shows all.",
         )
 
     def _open(self, run: str) -> api.Profile:
@@ -200,61 +179,7 @@ def _opened(folder: str, state: str) -> api.Profile:
     return api.open(folder)
 
 
-def _answers(pages: Sequence[Page]) -> None:
-    """Raise where a page has no answer."""
-    for page in pages:
-        if page.unavailable is not None:
-            raise NotFoundError(f"{page.unavailable.reason} {page.unavailable.remedy}")
-        if page.failure is not None:
-            raise UsageError(f"The tool {page.id} failed: {page.failure.error}.")
-
-
-def _change(finding: Finding) -> Change:
-    return Change(
-        id=finding.id,
-        finding=cut(finding.sentence),
-        action=cut(finding.action),
-        saves=saving_text(finding),
-        location=cut(finding.location),
-        host=cut(finding.host),
-        certainty=finding.certainty.value,
-        evidence=[cut(each) for each in finding.evidence],
-    )
-
-
-def _page(page: Page, more: str) -> Told:
-    """A page as its sentence, its numbers, and the first rows of its tables."""
-    _answers([page])
-    figures = {
-        cut(item.label): " ".join(filter(None, (shown(item.value, item.unit), cut(item.remark))))
-        for section in page.sections
-        if isinstance(section, Figures)
-        for item in section.items
-    }
-    tables = []
-    for section in page.sections:
-        if isinstance(section, Rows) and len(section.table):
-            columns = list(section.columns or [field.name for field in section.table.fields])[:_SHOWN_COLUMNS]
-            part = section.table.take(slice(0, _SHOWN_ROWS))
-            tables.append(
-                Shown(
-                    title=cut(section.table.title),
-                    columns=[_titled(section, c) for c in columns],
-                    rows=rows.cells(part, columns),
-                )
-            )
-    answer = Told(headline=cut(page.headline), figures=figures, tables=tables)
-    return fitted(answer, [table.rows for table in tables], more)
-
-
-def _titled(section: Rows, column: str) -> str:
-    unit = section.table.field(column).unit.value
-    return column if unit == "text" else f"{column} ({unit})"
-
-
-def _next(what: str, offset: int, instead: str = "") -> str:
-    if instead:
-        return f"Not all {what} are told: ask again with an offset of {offset} and the number of {instead}."
+def _next(what: str, offset: int) -> str:
     return f"There are more {what}: ask again with offset={offset}."
 
 

@@ -61,6 +61,13 @@ def test_pages_of_a_long_table_hold_every_row_once(questions: Questions, table: 
     assert len(found) == answer.total and len({str(row) for row in found}) == len(found)
 
 
+@pytest.mark.parametrize("name", ["tfdata_heavy", "memory_heavy", "jax_h200_transformer", "multi_host"])
+def test_no_table_has_rows_that_are_too_long(questions: Questions, name: str) -> None:
+    for each in questions.tables(name).tables:
+        answer = asked(questions.table(name, each.name, limit=100))
+        assert len(answer.rows) == answer.total or (answer.rows and f"offset={len(answer.rows)}" in answer.more)
+
+
 def test_rows_that_are_asked_for() -> None:
     def names(*where: str, sort: str = "") -> list[str]:
         return list(rows.chosen(TABLE, where, sort)["name"].tolist())
