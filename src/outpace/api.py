@@ -40,9 +40,10 @@ class Profile(EveryTool):
     it gave stay as they are. `older`: how many older runs the log directory holds that it was opened from.
     """
 
-    def __init__(self, run: Run, older: int = 0) -> None:
+    def __init__(self, run: Run, older: int = 0, redaction: Redaction | None = None) -> None:
         self._run: Run | None = run
         self.older = older
+        self._redaction = redaction
         self._pages: dict[str, Page] = {}
         self._repr = f"<outpace.Profile {run.source!r}: {run.events:,} events of {', '.join(t.host for t in run.hosts)}>"
 
@@ -90,7 +91,7 @@ class Profile(EveryTool):
         All tools then speak of that part alone. Raises UsageError where there is nothing of it.
         """
         part = Part(tuple(hosts), tuple(devices), steps).of(self.run)
-        return self if part is self.run else Profile(part, self.older)
+        return self if part is self.run else Profile(part, self.older, self._redaction)
 
     @functools.cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -147,9 +148,10 @@ class Profile(EveryTool):
         try:
             return self.page(tool.id)
         except (Exception, SystemExit) as error:
-            return tool.page(
-                failure=Failure(clean(f"{type(error).__name__}: {error}", _LONGEST), "".join(traceback.format_exception(error)))
-            )
+            said, trace = f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error))
+            if self._redaction is not None:  # both name files of this machine
+                said, trace = map(self._redaction.text, (said, trace))
+            return tool.page(failure=Failure(clean(said, _LONGEST), trace))
 
 
 def open(source: Given, *, use_marks: bool = True, redact: bool | Redaction = False) -> Profile:
@@ -164,7 +166,7 @@ def open(source: Given, *, use_marks: bool = True, redact: bool | Redaction = Fa
     found = find_profiles(source)
     redaction = redact if isinstance(redact, Redaction) else Redaction(TERMS) if redact else None
     run, found = open_run(found, use_marks=use_marks, redaction=redaction, stored=_opens_again(found.files[0]))
-    return Profile(run, found.older)
+    return Profile(run, found.older, redaction)
 
 
 def _opens_again(file: ProfileFile) -> bool:

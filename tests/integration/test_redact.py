@@ -147,6 +147,19 @@ def numbers(page: Page) -> dict[str, list[str]]:
     }
 
 
+def test_a_tool_that_fails_names_no_file_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(run: object) -> Page:
+        raise OSError(f"/srv/{PROJECT}/cache cannot be read on {HOST}")
+
+    monkeypatch.setattr("outpace.tools.overview.page.analyse", broken)
+    planted().write(tmp_path / f"{HOST}.xplane.pb")
+    with outpace.open(tmp_path, redact=True) as profile:
+        (failed,) = profile.report().failed()
+    assert failed.failure is not None and "OSError" in failed.failure.error and "line " in failed.failure.trace
+    folders = [str(Path(__file__).parent), str(Path(outpace.__file__).parents[2]), PROJECT, HOST]
+    assert not [secret for secret in folders if secret in failed.failure.error + failed.failure.trace]
+
+
 def test_two_profiles_share_their_stand_ins(tmp_path: Path) -> None:
     from outpace.model.redact import Redaction
 

@@ -266,7 +266,8 @@ def _would_try(seen: Seen, *, as_json: bool) -> int:
     advice = [("advice", f"{one.title}: {one.sentence} {one.reason}") for one in advice_on(seen.facts)]
     told = {"would_try": tried, "not_tried": others, "advice": advice}
     lines = {name: [f"{what}: {text}" for what, text in rows] for name, rows in told.items()}
-    typer.echo(jsonlib.dumps(lines) if as_json else "\n".join(line for rows in lines.values() for line in rows))
+    for line in [jsonlib.dumps(lines)] if as_json else [line for rows in lines.values() for line in rows]:
+        typer.echo(line)
     return 0
 
 
