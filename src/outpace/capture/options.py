@@ -9,6 +9,8 @@ from typing import Any
 from outpace._dataclass import dataclass
 
 DEFAULT_LOGDIR = "outpace-logs"  # in the working directory
+STEPS = 20  # of a window for which nothing else is asked
+LASTING = 2.0  # seconds of that: some two hundred samples of Python, and what comes round every few steps comes round twice
 MOST_STEPS = 400  # of a window that lasts: a profile of short steps stays below some 100 MB
 
 
@@ -32,7 +34,7 @@ class CaptureOptions:
 
     logdir: str | None = None
     warmup: int = 10
-    steps: int | None = 20
+    steps: int | None = STEPS
     lasting: float = 0.0
     seconds: float | None = None
     delay: float = 10.0
@@ -43,6 +45,13 @@ class CaptureOptions:
     device_level: int = 1
     label: bool = True
     module: bool = False
+
+    @classmethod
+    def of_window(cls, steps: int | None, seconds: float | None = None, **others: Any) -> CaptureOptions:
+        """Options of a command, for which a number of steps or seconds may be asked: `STEPS` for `LASTING` seconds where neither is."""
+        if steps is None and seconds is None:
+            return cls(steps=STEPS, lasting=LASTING, **others)
+        return cls(steps=steps, seconds=seconds, **others)
 
     def problem(self) -> str | None:
         """A sentence about what makes these options impossible, or None."""

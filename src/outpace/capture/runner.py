@@ -13,9 +13,10 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import FrameType
+from typing import IO
 
 from outpace._dataclass import dataclass
 from outpace.capture.family import Family
@@ -46,8 +47,15 @@ class CaptureResult:
     stopped: bool = False
 
 
-def run_script(script: str, argv: Sequence[str], options: CaptureOptions) -> CaptureResult:
-    """Run `script` with `argv` as Python would and capture as `options` say.
+def run_script(
+    script: str,
+    argv: Sequence[str],
+    options: CaptureOptions,
+    *,
+    variables: Mapping[str, str] | None = None,
+    output: IO[bytes] | None = None,
+) -> CaptureResult:
+    """Run `script` with `argv` as Python would and capture as `options` say. variables: set besides ours; output: see `watched`.
 
     Raises UsageError for impossible options, NotFoundError for a missing script, CaptureError when no process can be
     started or the log directory cannot be made. A script that fails, or a capture that does, is a result.
@@ -65,7 +73,9 @@ def run_script(script: str, argv: Sequence[str], options: CaptureOptions) -> Cap
         path = os.path.join(folder, "plan.json")
         with open(path, "w", encoding="utf-8") as file:
             file.write(plan.to_json())
-        code, outcome = watched(python_command("outpace.capture.launch", path), plan.outcome)
+        code, outcome = watched(
+            python_command("outpace.capture.launch", path), plan.outcome, variables=variables, output=output
+        )
         if outcome is not None and outcome.ending:
             family.release()  # the script came to its own end, and what it left running is its own
         if outcome is None and not is_url(shown):
@@ -78,17 +88,33 @@ def run_script(script: str, argv: Sequence[str], options: CaptureOptions) -> Cap
 
 
 def watched(
-    command: Sequence[str], outcome: str, *, quiet: bool = False, silent: bool = False, limit: float | None = None
+    command: Sequence[str],
+    outcome: str,
+    *,
+    quiet: bool = False,
+    silent: bool = False,
+    limit: float | None = None,
+    variables: Mapping[str, str] | None = None,
+    output: IO[bytes] | None = None,
 ) -> tuple[int, Outcome | None]:
     """Run a script's process to its end, signals passed on: its exit code (128 + n after signal n), and the outcome that it left. quiet: what
-    it says on stderr is not shown; silent: nor what it prints. limit: seconds, after which it is killed."""
+    it says on stderr is not shown; silent: nor what it prints. limit: seconds, after which it is killed. variables: set besides ours. output:
+    takes all that it prints; it then has no terminal, and a signal to us is no signal to it: whatever ends the waiting ends it, too."""
     flush()
-    out, err = (subprocess.DEVNULL if each else None for each in (silent, quiet))
+    out, err = (subprocess.DEVNULL if each else output for each in (silent, quiet))
+    alone = output is not None
     try:
-        process = subprocess.Popen(command, stdout=out, stderr=err)
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL if alone else None,
+            stdout=out,
+            stderr=err,
+            env={**os.environ, **(variables or {})},
+            start_new_session=alone,
+        )
     except OSError as error:
         raise CaptureError(f"Python could not be started for the script: {error}.") from error
-    with _forwarding(process):
+    with _ended_with_us(process) if alone else _forwarding(process):
         code = _wait(process, outcome, limit)
     return code, _read(outcome)
 
@@ -139,6 +165,18 @@ def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def _ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Kill a process, and what it started in its session, where the block ends by an exception: Ctrl-C, or a signal that ends us."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
 
 
 def _in_terminal_foreground() -> bool:

@@ -4,52 +4,66 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from outpace.cli.console import option
 from outpace.cli.options import Color, Csv, Html, Json, Redact, Width, percent
-from outpace.cli.process import tune
+from outpace.cli.process import needs_posix, tune
 
 if TYPE_CHECKING:
-    from outpace.compare import Comparison, Gate
+    from outpace.compare import Comparison, Gate, Side
 
-_Path = Annotated[
-    str,
-    typer.Argument(
-        help="A *.xplane.pb file, a run folder, or a log directory (its newest run), local or a URL; or a baseline, by name or path."
+_WHAT = "A *.xplane.pb file, a run folder, or a log directory (its newest run), local or a URL; or a baseline, by name or path."
+_Path = Annotated[str | None, typer.Argument(help=_WHAT)]
+_Before = Annotated[
+    list[str] | None,
+    typer.Option("--before", metavar="PATH", help="A further capture of the first program; can be repeated."),
+]
+_After = Annotated[
+    list[str] | None,
+    typer.Option("--after", metavar="PATH", help="A further capture of the second program; can be repeated."),
+]
+_Run = Annotated[
+    str | None,
+    typer.Option(metavar="COMMAND", help="Capture this script, in turns with that of --against: 'NAME=VALUE train.py --xla'."),
+]
+_Against = Annotated[str | None, typer.Option(metavar="COMMAND", help="What it is compared with.")]
+_Captures = Annotated[int | None, typer.Option(metavar="N", min=1, help="How often each side is captured; 4 times by default.")]
+_Warmup = Annotated[int | None, typer.Option(min=0, help="Steps to run before each capture; 10 by default.")]
+_Steps = Annotated[int | None, typer.Option(min=1, help="Steps to capture (default: 20, and at least two seconds).")]
+_Logdir = Annotated[str | None, typer.Option(metavar="DIR", help="Keep these captures in a folder, local or a URL.")]
+_Effect = Annotated[
+    float | None, typer.Option(metavar="PERCENT", parser=percent, help='Up to where "no difference" is said; 5% by default.')
+]
+_Gate = Annotated[
+    float | None,
+    typer.Option(
+        metavar="PERCENT",
+        parser=percent,
+        help="Let the exit code speak: 0 passed, 10 the program takes more of a step than that, 11 inconclusive. Sets --effect.",
     ),
+]
+_Junit = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Also write what the gate says as JUnit XML, for continuous integration.")
 ]
 
 
 def compare(
-    before: _Path,
-    after: _Path,
-    more_before: Annotated[
-        list[str] | None,
-        typer.Option("--before", metavar="PATH", help="A further capture of the first program; can be repeated."),
-    ] = None,
-    more_after: Annotated[
-        list[str] | None,
-        typer.Option("--after", metavar="PATH", help="A further capture of the second program; can be repeated."),
-    ] = None,
-    effect: Annotated[
-        float | None,
-        typer.Option(metavar="PERCENT", parser=percent, help='Up to where "no difference" is said; 5% by default.'),
-    ] = None,
-    gate: Annotated[
-        float | None,
-        typer.Option(
-            metavar="PERCENT",
-            parser=percent,
-            help="Let the exit code speak: 0 passed, 10 the program takes more of a step than that, 11 inconclusive. Sets --effect.",
-        ),
-    ] = None,
-    junit: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also write what the gate says as JUnit XML, for continuous integration."),
-    ] = None,
+    before: _Path = None,
+    after: _Path = None,
+    more_before: _Before = None,
+    more_after: _After = None,
+    run: _Run = None,
+    against: _Against = None,
+    captures: _Captures = None,
+    warmup: _Warmup = None,
+    steps: _Steps = None,
+    logdir: _Logdir = None,
+    effect: _Effect = None,
+    gate: _Gate = None,
+    junit: _Junit = None,
     details: Annotated[bool, typer.Option("--details", help="Show every table below the first screen.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, to paste into an issue.")] = False,
     html: Html = None,
@@ -63,47 +77,105 @@ def compare(
 
     A machine that is slower, or busy, changes whole classes of work alike; what leaves its class is the program's. The more captures of each
     side, the more their own spread decides; with one a stated one does, and small changes of the whole step stay open.
+
+    --run and --against capture both sides first, in turns, each time in a fresh process that is stopped after the capture. Exit code 5 where
+    one of them cannot be captured, 130 after Ctrl-C.
     """
-    tune()
+    _check(effect, gate, junit)
+    runs = [before, *(more_before or ())], [after, *(more_after or ())]
+    one, two, interrupted = _sides(runs, (against, run), (captures, warmup, steps, logdir), redact)
+    found, said = _judged(one, two, effect, gate, junit)
     from outpace.cli.output import show
     from outpace.compare import report_of
 
-    found, said = _judged([before, *(more_before or ())], [after, *(more_after or ())], effect, gate, junit, redact)
+    wanted: dict[str, Any] = {
+        "details": details,
+        "markdown": markdown,
+        "html": html,
+        "csv": csv,
+        "json": json,
+        "width": width,
+        "color": color,
+    }
     with contextlib.suppress(BrokenPipeError):  # a reader that goes away, as `head` does, changes no verdict
-        show(
-            report_of(found, said),
-            single=True,
-            details=details,
-            markdown=markdown,
-            html=html,
-            csv=csv,
-            json=json,
-            width=width,
-            color=color,
-        )
+        show(report_of(found, said), single=True, **wanted)
+    if interrupted:
+        raise typer.Exit(130)
     if said is not None:
         said.enforce()
 
 
+def _usage(sentence: str) -> Exception:
+    from outpace.model import UsageError
+
+    return UsageError(sentence)
+
+
+def _sides(
+    runs: tuple[list[str | None], list[str | None]],
+    commands: tuple[str | None, str | None],
+    window: tuple[int | None, int | None, int | None, str | None],
+    redact: bool,
+) -> tuple[Side, Side, bool]:
+    """Both sides, read from runs or captured now, and whether Ctrl-C ended the capturing early."""
+    against, run = commands
+    if commands == (None, None):
+        one, two = ([each for each in side if each is not None] for side in runs)
+        if not one or not two or window != (None,) * 4:
+            raise _usage(
+                "Give two runs; or two commands, with --run and --against, to capture (which other options of captures are for)."
+            )
+        return *_read(one, two, redact), False
+    if against is None or run is None or runs != ([None], [None]):
+        raise _usage("--run and --against each name a command, and take the place of runs.")
+    if redact:
+        raise _usage("--redact is for runs that are there. Keep the captures with --logdir, and compare these with --redact.")
+    return _captured(against, run, *window)
+
+
+def _read(before: list[str], after: list[str], redact: bool) -> tuple[Side, Side]:
+    tune()
+    from outpace.cli.sides import side
+    from outpace.model.redact import Redaction
+    from outpace.trace import TERMS
+
+    redaction = Redaction(TERMS) if redact else None
+    return side(before, redaction), side(after, redaction)
+
+
+def _captured(
+    against: str, run: str, captures: int | None, warmup: int | None, steps: int | None, logdir: str | None
+) -> tuple[Side, Side, bool]:
+    """Both sides, captured now, and whether Ctrl-C ended that early. This process is not settled (`tune`): scripts inherit its environment."""
+    needs_posix("'outpace compare --run'")
+    from outpace.capture.options import CaptureOptions
+    from outpace.cli.rounds import CAPTURES, sides
+
+    options = CaptureOptions.of_window(steps, logdir=logdir, warmup=CaptureOptions.warmup if warmup is None else warmup)
+    found, interrupted = sides(against, run, captures or CAPTURES, options)
+    if not found:
+        raise typer.Exit(130)
+    return found[0], found[1], interrupted
+
+
+def _check(effect: float | None, gate: float | None, junit: Path | None) -> None:
+    """Raises UsageError for options that contradict each other."""
+    if gate is not None and effect is not None:
+        raise _usage("--gate sets what --effect does. Give one of them.")
+    if junit is not None and gate is None:
+        raise _usage("--junit writes what a gate says. Give --gate, as in --gate 5%.")
+
+
 def _judged(
-    before: list[str], after: list[str], effect: float | None, gate: float | None, junit: Path | None, redact: bool
+    before: Side, after: Side, effect: float | None, gate: float | None, junit: Path | None
 ) -> tuple[Comparison, Gate | None]:
     """What a comparison finds, and what the gate says of it, which is also written as JUnit XML where that is asked for."""
-    from outpace.cli.sides import side
     from outpace.compare import compare as compared
     from outpace.compare import judged
     from outpace.compare import junit as junit_
     from outpace.compare.verdict import EFFECT
-    from outpace.model import UsageError
-    from outpace.model.redact import Redaction
-    from outpace.trace import TERMS
 
-    if gate is not None and effect is not None:
-        raise UsageError("--gate sets what --effect does. Give one of them.")
-    if junit is not None and gate is None:
-        raise UsageError("--junit writes what a gate says. Give --gate, as in --gate 5%.")
-    redaction = Redaction(TERMS) if redact else None
-    found = compared(side(before, redaction), side(after, redaction), gate or effect or EFFECT)
+    found = compared(before, after, gate or effect or EFFECT)
     said = judged(found, gate) if gate is not None else None
     if said is not None and junit is not None:
         with option("--junit"):

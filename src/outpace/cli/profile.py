@@ -27,8 +27,6 @@ from outpace.cli.options import (
 if TYPE_CHECKING:
     from outpace.capture import CaptureOptions, CaptureResult
 
-_LASTING = 2.0  # seconds: some two hundred samples of Python, and what comes round every few steps comes round twice
-
 _Delay = Annotated[float, typer.Option(help="Seconds from the framework's import to a capture by --seconds alone.")]
 _ReportFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The HTML report; beside the log directory's runs by default.")
@@ -79,12 +77,11 @@ def profile(
     from outpace.capture import CaptureOptions
     from outpace.cli.output import show_captured
 
-    options = CaptureOptions(
+    options = CaptureOptions.of_window(
+        steps,
+        seconds,
         logdir=logdir,
         warmup=warmup,
-        steps=steps if steps is not None or seconds is not None else 20,
-        lasting=_LASTING if steps is None and seconds is None else 0.0,
-        seconds=seconds,
         delay=delay,
         stop=then is Then.STOP,
         host_level=host_level,

@@ -209,7 +209,7 @@ def _why(found: Comparison) -> str:
 def _more(found: Comparison) -> str:
     count = min(len(found.before.captures), len(found.after.captures))
     times = "three times" if count < 3 else f"{2 * count} times"
-    return f"Capture each side {times}, in turns (--before PATH, --after PATH): their own spread then decides."
+    return f"Capture each side {times}, in turns (--captures with --run and --against; --before and --after): their own spread then decides."
 
 
 def _warnings(found: Comparison) -> tuple[str, ...]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+from typing import IO
 
 from outpace.model.errors import OutpaceError
 
 LONGEST = 300  # characters
+_LAST_LINES, _LAST_BYTES = 3, 20_000
 _NODES = re.compile(r"\{\{[^{}]*\}\}\s*")  # {{function_node ...}}, {{node ...}}
 _EMPTY = re.compile(
     r"^(graph execution error:?|detected at .*|<stack traces unavailable>|traceback .*|file \".*|\d+ root error.*"
@@ -30,6 +33,17 @@ def reason_in(output: str) -> str:
     first = next((at for at, line in enumerate(lines) if line and not line[0].isspace()), len(lines))
     name, _, said = "\n".join(lines[first:]).partition(":")
     return _short(name.rpartition(".")[2], said) if name and name.replace(".", "").isidentifier() else ""
+
+
+def last_words(log: IO[bytes]) -> str:
+    """Of what a process wrote, its error, else its last lines, as sentences."""
+    log.seek(0, os.SEEK_END)
+    log.seek(max(0, log.tell() - _LAST_BYTES))
+    text = log.read().decode(errors="replace")
+    if error := reason_in(text):
+        return f"{error}."
+    lines = [line.strip() for line in text.splitlines() if line.strip(" ^~\t")]
+    return "Its last lines: " + " | ".join(lines[-_LAST_LINES:]) if lines else "It wrote nothing."
 
 
 def _short(name: str, text: str) -> str:

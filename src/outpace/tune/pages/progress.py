@@ -56,12 +56,19 @@ class Progress(Watch):
 
     def preparing(self, arm: str) -> None:
         """An arm is about to be prepared."""
-        self._say(f"preparing {arm}")
+        self.doing(f"preparing {arm}")
 
     def ready(self, arm: str, failure: str | None) -> None:
         """An arm failed; others are not mentioned."""
         if failure:
             self.console.print(f"outpace: {arm} is out of the race: {failure}")
+
+    def doing(self, text: str) -> None:
+        """What goes on: the line of a terminal, or a line of its own."""
+        if self._status is not None:
+            self._status.update(text)
+        else:
+            self.console.print(f"outpace: {text}")
 
     def note(self, text: str) -> None:
         """Something to tell."""
@@ -78,18 +85,12 @@ class Progress(Watch):
         name = "confirming on fresh rounds" if phase is Phase.CONFIRM else "racing"
         if phase is not self._phase:
             self._phase = phase
-            self._say(f"{name}, at most {max(0.0, left):.0f} s" if of is None else f"{name}, {of} rounds")
+            self.doing(f"{name}, at most {max(0.0, left):.0f} s" if of is None else f"{name}, {of} rounds")
         if self._status is None or time.monotonic() - self._last < _EVERY:
             return
         self._last = time.monotonic()
         count = f"round {done}" if of is None else f"round {done} of {of}"
         self._status.update(f"{name}, {count}, {max(0.0, left):.0f} s left{_standing(experiment, phase)}")
-
-    def _say(self, text: str) -> None:
-        if self._status is not None:
-            self._status.update(text)
-        else:
-            self.console.print(f"outpace: {text}")
 
 
 def _standing(experiment: Experiment, phase: Phase) -> str:

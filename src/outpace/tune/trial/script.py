@@ -25,7 +25,7 @@ from outpace.capture.recording import tell
 from outpace.model.errors import CaptureError, NotFoundError, UsageError
 from outpace.model.units import counted
 from outpace.tune.data.size import available_memory
-from outpace.tune.reason import reason_in
+from outpace.tune.reason import last_words
 from outpace.tune.starts import Forks, Process
 from outpace.tune.trial.arm import Arm, Facts, Work
 
@@ -91,7 +91,6 @@ def assignments(variables: Mapping[str, str]) -> list[str]:
 START_SECONDS = 300.0  # a script that ran no step by then is given up
 BLOCK_SECONDS = 120.0  # the same for a block, on top of twenty times its expected duration
 _SETTLE_SHARE = 20  # one step in twenty of a block runs before the timed ones
-_LAST_LINES, _LAST_BYTES = 3, 20_000
 
 
 MEMORY_SHARE = 0.8  # of what is free, for the processes of a race
@@ -282,15 +281,7 @@ class ScriptArm:
 
     def _said(self) -> str:
         """Its error, or the last lines of its output."""
-        if self._log is None:
-            return ""
-        self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(0, self._log.tell() - _LAST_BYTES))
-        text = self._log.read().decode(errors="replace")
-        if error := reason_in(text):
-            return f"{error}."
-        lines = [line.strip() for line in text.splitlines() if line.strip(" ^~\t")]
-        return "Its last lines: " + " | ".join(lines[-_LAST_LINES:]) if lines else "It wrote nothing."
+        return "" if self._log is None else last_words(self._log)
 
 
 def _end_by(number: int) -> str:

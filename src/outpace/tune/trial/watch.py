@@ -23,6 +23,9 @@ class Watch:
     def round(self, experiment: Experiment, phase: Phase, done: int, of: int | None, left: float) -> None:
         """A round is over: `done` of `of` (None: open), with `left` seconds of the budget. `experiment` is as far as it is known."""
 
+    def doing(self, text: str) -> None:
+        """What goes on from now on, in a few words."""
+
     def note(self, text: str) -> None:
         """Something to tell, in a sentence."""
 
