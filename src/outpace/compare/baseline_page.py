@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from outpace.compare import baseline, places
+from outpace.compare.facts import OUTPACE
 from outpace.compare.means import mean_of
-from outpace.compare.side import OUTPACE, Side, class_of
+from outpace.compare.side import Side, class_of
 from outpace.model import Figure, Figures, NotFoundError, Page, ProfileError, Report, Rows, Table, Unit, humanize, schema
 from outpace.model.units import counted
 

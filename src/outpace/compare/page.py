@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
+from outpace.compare.facts import OUTPACE
 from outpace.compare.flame import picture
 from outpace.compare.gate import Gate, Outcome
 from outpace.compare.lines import above_all, lines
-from outpace.compare.side import OUTPACE
 from outpace.compare.verdict import Change, Comparison, Kind, Verdict
 from outpace.model import (
     Category,
@@ -80,6 +80,7 @@ DIFFERS = schema("""
     * what    | text | what the runs do not share
       before  | text | in the first run
       after   | text | in the second run
+      means   | text | what that means for the verdict
       forbids | bool | whether step times can then not be compared
 """)
 
@@ -122,7 +123,7 @@ def page_of(found: Comparison, gate: Gate | None = None) -> Page:
         sections.append(Rows(_changes(found, sampled, "lines", "Lines of Python", LINES), _SHOWN, limit=10, remark=_SAMPLED))
     sections.append(Rows(_classes(found), remark="A class changes as a whole where another machine runs it, or a busy one."))
     if found.differs:
-        sections.append(Rows(_differs(found)))
+        sections.append(Rows(_differs(found), ("what", "before", "after", "means")))
     undecided = found.verdict is Verdict.OPEN if gate is None else gate.outcome is Outcome.OPEN and not found.blind
     if found.comparable and undecided:
         sections.append(Text("What would decide", _more(found)))
@@ -215,7 +216,7 @@ def _more(found: Comparison) -> str:
 def _warnings(found: Comparison) -> tuple[str, ...]:
     return tuple(
         f"{name} differs: {one or 'unknown'} and {two or 'unknown'}. {_OLDER if name == OUTPACE else 'Step times say little.'}"
-        for name, one, two, forbids in found.differs
+        for name, one, two, _, forbids in found.differs
         if forbids or name == OUTPACE
     )
 

@@ -10,17 +10,15 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import once
-from outpace._version import __version__
+from outpace.compare.facts import apart, facts_of, joined
 from outpace.compare.means import BETWEEN, Mean, mean_of
 from outpace.compare.sampled import Line, lines_of
-from outpace.metrics.input.examples import examples_per_step
 from outpace.metrics.input.iterators import is_async
 from outpace.metrics.machine.core_use import DIVIDED
 from outpace.metrics.model.op_metrics import DEVICE, HOST
 from outpace.metrics.model.op_steps import INPUT as _INPUT
 from outpace.metrics.model.op_steps import op_steps
 from outpace.metrics.program.host_time import without_ops
-from outpace.metrics.program.program import program
 from outpace.metrics.program.same_program import main_program
 from outpace.metrics.program.step_breakdown import step_breakdown
 from outpace.model import Category, UsageError
@@ -40,12 +38,6 @@ SHORT_OPS: Part = (HOST, "", "short ops and the executor")
 OF_INPUT = _INPUT  # stages of the input pipeline, and what runs in them
 _NANOSECOND = 1000  # ps
 
-SHARED = ("hosts", "devices", "cores", "examples per step")
-"""Facts that forbid to compare step times where they are known to differ."""
-
-OUTPACE = "Outpace"
-"""The fact that names the version which told the parts apart."""
-
 
 @dataclass(frozen=True, eq=False)
 class Capture:
@@ -62,7 +54,7 @@ class Capture:
 @dataclass(frozen=True, eq=False)
 class Side:
     """name: what people call it. captures: of one program, each with a step or more. facts: what the sides should share, in words; those of the
-    first capture, since all of one side share them."""
+    first capture, since all of one side share them, and what any of them has lost."""
 
     name: str
     captures: tuple[Capture, ...]
@@ -71,23 +63,22 @@ class Side:
     @classmethod
     def of(cls, name: str, *runs: Run) -> Side:
         """The side whose captures are these runs. Raises UsageError for one without a step, and for runs that belong to different sides."""
-        return cls.joined(name, [cls(run.source, (_capture(run),), _facts(run)) for run in runs])
+        return cls.joined(name, [cls(run.source, (_capture(run),), facts_of(run)) for run in runs])
 
     @classmethod
     def joined(cls, name: str, sides: Sequence[Side]) -> Side:
         """The captures of several as those of one. Raises UsageError where they have not in common what a side has, or are there twice."""
         first = sides[0]
         for side in sides:
-            known = [(fact, first.facts.get(fact, ""), side.facts.get(fact, "")) for fact in (*SHARED, OUTPACE)]
-            apart = [fact for fact, one, two in known if one and two and one != two]
-            if apart:
+            differ = apart(first.facts, side.facts)
+            if differ:
                 raise UsageError(
-                    f"{first.name} and {side.name} are no captures of one side: they differ in {', '.join(apart)}."
+                    f"{first.name} and {side.name} are no captures of one side: they differ in {', '.join(differ)}."
                 )
         captures = tuple(capture for side in sides for capture in side.captures)
         if len({capture.steps.tobytes() for capture in captures}) < len(captures):
             raise UsageError(f"A capture of {name} is given twice, and would count as two. Give each once.")
-        return cls(name, captures, first.facts)
+        return cls(name, captures, joined([side.facts for side in sides]))
 
     @once
     def parts(self) -> tuple[Part, ...]:
@@ -184,27 +175,3 @@ def _waits(part: Part) -> bool:
     """Whether it is a stage of an input pipeline that waits for what other threads make, where it is called."""
     stage = part[2].rpartition("::")[2]
     return part[1] == "Dataset" and (stage == "Root" or is_async(stage))
-
-
-def _facts(run: Run) -> dict[str, str]:
-    hosts = main_program(run)
-    record = run.record(hosts[0]) if hosts else {}
-    versions = dict(record.get("versions") or {})
-    first = run.by_host[hosts[0]] if hosts else run.hosts[0]
-    examples = examples_per_step(run).get(first.host)
-    breakdown = step_breakdown(run)
-    devices = [plane.name.rpartition("/")[2] for plane in first.device_planes]
-    return {
-        "script": str(record.get("script") or ""),
-        "arguments": " ".join(record.get("argv") or ()),
-        "program": program(run).name,
-        "steps found by": first.steps.source.value if len(first.steps) else "",
-        "steps per call": str(breakdown.per_row.get(first.host, "")),
-        "examples per step": "" if examples is None else str(examples),
-        "hosts": str(len(hosts)),
-        "devices": ", ".join(devices) or "none",
-        "cores": str(record.get("cpu_count") or ""),  # what was seen of pools may be fewer, and forbids nothing
-        OUTPACE: __version__,
-        "Python": str(record.get("python") or ""),
-        **{name: str(versions[name]) for name in ("tensorflow", "keras", "jax", "jaxlib") if name in versions},
-    }

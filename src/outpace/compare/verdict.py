@@ -15,10 +15,11 @@ from enum import Enum
 from typing import NamedTuple
 
 from outpace._dataclass import dataclass
+from outpace.compare.facts import Difference, differences
 from outpace.compare.machine import CLASSES, FEW, SEEN, Factor, Row, explained
 from outpace.compare.means import Mean, discoveries, mean_in, mean_of, two_sided
 from outpace.compare.pairs import pairs
-from outpace.compare.side import BESIDE, SHARED, Part, Side, class_of
+from outpace.compare.side import BESIDE, Part, Side, class_of
 from outpace.model import Category
 from outpace.tune.trial.statistics import LEVEL, student
 
@@ -101,7 +102,7 @@ class Comparison:
     beside: bool
     changes: tuple[Change, ...]
     factors: Mapping[str, Factor]
-    differs: tuple[tuple[str, str, str, bool], ...]
+    differs: tuple[Difference, ...]
     categories: Mapping[Category, tuple[Mean, Mean]]
 
     @property
@@ -159,7 +160,7 @@ def compare(before: Side, after: Side, effect: float = EFFECT) -> Comparison:
     program = whole if step_speaks else program
     every = whole if step_speaks or less else summed(changes, step)
     apart = Added(0.0, 0.0, 0.0) if step_speaks or less else _apart(changes, factors, step)
-    differs = _differs(before, after)
+    differs = differences(before.facts, after.facts)
     least, most = every.low + apart.low, every.high + apart.high
     verdict = _verdict(
         one, two, program, every, max(most, -least), own and not beside and (sure or not step_speaks), blind, effect
@@ -288,10 +289,3 @@ def _moved(changes: list[Change]) -> list[Change]:
             if abs(one.delta + two.delta) <= _CANCELS * max(abs(one.delta), abs(two.delta)):
                 partner[one.part], partner[two.part] = two.part, one.part
     return [replace(each, kind=Kind.MOVED) if each.part in partner else each for each in changes]
-
-
-def _differs(before: Side, after: Side) -> tuple[tuple[str, str, str, bool], ...]:
-    """Facts that the sides do not share; what one of them does not know forbids nothing."""
-    one, two = before.facts, after.facts
-    told = [(name, one.get(name, ""), two.get(name, "")) for name in dict.fromkeys((*one, *two))]
-    return tuple((name, here, there, name in SHARED and bool(here and there)) for name, here, there in told if here != there)

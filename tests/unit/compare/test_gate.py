@@ -9,8 +9,8 @@ import junitparser
 import pytest
 
 from outpace.compare import Comparison, Gate, Outcome, Verdict, compare, judged, junit, report_of
+from outpace.compare.facts import OUTPACE
 from outpace.compare.machine import CLASSES, FEW
-from outpace.compare.side import OUTPACE
 from outpace.model.errors import InconclusiveError, RegressionError
 from outpace.report import markdown
 from tests.unit.compare.sides import PYTHON, STEP, capture, program, side, sides

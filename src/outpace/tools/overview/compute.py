@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.metrics.machine.captured_with import device_names, versions
 from outpace.metrics.program.same_program import main_program
 from outpace.metrics.program.step_breakdown import StepBreakdown
 from outpace.model import Category, Table, median
 from outpace.timeline import Run, Timeline
 from outpace.timeline.steady import UNEVEN
 from outpace.tools.overview.schema import AVERAGE, HOSTS, TOP_OPS
-from outpace.trace import dialect
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,6 @@ def _host(run: Run, timeline: Timeline, whole: Table) -> tuple[object, ...]:
     mine = whole.of("host", timeline.host)["duration_ps"]
     cores = run.core_count(timeline)
     planes = timeline.device_planes
-    kinds = sorted({p.name.removeprefix(dialect.DEVICES).split(":")[0] for p in planes})
     return (
         timeline.host,
         len(timeline.steps),
@@ -102,28 +101,11 @@ def _host(run: Run, timeline: Timeline, whole: Table) -> tuple[object, ...]:
         float(mine.mean()) if len(mine) else float("nan"),
         len(timeline.trace),
         timeline.span[1] - timeline.span[0],
-        ", ".join(_device_name(timeline, kind) for kind in kinds) or "none (CPU only)",
+        device_names(timeline) or "none (CPU only)",
         len(planes),
         str(cores) if cores else "",
-        _framework(run, timeline),
+        ", ".join(f"{name} {version}" for name, version in versions(run, timeline).items()),
     )
-
-
-def _device_name(timeline: Timeline, kind: str) -> str:
-    for plane in timeline.device_planes:
-        name = plane.stats.get(dialect.GPU_DEVICE_NAME) or plane.stats.get(dialect.DEVICE_TYPE)
-        if name and f"{dialect.DEVICES}{kind}" in plane.name:
-            return str(name)
-    return kind
-
-
-def _framework(run: Run, timeline: Timeline) -> str:
-    versions = run.record(timeline.host).get("versions")
-    if versions:
-        return ", ".join(f"{name} {version}" for name, version in versions.items())
-    metadata = timeline.trace.plane(dialect.METADATA)
-    known = {k.removesuffix("_version"): v for k, v in metadata.stats.items() if k.endswith("_version")} if metadata else {}
-    return ", ".join(f"{name} {version}" for name, version in known.items() if isinstance(version, str))
 
 
 def top_ops(ops: Table, limit: int = 10) -> Iterator[Table]:
