@@ -14,8 +14,8 @@ from outpace.store.record import PythonSamples
 from outpace.tune.loop.loop import Loop
 
 LINES = (
-    Field("line", Unit.TEXT, "line of your own code: the innermost one of the training thread's stack"),
-    Field("function", Unit.TEXT, "function that holds it"),
+    Field("line", Unit.TEXT, "line of your own code: the innermost one of the training thread's stack", key=True),
+    Field("function", Unit.TEXT, "function that holds it", key=True),
     Field("text", Unit.TEXT, "its source", "Code"),
     Field(
         "share",
@@ -23,6 +23,7 @@ LINES = (
         "the line's share of the step time, with what libraries do below it; what is computed while Python goes on is the time of the line "
         "that waits for it, and of the step itself where none does",
         "Of step",
+        additive=True,
     ),
     Field("low", Unit.FRACTION, "lower end of the share's 95% CI", "From"),
     Field("high", Unit.FRACTION, "upper end of it", "To"),

@@ -123,7 +123,7 @@ def _standing(experiment: Experiment) -> Table:
         rows.append((trial.arm, rate if rate is not None else _NAN, 1 / rate * _PS if rate else _NAN, *ratio, said, reason))
     unit = Unit.COUNT if max((row[1] for row in rows if row[1] == row[1]), default=0.0) >= 1000 else Unit.RATIO
     fields = (
-        Field("variant", Unit.TEXT, "The variant's name."),
+        Field("variant", Unit.TEXT, "The variant's name.", key=True),
         Field(
             "rate", unit, f"{per}s per second: the median of the rounds that the verdict rests on.", f"{per.capitalize()}s/s"
         ),
@@ -184,7 +184,7 @@ def _variants(experiment: Experiment) -> Table:
             )
         )
     fields = (
-        Field("variant", Unit.TEXT, "The variant's name."),
+        Field("variant", Unit.TEXT, "The variant's name.", key=True),
         Field("step", Unit.TEXT, "What one step is."),
         Field(
             "first_ps",
@@ -192,9 +192,9 @@ def _variants(experiment: Experiment) -> Table:
             "From the start of its preparation to the end of its first step; not part of the rate.",
             "First step after",
         ),
-        Field("warmup_steps", Unit.COUNT, "Untimed steps after that."),
-        Field("instances", Unit.COUNT, "Processes of it, whose differences are in the interval.", "Processes"),
-        Field("blocks", Unit.COUNT, "Timed blocks, in the search and in the confirmation."),
+        Field("warmup_steps", Unit.COUNT, "Untimed steps after that.", additive=True),
+        Field("instances", Unit.COUNT, "Processes of it, whose differences are in the interval.", "Processes", additive=True),
+        Field("blocks", Unit.COUNT, "Timed blocks, in the search and in the confirmation.", additive=True),
         Field("break_even", Unit.COUNT, "Steps after which a longer first step has paid for itself.", "Break-even steps"),
     )
     return Table.from_rows("race_variants", "Variants", fields, rows)
@@ -254,7 +254,7 @@ def replay_page_of(before: Experiment, after: Experiment, judged: bool = False) 
     rows = [_row(old, new) for old, new in pairs]
     differing = [old.arm for old, new in pairs if new is None or agreement(old, new) != "yes"]
     fields = (
-        Field("variant", Unit.TEXT, "The variant's name."),
+        Field("variant", Unit.TEXT, "The variant's name.", key=True),
         *_fields("before", "in the record"),
         *_fields("now", "in the repetition"),
         Field("agree", Unit.TEXT, "Same verdict, and ratios that differ by no more than their intervals allow.", "Agree"),

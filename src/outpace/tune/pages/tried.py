@@ -9,7 +9,7 @@ from outpace.tune.climb.outcome import Tried
 
 _NAN = math.nan
 TRIED = (
-    Field("practice", Unit.TEXT, "what was tried", "Optimisation"),
+    Field("practice", Unit.TEXT, "what was tried", "Optimisation", key=True),
     Field(
         "outcome",
         Unit.TEXT,
@@ -21,6 +21,7 @@ TRIED = (
     Field("high", Unit.RATIO, "upper end of it", "To"),
     Field("why", Unit.TEXT, "why it may help here, or why it was not tried"),
     Field("verdict", Unit.TEXT, "what the race says"),
+    Field("id", Unit.TEXT, "what programs call it; two that are for the same may have one name", key=True),
 )
 
 
@@ -32,6 +33,7 @@ def row_of(tried: Tried, outcome: str) -> tuple[object, ...]:
         *(tried.ratio or (_NAN, _NAN, _NAN)),
         tried.why or tried.reason,
         tried.reason if tried.why else "",
+        tried.id,
     )
 
 

@@ -291,7 +291,7 @@ def _again(plan: Mapping[str, Any], options: Sequence[str], what: str) -> Comman
 
 
 ADVICE_FIELDS = (
-    Field("practice", Unit.TEXT, "what the guides recommend", "Optimisation"),
+    Field("practice", Unit.TEXT, "what the guides recommend", "Optimisation", key=True),
     Field("here", Unit.TEXT, "what it would mean for this program", "For this program"),
     Field("reason", Unit.TEXT, "why it is advice, and was not tried", "Why it was not tried"),
     Field("source", Unit.TEXT, "the text that recommends it"),
