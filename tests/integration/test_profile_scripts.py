@@ -278,11 +278,12 @@ def test_eager_loop_is_anchored_on_the_iterator(profile: Callable[..., Run]) -> 
 
 
 @needs_tensorflow
-def test_own_marks_are_used_as_they_are(profile: Callable[..., Run]) -> None:
+@pytest.mark.parametrize("namespace", ["tf", "tf.compat.v2"])  # Keras 2 marks its steps by the second one
+def test_own_marks_are_used_as_they_are(profile: Callable[..., Run], namespace: str) -> None:
     body = STEP.replace("def step", "@tf.function\ndef step") + (
         "it = iter(data.repeat())\n"
         "for n in range(100, 140):\n"
-        "    with tf.profiler.experimental.Trace('train', step_num=n, _r=1):\n"
+        f"    with {namespace}.profiler.experimental.Trace('train', step_num=n, _r=1):\n"
         "        step(*next(it))\n"
     )
     done = profile(SETUP + body)

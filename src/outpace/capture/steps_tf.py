@@ -180,7 +180,7 @@ def hook_marks(session: Session, steps: LoopSteps | None, namespace: Any, name: 
 
     Marked.__name__, Marked.__qualname__ = original.__name__, original.__qualname__
     Marked.__module__, Marked.__doc__ = original.__module__, original.__doc__
-    setattr(namespace, name, Marked)
+    _publish(namespace, name, original, Marked)
 
 
 def hook_profiler(session: Session, tf: Any) -> None:
@@ -193,10 +193,20 @@ def hook_profiler(session: Session, tf: Any) -> None:
         return original(logdir, options)
 
     start.__doc__, start.__module__ = original.__doc__, original.__module__
-    public.start = start
+    _publish(public, "start", original, start)
     module = sys.modules.get(original.__module__)
     if module is not None and getattr(module, "start", None) is original:
         module.start = start  # type: ignore[attr-defined]  # the Profile context manager looks it up here
+
+
+def _publish(namespace: Any, name: str, original: Any, replaced: Any) -> None:
+    """Put something into the place of a public name, also in `tensorflow.compat.v2`, which holds the same in a namespace of its own: Keras 2
+    marks its steps by that."""
+    _, found, inside = namespace.__name__.partition("._api.v2.")
+    twins = [module for key, module in list(sys.modules.items()) if found and key.endswith(f".compat.v2.{inside}")]
+    for each in (namespace, *twins):
+        if getattr(each, name, None) is original:
+            setattr(each, name, replaced)
 
 
 def _from_keras(filename: str) -> bool:

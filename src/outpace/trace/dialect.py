@@ -41,6 +41,7 @@ DERIVED_LINES = frozenset(
 
 # Steps, and what belongs to them
 ROOT = "_r"  # marks a step's root event (also on tf.data's function runs)
+EPOCH_NUM = "epoch_num"  # of the marks of Keras 2
 STEP_NUM = "step_num"  # number of the step that a mark opens
 GROUP_ID = "group_id"  # step of an event, in files that were saved after grouping
 PRODUCER_TYPE = "_pt"  # type of the context that an event produces

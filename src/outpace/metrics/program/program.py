@@ -10,6 +10,8 @@ from outpace.timeline import Run, StepSource, Timeline
 from outpace.timeline.names import Is
 from outpace.trace import dialect
 
+_OWN_MARKS = "own marks"  # how the record calls steps that the program, or Keras 2, marks
+
 
 class Framework(str, Enum):
     """Whose words fit a program."""
@@ -110,8 +112,8 @@ def _time_of(timeline: Timeline, what: Is) -> int:
 
 def _is_keras(run: Run, timeline: Timeline) -> bool:
     mode = str(run.record(timeline.host).get("mode") or "")
-    if mode:
+    if mode and mode != _OWN_MARKS:
         return mode.startswith("keras") or (mode == "seconds" and timeline.steps.source is StepSource.KERAS_BATCH)
     if timeline.steps.source is StepSource.KERAS_BATCH:
         return True
-    return bool(timeline.names.are(Is.KERAS).any())
+    return bool(timeline.names.are(Is.KERAS).any()) or dialect.EPOCH_NUM in timeline.trace.stat_names
