@@ -84,7 +84,7 @@ def compare(
     _check(effect, gate, junit)
     runs = [before, *(more_before or ())], [after, *(more_after or ())]
     one, two, interrupted = _sides(runs, (against, run), (captures, warmup, steps, logdir), redact)
-    found, said = _judged(one, two, effect, gate, junit)
+    found, said = _judged(one, two, effect, gate, junit, in_turns=run is not None)
     from outpace.cli.output import show
     from outpace.compare import report_of
 
@@ -167,7 +167,7 @@ def _check(effect: float | None, gate: float | None, junit: Path | None) -> None
 
 
 def _judged(
-    before: Side, after: Side, effect: float | None, gate: float | None, junit: Path | None
+    before: Side, after: Side, effect: float | None, gate: float | None, junit: Path | None, *, in_turns: bool
 ) -> tuple[Comparison, Gate | None]:
     """What a comparison finds, and what the gate says of it, which is also written as JUnit XML where that is asked for."""
     from outpace.compare import compare as compared
@@ -175,7 +175,7 @@ def _judged(
     from outpace.compare import junit as junit_
     from outpace.compare.verdict import EFFECT
 
-    found = compared(before, after, gate or effect or EFFECT)
+    found = compared(before, after, gate or effect or EFFECT, in_turns=in_turns)
     said = judged(found, gate) if gate is not None else None
     if said is not None and junit is not None:
         with option("--junit"):

@@ -8,18 +8,25 @@ from typing import NamedTuple
 from outpace._version import __version__
 from outpace.metrics.input.examples import examples_per_step
 from outpace.metrics.machine.captured_with import device_names, lost, tracer_levels, versions
+from outpace.metrics.model.small_ops import compiled
+from outpace.metrics.model.tf_functions import tf_functions
 from outpace.metrics.program.program import program
 from outpace.metrics.program.same_program import main_program
 from outpace.metrics.program.step_breakdown import step_breakdown
-from outpace.timeline import Run
+from outpace.metrics.python.eager_ops import eager_ops, eager_share
+from outpace.timeline import Run, Timeline
 
 OUTPACE = "Outpace"
 """The fact that names the version which told the parts apart."""
+
+EXAMPLES = "examples per step"
+"""The one that tells how much work a step is."""
 
 LOST = "lost"
 """The one that a side's captures need not share."""
 
 _WHOLE = "nothing"
+_MOST = 0.5  # of the time of ops and calls of functions
 _BUILDS = "Another build: it may change whole classes of work, as another machine does."
 
 FORBIDS = {
@@ -27,7 +34,7 @@ FORBIDS = {
     "devices": "Not comparable: work is divided among others.",
     "device model": "Not comparable: another machine.",
     "cores": "Not comparable: another machine.",
-    "examples per step": "Not comparable: a step is not the same work.",
+    EXAMPLES: "Not comparable: a step is not the same work.",
     "tracer levels": "Not comparable: the profiler itself takes another share of a step.",
 }
 """Facts that forbid to compare step times where they are known to differ, with why."""
@@ -37,6 +44,7 @@ MEANS = {
     "script": "Another program, or one that moved: parts are matched by name.",
     "arguments": "What is compared, perhaps.",
     "program": "Other parts: few names are the same.",
+    "execution": "Other parts: ops of a graph, single ops and what XLA fuses have no names in common.",
     "steps found by": "A step may begin and end elsewhere, so that what lies between two is in one of the runs alone.",
     "steps per call": "What happens once per call is spread over its steps.",
     LOST: "What is missing looks as if it took no time.",
@@ -69,11 +77,12 @@ def facts_of(run: Run) -> dict[str, str]:
         "devices": ", ".join(devices) or "none",
         "device model": device_names(first),
         "cores": str(record.get("cpu_count") or ""),  # what was seen of pools may be fewer, and forbids nothing
-        "examples per step": "" if examples is None else str(examples),
+        EXAMPLES: "" if examples is None else str(examples),
         "tracer levels": tracer_levels(first),
         "script": str(record.get("script") or ""),
         "arguments": " ".join(record.get("argv") or ()),
         "program": program(run).name,
+        "execution": _execution(run, first),
         "steps found by": first.steps.source.value if len(first.steps) else "",
         "steps per call": str(step_breakdown(run).per_row.get(first.host, "")),
         LOST: lost(run) or _WHOLE,
@@ -81,6 +90,15 @@ def facts_of(run: Run) -> dict[str, str]:
         "Python": str(record.get("python") or ""),
         **{name: known[name] for name in MEANS if name in known},
     }
+
+
+def _execution(run: Run, timeline: Timeline) -> str:
+    """How most of a host's ops are run; empty where no function of TensorFlow or XLA is called, nor an op by itself."""
+    if compiled(run, timeline):
+        return "compiled by XLA"
+    if eager_share(eager_ops(run), run).of_ops > _MOST:
+        return "op by op"
+    return "graphs" if timeline.host in tf_functions(run)["host"] else ""
 
 
 def joined(facts: list[Mapping[str, str]]) -> dict[str, str]:

@@ -58,7 +58,7 @@ def judged(found: Comparison, allowed: float) -> Gate:
         return Gate(
             allowed, Outcome.OPEN, f"the program may add up to {max(found.most, 0):.1%} of a step, and more captures would tell"
         )
-    if found.blind:
+    if found.blind and not found.in_turns:
         return Gate(
             allowed, Outcome.OPEN, "the step takes longer, and too few ops are known to tell the program from the machine"
         )

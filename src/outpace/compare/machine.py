@@ -65,14 +65,18 @@ def explained(rows: Sequence[Row], count: int, step: float) -> tuple[list[Row], 
     works = {work: [row for row in told if row.work == work] for work in sorted({row.work for row in rows})}
     captures = len(rows[0].means) if rows else 0
     speaking = [row for mine in works.values() if len(mine) >= FEW for row in mine]
-    usual = _usual(speaking or told, logs) if len(told) >= FEW else np.zeros(captures)
-    middles = {work: np.median([logs[id(row)] for row in mine], axis=0) for work, mine in works.items() if len(mine) >= FEW}
-    known = [float(middle[count:].mean() - middle[:count].mean()) for middle in middles.values()]
-    apart = math.hypot(CLASSES, max(known) - min(known)) if known else CLASSES
+    blind = _share(speaking, rows, count) < _SPEAKS or _share(told, rows, count) < _SHARED
+    known = (
+        {} if blind else {work: mine for work, mine in works.items() if len(mine) >= FEW}
+    )  # few parts of other programs say nothing
+    usual = np.zeros(captures) if blind or len(told) < FEW else _usual(speaking or told, logs)
+    middles = {work: np.median([logs[id(row)] for row in mine], axis=0) for work, mine in known.items()}
+    between = [float(middle[count:].mean() - middle[:count].mean()) for middle in middles.values()]
+    apart = math.hypot(CLASSES, max(between) - min(between)) if between else CLASSES
     found: dict[int, Row] = {}
     factors = {}
     for work, mine in works.items():
-        few = len(mine) < FEW  # it may be the program's change itself: all that is known is what the others say
+        few = work not in middles  # it may be the program's change itself: all that is known is what the others say
         factor = usual if few else middles[work]
         prior = math.hypot(_ALONE * SPREAD[work == ON_DEVICE], apart) if few else SPREAD[work == ON_DEVICE]
         left = {id(row): logs[id(row)] - factor for row in mine}
@@ -83,7 +87,6 @@ def explained(rows: Sequence[Row], count: int, step: float) -> tuple[list[Row], 
             error, freedom = errors.get(id(row), (spread, min(WEIGHT + (0 if few else len(mine)), _TAILS)))
             found[id(row)] = replace(row, log=away[id(row)], error=error, freedom=freedom, sampled=not errors)
         factors[work] = Factor(float(factor[count:].mean() - factor[:count].mean()), spread, len(mine))
-    blind = _share(speaking, rows, count) < _SPEAKS or _share(told, rows, count) < _SHARED
     return [found.get(id(row), row) for row in rows], factors, blind
 
 

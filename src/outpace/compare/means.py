@@ -15,10 +15,11 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.model.arrays import Values
-from outpace.tune.trial.statistics import inflation, trimmed
+from outpace.tune.trial.statistics import LEVEL, inflation, student, trimmed
 
 BETWEEN = {False: 0.04, True: 0.01}  # sd of the log of a step's mean, from capture to capture: on a host's cores, on devices
 WEIGHT = 4.0  # degrees of freedom that a prior counts for
+_FEWEST = 2  # captures of a side that tell how far they differ
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,16 @@ def combined(told: Sequence[tuple[float, float]], between: float) -> Mean:
     seen = variance(values) if count > 1 else 0.0
     apart = (WEIGHT * prior + (count - 1) * seen) / (WEIGHT + count - 1)
     return Mean(value, math.sqrt(sampled / count), math.sqrt(apart / count), int(WEIGHT) + count - 1)
+
+
+def apart_in_turns(before: Sequence[float], after: Sequence[float]) -> float:
+    """Half of the 95% interval of the log ratio of two sides' means, by how far captures of one side differ and by nothing else: of captures in
+    turns, on which a machine that changes falls alike. Infinite for a single one."""
+    freedom = len(before) + len(after) - 2
+    if min(len(before), len(after)) < _FEWEST:
+        return math.inf
+    squares = sum((len(each) - 1) * variance(map(math.log, each)) for each in (before, after))
+    return student(LEVEL, freedom) * math.sqrt(squares / freedom * (1 / len(before) + 1 / len(after)))
 
 
 def mean_in(times: Values) -> tuple[float, float]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
-from outpace.compare.facts import OUTPACE
+from outpace.compare.facts import EXAMPLES, OUTPACE
 from outpace.compare.flame import picture
 from outpace.compare.gate import Gate, Outcome
 from outpace.compare.lines import above_all, lines
+from outpace.compare.machine import FEW
 from outpace.compare.verdict import Change, Comparison, Kind, Verdict
 from outpace.model import (
     Category,
@@ -121,10 +122,12 @@ def page_of(found: Comparison, gate: Gate | None = None) -> Page:
     )
     if sampled:
         sections.append(Rows(_changes(found, sampled, "lines", "Lines of Python", LINES), _SHOWN, limit=10, remark=_SAMPLED))
-    sections.append(Rows(_classes(found), remark="A class changes as a whole where another machine runs it, or a busy one."))
+    sections.append(Rows(_classes(found), remark=_IN_TURNS if found.in_turns else _MACHINE))
     if found.differs:
         sections.append(Rows(_differs(found), ("what", "before", "after", "means")))
-    undecided = found.verdict is Verdict.OPEN if gate is None else gate.outcome is Outcome.OPEN and not found.blind
+    undecided = (
+        found.verdict is Verdict.OPEN if gate is None else gate.outcome is Outcome.OPEN and (found.in_turns or not found.blind)
+    )
     if found.comparable and undecided:
         sections.append(Text("What would decide", _more(found)))
     says = headline(found) if gate is None else f"{gate.sentence} {headline(found)}"
@@ -132,6 +135,8 @@ def page_of(found: Comparison, gate: Gate | None = None) -> Page:
 
 
 _OLDER = "They may tell parts apart in different ways: save the baseline anew where its profiles are at hand."
+_MACHINE = "A class changes as a whole where another machine runs it, or a busy one."
+_IN_TURNS = "Captured in turns: a machine that is busy now and then falls on both sides alike, so that the program changed whole classes."
 _SAMPLED = "Of the time in which no op runs, as the samples divide it; lines take no part in the verdict."
 _SHOWN = ("part", "became", "before_ps", "after_ps", "delta_ps", "low_ps", "high_ps")
 
@@ -142,11 +147,11 @@ def headline(found: Comparison) -> str:
     interval = f"95% CI of the step's ratio {found.low:.2f} to {found.high:.2f}"
     if not found.comparable:
         what = ", ".join(name for name, *_, forbids in found.differs if forbids)
-        return f"Not to be compared by the step: the runs differ in {what}. The step takes {_more_or_less(found.ratio)}."
+        takes = f"The step takes {_more_or_less(found.ratio)}"
+        return f"Not to be compared by the step: the runs differ in {what}. {takes}{_per_example(found)}."
     if found.verdict in (Verdict.FASTER, Verdict.SLOWER):
-        if found.blind and not found.own:
-            unknown = "too few ops are known to tell where, and whether it was the machine"
-            return f"{found.after.name} is {change} {found.verdict.value} ({interval}); {unknown}."
+        if found.in_turns or (found.blind and not found.own):
+            return f"{found.after.name} is {change} {found.verdict.value} ({interval}); {_as_a_whole(found)}."
         return f"{found.after.name} is {found.verdict.value}: {_explained(found)}{_machine(found)}"
     if found.verdict is Verdict.MACHINE:
         evenly = "alike" if _evenly(found) else "unevenly"
@@ -159,20 +164,50 @@ def headline(found: Comparison) -> str:
     return f"Inconclusive: the step takes {longer}, and {bound}.{_beside(found)} {_more(found)}"
 
 
+def _per_example(found: Comparison) -> str:
+    """What an example takes, where steps have other numbers of them and that is all that forbids a comparison."""
+    if [name for name, *_, forbids in found.differs if forbids] != [EXAMPLES]:
+        return ""
+    one, two = (int(side.facts[EXAMPLES]) for side in (found.before, found.after))
+    return f", an example {_more_or_less(found.ratio * one / two)}"
+
+
 def _beside(found: Comparison) -> str:
     """What changed without a change of the step."""
     return f" {found.leading.named} {said(found.leading)}, on threads that work beside the step." if found.beside else ""
 
 
+def _as_a_whole(found: Comparison) -> str:
+    """What is known beyond the step's ratio, where the step alone says it."""
+    if not found.in_turns:
+        known = "too few ops are known to tell where, and whether it was the machine"
+    elif found.blind:
+        known = f"captures in turns rule the machine out{'' if found.own else ', and too few ops are known to tell where'}"
+    else:
+        known = f"captures in turns rule the machine out, so that whole classes of work are the program's ({_largest(found)})"
+    return f"{known}; {_parts(found)}" if found.own else known
+
+
+def _largest(found: Comparison) -> str:
+    """The classes of work that hold most of the step, with their ratios."""
+    held = {work: sum(each.before.value for each in found.changes if each.work == work) for work in found.factors}
+    works = sorted((work for work in held if found.factors[work].parts >= FEW), key=lambda work: -held[work])
+    return ", ".join(f"{work} {math.exp(found.factors[work].log):.2f} times" for work in works[:2])
+
+
 def _explained(found: Comparison) -> str:
+    """What the program adds or saves, and the changes that make most of it."""
+    time = humanize(abs(found.program) * found.step_expected, Unit.PS)
+    return f"{abs(found.program):.1%} of a step {'more' if found.program > 0 else 'less'} ({time}); {_parts(found)}."
+
+
+def _parts(found: Comparison) -> str:
     """The program's changes that make most of it."""
     first = found.leading
-    time = humanize(abs(found.program) * found.step_expected, Unit.PS)
-    share = f"{abs(found.program):.1%} of a step {'more' if found.program > 0 else 'less'} ({time})"
     line = above_all(first, lines(found))
     named = f"{first.named} {said(first)}{f', above all {line.named}' if line else ''}"
     rest = len(found.own) - (first in found.own)
-    return f"{share}; {named}{f', and {rest} more changes' if rest > 1 else ', and one more change' if rest else ''}."
+    return f"{named}{f', and {rest} more changes' if rest > 1 else ', and one more change' if rest else ''}"
 
 
 def said(change: Change) -> str:
@@ -190,7 +225,7 @@ def _machine(found: Comparison) -> str:
     whole = f" The step as a whole takes {_more_or_less(found.ratio)}"
     if found.least > found.program_high or found.most < found.program_low:
         return f"{whole}: nothing tells whose the rest is."
-    return f"{whole}: the rest is the machine's." if abs(rest) > 0.03 else ""
+    return f"{whole}: the rest changed all work alike, as a machine does." if abs(rest) > 0.03 else ""
 
 
 def _more_or_less(ratio: float) -> str:
@@ -248,7 +283,7 @@ def _categories(found: Comparison) -> Table:
 
 def _classes(found: Comparison) -> Table:
     rows = [(work, each.parts, math.exp(each.log), each.spread) for work, each in found.factors.items()]
-    return Table.from_rows("classes", "The machine, by class of work", CLASSES, rows)
+    return Table.from_rows("classes", "By class of work" if found.in_turns else "The machine, by class of work", CLASSES, rows)
 
 
 def _differs(found: Comparison) -> Table:

@@ -11,7 +11,7 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace._once import once
 from outpace.compare.facts import apart, facts_of, joined
-from outpace.compare.means import BETWEEN, Mean, mean_of
+from outpace.compare.means import BETWEEN, Mean, mean_in, mean_of
 from outpace.compare.sampled import Line, lines_of
 from outpace.metrics.input.iterators import is_async
 from outpace.metrics.machine.core_use import DIVIDED
@@ -97,6 +97,11 @@ class Side:
     def joining(self, short: Set[Part]) -> Side:
         """The same side, in which the short parts are one."""
         return replace(self, captures=tuple(_joining(capture, short) for capture in self.captures)) if short else self
+
+    @property
+    def step_times(self) -> list[float]:
+        """The mean step time of each capture, ps."""
+        return [mean_in(capture.steps)[0] for capture in self.captures]
 
     @property
     def step(self) -> Mean:

@@ -4,6 +4,9 @@ What a part takes beyond its class of work (`machine.py`) is the program's where
 discoveries among all parts, and where it matters to the step. Time that appears in one place and goes in another of the same class has moved.
 Parts are times of threads, which may work beside the step: where what they say and what the step itself did exclude each other, or is less
 precise, the step speaks.
+
+Of captures in turns more is known of the machine: whatever it does meanwhile falls on both sides alike. Where whole classes of work differ
+between the sides by more than captures of one side do, and that matters, the machine did not do it, and the step speaks, too.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import NamedTuple
 from outpace._dataclass import dataclass
 from outpace.compare.facts import Difference, differences
 from outpace.compare.machine import CLASSES, FEW, SEEN, Factor, Row, explained
-from outpace.compare.means import Mean, discoveries, mean_in, mean_of, two_sided
+from outpace.compare.means import Mean, apart_in_turns, discoveries, mean_in, mean_of, two_sided
 from outpace.compare.pairs import pairs
 from outpace.compare.side import BESIDE, Part, Side, class_of
 from outpace.model import Category
@@ -81,9 +84,9 @@ class Comparison:
     """ratio, low, high: of the step time, after to before. step_expected: what a step of the first program would take with the second side's
     machine, ps. program: what the program's own changes add to that, as a share of it, with `program_low` and `program_high`. least, most: what
     the program adds at least and at most, all parts together, and what classes of work take beyond each other. blind: whether too little is
-    known of the machine to tell it from the program, so that the step alone speaks. beside: whether parts changed of which the step itself
-    says otherwise, or more precisely, so that they run beside it. differs: facts in which the sides differ, with whether that forbids to
-    compare."""
+    known of the machine to tell it from the program, so that the step alone speaks. in_turns: whether captures in turns rule the machine
+    out, so that it does so, too. beside: whether parts changed of which the step itself says otherwise, or more precisely, so that they run
+    beside it. differs: facts in which the sides differ, with whether that forbids to compare."""
 
     before: Side
     after: Side
@@ -99,6 +102,7 @@ class Comparison:
     least: float
     most: float
     blind: bool
+    in_turns: bool
     beside: bool
     changes: tuple[Change, ...]
     factors: Mapping[str, Factor]
@@ -135,8 +139,8 @@ class Comparison:
         )
 
 
-def compare(before: Side, after: Side, effect: float = EFFECT) -> Comparison:
-    """Compare two sides. effect: up to which share of a step "no difference" is said."""
+def compare(before: Side, after: Side, effect: float = EFFECT, *, in_turns: bool = False) -> Comparison:
+    """Compare two sides. effect: up to which share of a step "no difference" is said. in_turns: whether they were captured in turns."""
     short = before.short | after.short
     before, after = before.joining(short), after.joining(short)
     one, two = before.step, after.step
@@ -146,29 +150,33 @@ def compare(before: Side, after: Side, effect: float = EFFECT) -> Comparison:
     ]
     rows, factors, blind = explained(rows, len(before.captures), one.value)
     changes = _changes(rows, factors, before, after, one.value)
-    if blind:  # nobody knows whose a change is of a part that both have
+    apart_by = apart_in_turns(before.step_times, after.step_times) if in_turns else math.inf
+    machine = two.value / one.value if blind else _slowed(changes)  # at most
+    ruled_out = abs(math.log(machine)) - apart_by > math.log1p(effect)
+    step = one.value * (1.0 if blind or ruled_out else machine)
+    if blind and not ruled_out:  # nobody knows whose a change is of a part that both have
         changes = [replace(each, kind=Kind.MACHINE) if each.kind is Kind.CHANGED else each for each in changes]
-    step = one.value if blind else one.value * _slowed(changes)
-    low, high = _interval(one, two)
+    low, high = _interval(one, two, apart_by)
     whole = Added(*(each * one.value / step - 1 for each in (two.value / one.value, low, high)))
     program = summed([each for each in changes if each.kind is not Kind.MACHINE], step)
     own = any(each.kind is not Kind.MACHINE for each in changes)
-    sure = not (blind or program.low <= 0 <= program.high)  # that it is the program that changed
+    alone = blind or ruled_out
+    sure = not (alone or program.low <= 0 <= program.high)  # that it is the program that changed
     less = sure and (whole.low > program.high > 0 or whole.high < program.low < 0)  # parts say less of it than the step did
-    beside = not (blind or less) and (program.low > whole.high or program.high < whole.low)
-    step_speaks = blind or beside or (program.half > whole.half and not less)
+    beside = not (alone or less) and (program.low > whole.high or program.high < whole.low)
+    step_speaks = alone or beside or (program.half > whole.half and not less)
     program = whole if step_speaks else program
     every = whole if step_speaks or less else summed(changes, step)
     apart = Added(0.0, 0.0, 0.0) if step_speaks or less else _apart(changes, factors, step)
     differs = differences(before.facts, after.facts)
     least, most = every.low + apart.low, every.high + apart.high
-    verdict = _verdict(
-        one, two, program, every, max(most, -least), own and not beside and (sure or not step_speaks), blind, effect
-    )
+    touched = own and not (alone or beside) and (sure or not step_speaks)
+    verdict = _verdict(one, two, program, every, max(most, -least), touched, alone, effect)
+    changes.sort(key=lambda each: -abs(each.delta))
     categories = {each: (_mean(before, each), _mean(after, each)) for each in Category}
     return Comparison(
         before, after, Verdict.OPEN if any(forbids for *_, forbids in differs) else verdict, one, two, step, low, high, *program, least, most,
-        blind, own and beside, tuple(sorted(changes, key=lambda each: -abs(each.delta))), factors, differs, categories,
+        blind, ruled_out, own and beside, tuple(changes), factors, differs, categories,
     )  # fmt: skip
 
 
@@ -218,24 +226,25 @@ def _apart(changes: Sequence[Change], factors: Mapping[str, Factor], step: float
     return Added(0.0, low, high)
 
 
-def _interval(one: Mean, two: Mean) -> tuple[float, float]:
-    """Of the ratio of step times, with what captures of one program differ by."""
+def _interval(one: Mean, two: Mean, apart_by: float) -> tuple[float, float]:
+    """Of the ratio of step times, with what captures of one program differ by: those in turns say it themselves."""
     half = student(LEVEL, min(one.freedom, two.freedom)) * math.hypot(one.relative, two.relative)
+    half = apart_by if math.isfinite(apart_by) else half
     log = math.log(two.value / one.value)
     return math.exp(log - half), math.exp(log + half)
 
 
 def _verdict(
-    one: Mean, two: Mean, program: Added, every: Added, bound: float, touched: bool, blind: bool, effect: float
+    one: Mean, two: Mean, program: Added, every: Added, bound: float, touched: bool, alone: bool, effect: float
 ) -> Verdict:
     log = math.log(two.value / one.value)
     if touched and not program.low <= 0 <= program.high and abs(program.value) >= MATTERS:
         return Verdict.SLOWER if program.low > 0 else Verdict.FASTER
-    if blind and (every.low > effect or every.high < 1 / (1 + effect) - 1):
+    if alone and (every.low > effect or every.high < 1 / (1 + effect) - 1):
         return Verdict.SLOWER if log > 0 else Verdict.FASTER
     if bound <= effect:
         return Verdict.SAME if abs(log) <= effect else Verdict.MACHINE
-    if blind or touched or not every.low <= 0 <= every.high:
+    if alone or touched or not every.low <= 0 <= every.high:
         return Verdict.OPEN
     steps = _HALF * math.hypot(one.sampled / one.value, two.sampled / two.value)  # of these captures alone
     return Verdict.MACHINE if abs(log) - steps > effect else Verdict.OPEN

@@ -10,7 +10,8 @@ import pytest
 
 from outpace.compare.means import discoveries, mean_of, two_sided
 from outpace.compare.page import headline, page_of, report_of
-from outpace.compare.side import COPIES, DENSE, ELEMENTWISE, INPUT, ON_DEVICE, PYTHON, class_of
+from outpace.compare.pairs import pairs
+from outpace.compare.side import COPIES, DENSE, ELEMENTWISE, INPUT, ON_DEVICE, PYTHON, Part, class_of
 from outpace.compare.verdict import Comparison, Kind, Verdict, compare
 from outpace.report import html, json_, markdown, stored, terminal
 from outpace.tune.trial.statistics import TRIMMED
@@ -79,6 +80,24 @@ def test_what_is_numbered_anew_is_the_same_part() -> None:
     found = compare(*sides(rng(1), times, after, 3, machine=0.02))
     assert not found.own and len(found.changes) == 8
     assert {each.name_after for each in found.changes} == {name for *_, name in after}
+
+
+def test_ops_of_two_versions_of_a_framework_are_the_same_parts() -> None:
+    """As Keras 2 and 3 name them: inlined calls, counters, other words within a layer."""
+    kinds = ("_FusedConv2D", "Conv2DBackpropFilter", "FusedBatchNormV3")
+    old = ("net/conv/Relu", "gradient_tape/net/conv/Conv2D/Conv2DBackpropFilter", "net/norm/FusedBatchNormV3")
+    new = (
+        "StatefulPartitionedCall/net_1/conv_1/Relu",
+        "StatefulPartitionedCall/gradient_tape/net_1/conv_1/convolution/Conv2DBackpropFilter",
+        "StatefulPartitionedCall/net_1/norm_1/moments/mean",
+    )
+    before: list[Part] = [("Host", kind, name) for kind, name in zip(kinds, old, strict=True)]
+    after: list[Part] = [("Host", kind, name) for kind, name in zip((*kinds[:2], "Mean"), new, strict=True)]
+    found = dict(pairs(before, after))
+    assert found[before[0]] == after[0] and found[before[1]] == after[1]
+    assert found[before[2]] == before[2] and found[after[2]] == after[2] and len(found) == 4
+    twice: Part = ("Host", kinds[1], "gradient_tape/net/conv/other/Conv2DBackpropFilter")
+    assert dict(pairs([*before, twice], after))[before[1]] == before[1]  # two for one: nobody knows which
 
 
 def test_new_and_gone_parts() -> None:

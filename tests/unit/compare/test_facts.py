@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from outpace.compare import Side, compare, report_of
-from outpace.compare.facts import FORBIDS, LOST, MEANS, differences, facts_of
+from outpace.compare.facts import EXAMPLES, FORBIDS, LOST, MEANS, differences, facts_of
 from outpace.metrics.machine.captured_with import tracer_levels
 from outpace.report import terminal
 from outpace.timeline import Run, Timeline
@@ -30,6 +30,20 @@ def test_what_profiles_say() -> None:
     gpu = facts_of(opened("jax_h200_table").run)
     assert (gpu["device model"], gpu["jax"], gpu["cuda"]) == ("NVIDIA H200", "0.11.2", "13000")
     assert facts_of(opened("tpu_v6e_inference").run)["device model"] == "TPU v6 Lite"
+
+
+@pytest.mark.parametrize(
+    ("name", "execution"),
+    [
+        ("keras_fit", "graphs"),
+        ("keras_fit_xla", "compiled by XLA"),
+        ("jax_cpu_steps", "compiled by XLA"),
+        ("eager_loop", "op by op"),
+        ("idle_empty", ""),
+    ],
+)
+def test_how_ops_are_run(name: str, execution: str) -> None:
+    assert facts_of(opened(name).run)["execution"] == execution
 
 
 @pytest.mark.parametrize(("options", "levels"), [(b"\x10\x03", "host 3, device 0, Python 0"), (b"\x10", ""), ("text", "")])
@@ -89,3 +103,17 @@ def test_the_page_says_what_a_difference_means_in_80_columns() -> None:
     words = " ".join(shown.split())
     assert max(map(len, shown.splitlines())) <= 80 and "What the runs do not share" in words
     assert "A step may begin and" in words and "Not comparable: the" in words
+
+
+def test_steps_of_other_batches_are_told_by_the_example() -> None:
+    times = program(rng(5))
+    one, two = sides(rng(6), times, times, machine=0.0)
+    found = compare(side("a", one.captures, **{EXAMPLES: "32"}), side("b", two.captures, **{EXAMPLES: "64"}))
+    assert not found.comparable and found.ratio == pytest.approx(1, abs=0.1)
+    per = f"{1 - found.ratio / 2:.1%} less"
+    assert report_of(found).headline.endswith(f", an example {per}.")
+    before, after = (
+        side("a", one.captures, **{EXAMPLES: "32", "cores": "2"}),
+        side("b", two.captures, **{EXAMPLES: "64", "cores": "1"}),
+    )
+    assert "an example" not in report_of(compare(before, after)).headline

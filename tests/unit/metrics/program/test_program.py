@@ -99,3 +99,15 @@ def test_the_words_fit(framework: Framework) -> None:
     assert said == {"Keras": "k", "TensorFlow": "t", "JAX": "j", "Keras on JAX": "k", "unknown": "t"}[framework.value]
     assert Program(Framework.KERAS_JAX).say(keras="k", tensorflow="t", jax="j", keras_jax="both") == "both"
     assert Program(framework).name and Program(framework, predicts=True).name.startswith("inference")
+
+
+@pytest.mark.parametrize(("stats", "framework"), [({"epoch_num": 0}, Framework.KERAS), ({}, Framework.TENSORFLOW)])
+def test_marks_of_keras_2_are_told_from_the_user_s_own(stats: dict[str, int], framework: Framework) -> None:
+    """Both are marks of the program to whoever captures it."""
+    space = SpaceBuilder()
+    main = space.plane("/host:CPU").line("python")
+    for step in range(6):
+        main.event("train", step * 10 * MS, 10 * MS, step_num=step, _r=1, **stats)
+        main.event("EagerExecute", step * 10 * MS + MS, 8 * MS, eager_op="__inference_train_function_1", is_func=1)
+    assert program(run_of(space, mode="own marks")).framework is framework
+    assert program(run_of(space, mode="custom loop")).framework is Framework.TENSORFLOW

@@ -1,0 +1,94 @@
+"""Captures in turns: what falls on both sides alike is told from what the program changed, even where it changed whole classes of work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from outpace.compare import Outcome, Side, Verdict, compare, judged, report_of
+from outpace.compare.means import apart_in_turns
+from outpace.compare.page import headline
+from outpace.compare.side import Part
+from outpace.report import terminal
+from tests.unit.compare.sides import PYTHON, STEP, program, sides
+from tests.unit.compare.test_compare import rng
+
+RUNS = 60
+
+
+def slowed(times: Mapping[Part, float], factor: float) -> dict[Part, float]:
+    """All of a program, but for its Python."""
+    return {part: time * (factor if part != PYTHON else 1.0) for part, time in times.items()}
+
+
+def pair(seed: int, factor: float, captures: int, machine: float) -> tuple[Side, Side]:
+    times = program(rng(seed))
+    return sides(rng(500 + seed), times, slowed(times, factor), captures, machine)
+
+
+def test_their_interval_is_students() -> None:
+    one, two = [1.0, 1.2, 0.9], [1.5, 1.4, 1.6, 1.7]
+    found = stats.ttest_ind(np.log(two), np.log(one)).confidence_interval(0.95)
+    assert apart_in_turns(one, two) == pytest.approx((found.high - found.low) / 2, rel=0.01)
+    assert apart_in_turns([1.0], two) == math.inf  # one says nothing of how far captures differ
+
+
+def test_whole_classes_that_the_program_slows_are_its_own() -> None:
+    one, two = pair(1, 1.3, 4, 0.03)
+    alone, turns = compare(one, two), compare(one, two, in_turns=True)
+    assert alone.verdict is Verdict.MACHINE and not alone.in_turns
+    assert turns.verdict is Verdict.SLOWER and turns.in_turns and turns.step_expected == turns.step_before.value
+    assert turns.low < 1.3 < turns.high and turns.low - 1 == pytest.approx(turns.program_low)
+    assert "captures in turns rule the machine out" in headline(turns) and "other ops 1.3" in headline(turns)
+    page = " ".join(terminal.render(report_of(turns), width=80, tools=["compare"]).split())
+    assert "the program changed whole classes" in page and "The machine, by class" not in page
+    back = compare(two, one, in_turns=True)
+    assert back.verdict is Verdict.FASTER and back.in_turns
+
+
+def test_a_gate_fails_for_it() -> None:
+    one, two = pair(1, 1.3, 4, 0.03)
+    assert judged(compare(one, two, 0.05), 0.05).outcome is Outcome.PASSED  # as the machine's
+    assert judged(compare(one, two, 0.05, in_turns=True), 0.05).outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize("captures", [2, 4])
+def test_a_program_against_itself_is_seldom_called_changed(captures: int) -> None:
+    """Captures of one program differ by a fifth."""
+    called = []
+    for seed in range(RUNS):
+        found = compare(*pair(seed, 1.0, captures, 0.2), in_turns=True)
+        called.append(found.verdict in (Verdict.FASTER, Verdict.SLOWER))
+    assert sum(called) <= RUNS * 0.05 + NormalDist().inv_cdf(0.975) * math.sqrt(RUNS * 0.05 * 0.95)
+
+
+def test_what_captures_of_one_side_differ_by_is_not_ruled_out() -> None:
+    one, two = pair(3, 1.05, 3, 0.2)
+    found = compare(one, two, in_turns=True)
+    assert not found.in_turns and found.verdict is not Verdict.SLOWER
+
+
+def test_single_captures_in_turns_are_judged_as_others() -> None:
+    one, two = pair(1, 1.3, 1, 0.03)
+    plain, turns = compare(one, two), compare(one, two, in_turns=True)
+    assert (plain.verdict, plain.low, plain.high) == (turns.verdict, turns.low, turns.high)
+
+
+def test_programs_that_share_few_ops_are_told_by_the_step_and_by_what_each_has() -> None:
+    """Where little is known of the machine, nothing is expected of it: what is gone took what it took."""
+    times = {("Host", "MatMul", f"layer/{name}"): STEP / 12 for name in "abcdefghijkl"}
+    other = {("Host", "Fusion", f"fused_{name}"): STEP / 6 for name in "abcdefghijkl"}
+    one, two = sides(rng(4), {**times, PYTHON: 0.02 * STEP}, {**other, PYTHON: 0.4 * STEP}, 4, 0.02)
+    plain, turns = compare(one, two), compare(one, two, in_turns=True)
+    assert plain.blind and turns.blind and turns.verdict is plain.verdict is Verdict.SLOWER
+    assert all(factor.log == 0 for factor in plain.factors.values())
+    gone = [each for each in plain.changes if each.after.value == 0]
+    assert len(gone) == 12 and all(each.delta == pytest.approx(-each.before.value) for each in gone)
+    assert judged(plain, 0.05).outcome is Outcome.OPEN and judged(turns, 0.05).outcome is Outcome.FAILED
+    assert turns.leading.part == PYTHON  # which both have, so that without turns nobody knows whose it is
+    assert "captures in turns rule the machine out; Python and gaps (All others) takes" in headline(turns)
