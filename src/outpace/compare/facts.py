@@ -27,6 +27,7 @@ LOST = "lost"
 
 _WHOLE = "nothing"
 _MOST = 0.5  # of the time of ops and calls of functions
+_UNKNOWN = "Not known of one of them, and compared all the same."
 _BUILDS = "Another build: it may change whole classes of work, as another machine does."
 
 FORBIDS = {
@@ -116,8 +117,9 @@ def apart(one: Mapping[str, str], two: Mapping[str, str]) -> list[str]:
 def differences(one: Mapping[str, str], two: Mapping[str, str]) -> tuple[Difference, ...]:
     """Facts that two sides do not share, in the order of `MEANS`; what one of them does not know forbids nothing."""
     told = [(name, one.get(name, ""), two.get(name, "")) for name in dict.fromkeys((*MEANS, *one, *two))]
-    return tuple(
-        Difference(name, here, there, MEANS.get(name, ""), name in FORBIDS and bool(here and there))
-        for name, here, there in told
-        if here != there
-    )
+    return tuple(_difference(name, here, there) for name, here, there in told if here != there)
+
+
+def _difference(name: str, here: str, there: str) -> Difference:
+    forbids = name in FORBIDS and bool(here and there)
+    return Difference(name, here, there, MEANS.get(name, "") if forbids or name not in FORBIDS else _UNKNOWN, forbids)

@@ -63,6 +63,7 @@ def test_what_forbids_a_comparison_does_so_where_both_know_it(fact: str) -> None
     assert known.forbids and known.means == MEANS[fact] and known.means.startswith("Not comparable: ")
     (unknown,) = differences({fact: "1"}, {})
     assert not unknown.forbids and (unknown.before, unknown.after) == ("1", "")
+    assert unknown.means == "Not known of one of them, and compared all the same."
 
 
 @pytest.mark.parametrize("fact", MEANS.keys() - FORBIDS.keys())
