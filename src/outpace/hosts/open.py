@@ -43,7 +43,9 @@ def open_run(
     files = found.files
     if len(files) > MOST_WHOLE:
         if redaction is not None:
-            raise UsageError(f"At most {MOST_WHOLE} hosts are redacted together, and these are {len(files)}. Give some of their files.")
+            raise UsageError(
+                f"At most {MOST_WHOLE} hosts are redacted together, and these are {len(files)}. Give some of their files."
+            )
         every = _digests(files, remarks, use_marks, on)
         files = _whole(files, every, remarks)
     traces = _of_each(trace_of, files, files, remarks, here)
