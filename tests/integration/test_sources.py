@@ -9,6 +9,9 @@ import textwrap
 
 import pytest
 
+from outpace import api
+from tests.support import opened, profile_bytes
+
 SESSIONS = {
     "jax": """
         import jax, jax.numpy as jnp
@@ -51,3 +54,12 @@ def test_a_session_in_memory_is_opened(framework: str) -> None:
     source, steps = done.stdout.splitlines()[-1].rsplit(" ", 1)
     assert source.endswith("(in memory)")
     assert int(steps) >= 10
+
+
+def test_jax_profile_data_keeps_times_and_says_what_it_lacks() -> None:
+    data = pytest.importorskip("jax.profiler").ProfileData.from_serialized_xspace(profile_bytes("jax_loop", "vm"))
+    profile, whole = api.open(data), opened("jax_loop")
+    assert profile.run.events == whole.run.events
+    assert profile.run.hosts[0].steps.number.tolist() == whole.run.hosts[0].steps.number.tolist()
+    assert abs(profile.run.hosts[0].steps.duration - whole.run.hosts[0].steps.duration).max() < 1000
+    assert "keeps no compiled programs" in " ".join(profile.warnings)

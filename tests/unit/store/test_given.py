@@ -17,7 +17,7 @@ from outpace.model import ProfileError, UsageError
 from outpace.report.html import render
 from outpace.store.given import held_of
 from outpace.testing import SpaceBuilder, training_run
-from tests.support import opened, profile_bytes
+from tests.support import profile_bytes
 
 RAW = training_run(hostname="node-3").to_bytes()
 
@@ -145,12 +145,3 @@ def test_without_any_name_a_host_is_called_host() -> None:
 
 def test_a_place_is_not_held() -> None:
     assert held_of("some/path") is None and held_of(Path("some/path")) is None
-
-
-def test_jax_profile_data_keeps_times_and_says_what_it_lacks() -> None:
-    data = pytest.importorskip("jax.profiler").ProfileData.from_serialized_xspace(profile_bytes("jax_loop", "vm"))
-    profile, whole = api.open(data), opened("jax_loop")
-    assert profile.run.events == whole.run.events
-    assert profile.run.hosts[0].steps.number.tolist() == whole.run.hosts[0].steps.number.tolist()
-    assert abs(profile.run.hosts[0].steps.duration - whole.run.hosts[0].steps.duration).max() < 1000
-    assert "keeps no compiled programs" in " ".join(profile.warnings)
