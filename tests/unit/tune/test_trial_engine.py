@@ -359,3 +359,14 @@ def test_a_search_ends_where_an_arm_has_outrun_the_others() -> None:
     assert outrun(experiment, "faster", 1.5) and not outrun(experiment, "faster", 4.0) and not outrun(experiment, "little", 1.0)
     assert experiment.verdict("faster").decision is Decision.SEEMS_FASTER
     assert experiment.verdict("little").decision is Decision.REFUSED
+
+
+def test_a_whole_run_has_its_first_call_too() -> None:
+    """Twice as fast in the step, with a first call that takes as long as 300 steps: a long run gains what the step does, a short one loses."""
+    machine = quiet()
+    slow = machine.arm("a", facts=lambda: Facts(first_seconds=STEP))
+    compiled = machine.arm("b", 2.0, facts=lambda: Facts(first_seconds=300 * STEP))
+    experiment = race(machine, slow, compiled)
+    short, even, long = (experiment.of_run("b", steps) for steps in (100, 600, 1_000_000))
+    assert short is not None and even is not None and long is not None
+    assert short < 0.5 and even == pytest.approx(1.0, rel=0.1) and long == pytest.approx(2.0, rel=0.03)

@@ -33,6 +33,7 @@ from outpace.tune.pages.tried import TRIED, row_of, why_of
 from outpace.tune.proof import Proof
 from outpace.tune.risk import CONSENTS
 from outpace.tune.searched import Searched
+from outpace.tune.trial.record import Experiment
 from outpace.tune.trial.statistics import Estimate
 
 ID, TITLE, DETAILS = "tune", "Tuning", "tune_details"
@@ -46,6 +47,7 @@ _MOST_SHOWN = 6  # rows of what was tried
 _WHY = "--details says why each was tried or not"
 _NEAR = 0.97
 _LONGER = 2  # times the budget
+_RUNS = (100, 1000, 10_000)  # steps of runs that a gain is told of
 
 
 def report_of(plan: Mapping[str, Any], searched: Searched, proof: Proof | None, *others: Page) -> Report:
@@ -134,9 +136,19 @@ def _proof(searched: Searched, proof: Proof) -> str:
     lines = [first]
     if proof.race is not None:
         lines.append("The edited script was raced against the original, both as processes of their own, over their own input.")
+    if proof.race is not None and proof.stack is not None:
+        lines += _of_runs(proof.race, proof.stack.name)
     if proof.dropped:
         lines.append(f"Taken out: {', '.join(proof.dropped)}. {proof.because}")
     return "\n".join(lines)
+
+
+def _of_runs(race: Experiment, arm: str) -> Iterator[str]:
+    """What the gain of a step is of whole runs: a first call may take longer, and an epoch that fills a cache is as slow as before."""
+    known = [(steps, ratio) for steps in _RUNS if (ratio := race.of_run(arm, steps)) is not None]
+    if known:
+        told = ", ".join(f"{ratio:.2f}x of {steps:,} steps" for steps, ratio in known)
+        yield f"Of whole runs, from the first call on: {told}."
 
 
 def _findings(proof: Proof | None, recipe: Sequence[str]) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from enum import Enum
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from outpace._dataclass import dataclass
@@ -275,6 +276,24 @@ class Experiment:
         """Processor seconds per step of an arm's blocks by round, where they are known."""
         blocks = (s for s in self.samples if s.arm == arm and s.phase is phase)
         return {s.round: s.cpu / s.steps for s in blocks if s.cpu is not None and s.steps}
+
+    def of_run(self, arm: str, steps: int) -> float | None:
+        """How many times as fast a run of so many steps is with an arm, from the first call on; None where that or the rate is not known.
+
+        The first call may trace or compile, and what ran untimed after it fills caches and buffers: both take what they took.
+        """
+        times = [self._of_run(name, steps) for name in (self.baseline, arm)]
+        return None if times[0] is None or times[1] is None else times[0] / times[1]
+
+    def _of_run(self, arm: str, steps: int) -> float | None:
+        """Seconds of it, of the quickest start of an arm's processes: the first of all pays for what is done once."""
+        rates = (self.together(arm, Phase.CONFIRM) or self.together(arm, Phase.SEARCH)).values()
+        starts = []
+        for trial in map(self.trial, self.instances(arm)):
+            if trial.first_seconds is not None:
+                untimed = min(1.0, (steps - 1) / trial.warmup_steps) * trial.warmup_seconds if trial.warmup_steps else 0.0
+                starts.append((trial.first_seconds + untimed, max(steps - 1 - trial.warmup_steps, 0)))
+        return min(start + left / median(rates) for start, left in starts) if starts and rates else None
 
     @property
     def winner(self) -> str:
