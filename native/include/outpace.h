@@ -23,7 +23,6 @@ extern "C" {
 #endif
 
 typedef struct ox_space ox_space;
-typedef struct ox_stats ox_stats;
 
 typedef struct {
   uint64_t planes, lines, events, event_names, stat_names;
@@ -71,19 +70,18 @@ OX_API int32_t ox_owner_stats(const ox_space* space, uint32_t* plane, int32_t* e
 OX_API int32_t ox_strings(const ox_space* space, uint8_t* field, uint64_t* at, uint32_t* len);
 OX_API int32_t ox_damages(const ox_space* space, uint64_t* at, uint64_t* lost, int32_t* plane, uint8_t* why);
 
-/* Decode all events, sorted within each line by (start, longer first). `name` is a row of ox_event_names, or event_names for an unknown id. */
+/* Decode all events, sorted within each line by (start, longer first), and count their stats. `name` is a row of ox_event_names, or event_names
+ * for an unknown id. */
 OX_API int32_t ox_events(ox_space* space, int32_t threads, int32_t* name, int64_t* start_ps, int64_t* duration_ps);
 /* After ox_events: the events with num_occurrences (row and count; their start is their line's). */
 OX_API int32_t ox_aggregated(const ox_space* space, uint64_t* row, int64_t* occurrences);
 
-/* Find the stats of the events in rows [begin, end), after ox_events: column[stat name row] says which output column a stat goes to, -1 for
- * none. This pass counts; ox_stats_take decodes, column by column and sorted by event row within a column. */
-OX_API int32_t ox_find_stats(const ox_space* space, const int32_t* column, uint32_t columns, uint64_t begin, uint64_t end, int32_t threads,
-                             ox_stats** stats);
-/* first has columns + 1 entries: column c holds values first[c] to first[c + 1]. */
-OX_API int32_t ox_stats_bounds(const ox_stats* stats, uint64_t* first);
-OX_API int32_t ox_stats_take(const ox_stats* stats, int32_t threads, int32_t* row, uint8_t* kind, uint64_t* value, uint32_t* length);
-OX_API void ox_stats_close(ox_stats* stats);
+/* Stats of the events, after ox_events: column[stat name row] says which output column a stat goes to, -1 for none. `first` has columns + 1
+ * entries: column c holds values first[c] to first[c + 1]. ox_stats decodes them, sorted by event row within a column; it looks at lines only
+ * that hold some. */
+OX_API int32_t ox_stat_bounds(const ox_space* space, const int32_t* column, uint32_t columns, uint64_t* first);
+OX_API int32_t ox_stats(const ox_space* space, const int32_t* column, uint32_t columns, int32_t threads, int32_t* row, uint8_t* kind,
+                        uint64_t* value, uint32_t* length);
 
 /* Nesting on each line. `mask` (may be NULL) selects the events that take part; the others get parent -1, self 0 and an empty subtree.
  * parent: row of the innermost event that contains this one, or -1. self: duration minus the children's. subtree_end: one past the last

@@ -1,7 +1,7 @@
 // The second pass: events to columns, and stats on demand.
 #include <algorithm>
-#include <memory>
 #include <numeric>
+#include <utility>
 
 #include "guard.h"
 #include "parallel.h"
@@ -17,7 +17,9 @@ struct Event {
   int64_t occurrences = 0;
 };
 
-Event read_event(Reader& message) {
+// Read one XEvent; visit(stat) for each of its stats.
+template <class Visit>
+Event read_event(Reader& message, Visit visit) {
   Event event;
   while (message.more()) {
     const uint64_t field = message.varint();
@@ -25,11 +27,19 @@ Event read_event(Reader& message) {
       case tag(1, kVarint): event.name_id = static_cast<int64_t>(message.varint()); break;
       case tag(2, kVarint): event.offset_ps = static_cast<int64_t>(message.varint()); break;
       case tag(3, kVarint): event.duration_ps = static_cast<int64_t>(message.varint()); break;
+      case tag(4, kBytes): visit(message.message()); break;
       case tag(5, kVarint): event.occurrences = static_cast<int64_t>(message.varint()); break;
       default: message.skip(field);
     }
   }
   return event;
+}
+
+// Row of a stat's name, -1 for an unknown id. The id usually comes first: an unwanted stat costs two bytes.
+int32_t name_of(const Reader& stat, const IdMap& stat_names, const ox_space& space) {
+  Reader head = stat;
+  const uint64_t id = head.varint() == tag(1, kVarint) ? head.varint() : read_stat(stat, space).id;
+  return stat_names.get(static_cast<int64_t>(id), -1);
 }
 
 // start = (timestamp - origin) * 1000 + offset, kept in range; returns whether it had to be clamped.
@@ -77,36 +87,34 @@ void sort_line(Line& line, Columns c) {
   std::copy(name.begin(), name.end(), c.name);
 }
 
-[[gnu::cold, gnu::noinline]] uint64_t nameless_stats_of(Reader event, const IdMap& stat_names, const ox_space& space) {
-  uint64_t count = 0;
-  while (event.more()) {
-    const uint64_t field = event.varint();
-    if (field != tag(4, kBytes)) {
-      event.skip(field);
-      continue;
-    }
-    Stat stat = read_stat(event.message(), space);
-    resolve(stat, stat_names);
-    count += nameless(stat, stat_names);
-  }
-  return count;
+[[gnu::cold, gnu::noinline]] bool lacks_name(const Reader& message, const IdMap& stat_names, const ox_space& space) {
+  Stat stat = read_stat(message, space);
+  resolve(stat, stat_names);
+  return nameless(stat, stat_names);
 }
 
-void decode_line(ox_space& space, Line& line, bool is_damaged, Columns all) {
+// `tally`: room for a number of each stat name, all 0 before and after.
+void decode_line(ox_space& space, Line& line, bool is_damaged, Columns all, std::vector<uint64_t>& tally) {
   const Columns c{all.name + line.first_event, all.start + line.first_event, all.duration + line.first_event};
   const Plane& plane = space.planes[line.plane];
   const auto unknown = static_cast<int32_t>(space.event_names.size());
   std::vector<std::pair<uint64_t, int64_t>> aggregated;
   uint64_t clamped = 0, nameless_stats = 0;
+  line.stats.clear();
+  const auto count = [&](const Reader& stat) {
+    if (is_damaged) nameless_stats += lacks_name(stat, plane.stat_names, space);
+    const int32_t name = name_of(stat, plane.stat_names, space);
+    if (name >= 0 && tally[name]++ == 0) line.stats.emplace_back(name, 0);
+  };
   each_event(line, [&](const Segment& segment, uint64_t i, Reader message) {
     const uint8_t* begin = message.at;
-    if (is_damaged) nameless_stats += nameless_stats_of(message, plane.stat_names, space);
-    const Event event = read_event(message);
+    const Event event = read_event(message, count);
     space.check(message, begin, static_cast<int32_t>(line.plane));
     c.name[i] = plane.event_names.get(event.name_id, unknown);
     clamped += place(event, segment.timestamp_ns, space.origin_ns, &c.start[i], &c.duration[i]);
     if (event.occurrences != 0) aggregated.emplace_back(i, event.occurrences);
   });
+  for (auto& [name, number] : line.stats) number = std::exchange(tally[name], 0);
   line.row_of.clear();
   if (!in_order(c.start, c.duration, line.events)) sort_line(line, c);
   for (auto& [row, count] : aggregated) row = line.first_event + (line.row_of.empty() ? row : line.row_of[row]);
@@ -116,43 +124,21 @@ void decode_line(ox_space& space, Line& line, bool is_damaged, Columns all) {
   space.aggregated.insert(space.aggregated.end(), aggregated.begin(), aggregated.end());
 }
 
-}  // namespace
-}  // namespace outpace
-
-// A question for stats, with how many answers each (column, line) has and where they go.
-struct ox_stats {
-  const ox_space* space;
-  std::vector<int32_t> column;  // of each stat name row, -1 for unwanted ones
+// Which column each stat name goes to, and where the values of each (column, line) begin: columns * lines + 1 entries.
+struct Wanted {
+  const int32_t* column;
   uint32_t columns;
-  uint64_t begin, end;
-  std::vector<uint64_t> first;  // of (column, line); columns * lines + 1 entries
-};
+  std::vector<uint64_t> first;
 
-namespace outpace {
-namespace {
-
-// Call visit(row, column, message) for every wanted stat of a line, in file order.
-template <class Visit>
-void each_wanted(const ox_stats& q, const Line& line, Visit visit) {
-  if (line.first_event >= q.end || line.first_event + line.events <= q.begin) return;
-  const IdMap& names = q.space->planes[line.plane].stat_names;
-  each_event(line, [&](const Segment&, uint64_t i, Reader event) {
-    const uint64_t row = line.first_event + (line.row_of.empty() ? i : line.row_of[i]);
-    if (row < q.begin || row >= q.end) return;
-    while (event.more()) {
-      const uint64_t field = event.varint();
-      if (field != tag(4, kBytes)) {
-        event.skip(field);
-        continue;
+  Wanted(const ox_space& space, const int32_t* column, uint32_t columns) : column(column), columns(columns), first(columns * space.lines.size() + 1, 0) {
+    for (uint64_t i = 0; i < space.lines.size(); ++i) {
+      for (const auto& [name, count] : space.lines[i].stats) {
+        if (column[name] >= 0) first[column[name] * space.lines.size() + i + 1] += count;
       }
-      const Reader message = event.message();
-      Reader head = message;  // the id usually comes first: an unwanted stat costs two bytes
-      const uint64_t id = head.varint() == tag(1, kVarint) ? head.varint() : read_stat(message, *q.space).id;
-      const int32_t name = names.get(static_cast<int64_t>(id), -1);
-      if (name >= 0 && q.column[name] >= 0) visit(static_cast<int32_t>(row), q.column[name], message);
     }
-  });
-}
+    for (uint64_t i = 1; i < first.size(); ++i) first[i] += first[i - 1];
+  }
+};
 
 struct StatColumns {
   int32_t* row;
@@ -179,6 +165,38 @@ void sort_entries(StatColumns out, uint64_t first, uint64_t last) {
   }
 }
 
+// Decode the wanted stats of a line, if it has any.
+void take_line(const ox_space& space, uint64_t number, const Wanted& wanted, StatColumns out) {
+  const Line& line = space.lines[number];
+  const auto is_wanted = [&](const auto& stat) { return wanted.column[stat.first] >= 0; };
+  if (std::none_of(line.stats.begin(), line.stats.end(), is_wanted)) return;
+  const IdMap& names = space.planes[line.plane].stat_names;
+  std::vector<uint64_t> at(wanted.columns), end(wanted.columns);
+  for (uint32_t c = 0; c < wanted.columns; ++c) {
+    at[c] = wanted.first[c * space.lines.size() + number];
+    end[c] = wanted.first[c * space.lines.size() + number + 1];
+  }
+  const std::vector<uint64_t> begin(at);
+  each_event(line, [&](const Segment&, uint64_t i, Reader event) {
+    read_event(event, [&](const Reader& message) {
+      const int32_t name = name_of(message, names, space);
+      const int32_t c = name < 0 ? -1 : wanted.column[name];
+      if (c < 0) return;
+      Stat stat = read_stat(message, space);
+      resolve(stat, names);
+      if (at[c] == end[c]) refuse(OX_CHANGED);  // more than ox_events has counted
+      const uint64_t to = at[c]++;
+      out.row[to] = static_cast<int32_t>(line.first_event + (line.row_of.empty() ? i : line.row_of[i]));
+      out.kind[to] = stat.kind;
+      out.value[to] = stat.value;
+      out.length[to] = stat.length;
+    });
+  });
+  if (at != end) refuse(OX_CHANGED);
+  if (line.row_of.empty()) return;
+  for (uint32_t c = 0; c < wanted.columns; ++c) sort_entries(out, begin[c], end[c]);
+}
+
 }  // namespace
 }  // namespace outpace
 
@@ -194,62 +212,28 @@ int32_t ox_events(ox_space* space, int32_t threads, int32_t* name, int64_t* star
       if (is_damaged) space->nameless_stats += outpace::nameless(owner.stat, space->planes[owner.plane].stat_names);
     }
     outpace::parallel(space->lines.size(), threads, [&](uint64_t i) { return space->lines[i].events; },
-                      [&](uint64_t i) { outpace::decode_line(*space, space->lines[i], is_damaged, {name, start_ps, duration_ps}); });
+                      [&, tally = std::vector<uint64_t>(space->stat_names.size())](uint64_t i) mutable {
+                        outpace::decode_line(*space, space->lines[i], is_damaged, {name, start_ps, duration_ps}, tally);
+                      });
     std::sort(space->aggregated.begin(), space->aggregated.end());
   });
 }
 
-int32_t ox_find_stats(const ox_space* space, const int32_t* column, uint32_t columns, uint64_t begin, uint64_t end, int32_t threads,
-                      ox_stats** stats) {
+int32_t ox_stat_bounds(const ox_space* space, const int32_t* column, uint32_t columns, uint64_t* first) {
   return outpace::guarded([&] {
-    const uint64_t lines = space->lines.size();
-    auto q = std::make_unique<ox_stats>(ox_stats{space, {column, column + space->stat_names.size()}, columns, begin, end, {}});
-    q->first.assign(columns * lines + 1, 0);
-    outpace::parallel(lines, threads, [&](uint64_t i) { return space->lines[i].events; }, [&](uint64_t i) {
-      std::vector<uint64_t> count(columns, 0);
-      outpace::each_wanted(*q, space->lines[i], [&](int32_t, int32_t c, outpace::Reader) { ++count[c]; });
-      for (uint32_t c = 0; c < columns; ++c) q->first[c * lines + i + 1] = count[c];
-    });
-    for (uint64_t i = 1; i < q->first.size(); ++i) q->first[i] += q->first[i - 1];
-    *stats = q.release();
+    const outpace::Wanted wanted(*space, column, columns);
+    for (uint32_t c = 0; c <= columns; ++c) first[c] = wanted.first[c * space->lines.size()];
   });
 }
 
-int32_t ox_stats_bounds(const ox_stats* q, uint64_t* first) {
+int32_t ox_stats(const ox_space* space, const int32_t* column, uint32_t columns, int32_t threads, int32_t* row, uint8_t* kind, uint64_t* value,
+                 uint32_t* length) {
   return outpace::guarded([&] {
-    for (uint32_t c = 0; c <= q->columns; ++c) first[c] = q->first[c * q->space->lines.size()];
+    const outpace::Wanted wanted(*space, column, columns);
+    const outpace::StatColumns out{row, kind, value, length};
+    outpace::parallel(space->lines.size(), threads, [&](uint64_t i) { return space->lines[i].events; },
+                      [&](uint64_t i) { outpace::take_line(*space, i, wanted, out); });
   });
 }
-
-int32_t ox_stats_take(const ox_stats* q, int32_t threads, int32_t* row, uint8_t* kind, uint64_t* value, uint32_t* length) {
-  return outpace::guarded([&] {
-    const uint64_t lines = q->space->lines.size();
-    outpace::parallel(lines, threads, [&](uint64_t i) { return q->space->lines[i].events; }, [&](uint64_t i) {
-      const outpace::Line& line = q->space->lines[i];
-      const outpace::IdMap& names = q->space->planes[line.plane].stat_names;
-      std::vector<uint64_t> at(q->columns), end(q->columns);
-      for (uint32_t c = 0; c < q->columns; ++c) {
-        at[c] = q->first[c * lines + i];
-        end[c] = q->first[c * lines + i + 1];
-      }
-      outpace::each_wanted(*q, line, [&](int32_t event, int32_t c, outpace::Reader message) {
-        outpace::Stat stat = outpace::read_stat(message, *q->space);
-        outpace::resolve(stat, names);
-        if (at[c] == end[c]) outpace::refuse(OX_CHANGED);  // more than ox_find_stats has counted
-        const uint64_t to = at[c]++;
-        row[to] = event;
-        kind[to] = stat.kind;
-        value[to] = stat.value;
-        length[to] = stat.length;
-      });
-      for (uint32_t c = 0; c < q->columns; ++c) {
-        if (at[c] != end[c]) outpace::refuse(OX_CHANGED);
-        if (!line.row_of.empty()) outpace::sort_entries({row, kind, value, length}, q->first[c * lines + i], at[c]);
-      }
-    });
-  });
-}
-
-void ox_stats_close(ox_stats* stats) { delete stats; }
 
 }  // extern "C"

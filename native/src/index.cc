@@ -133,7 +133,7 @@ void merge_lines(uint32_t plane, const std::vector<Segment>& segments, ox_space&
   std::map<int64_t, size_t> line_of;
   for (const Segment& segment : segments) {
     const auto [found, is_new] = line_of.emplace(segment.id, space.lines.size());
-    if (is_new) space.lines.push_back({plane, {}, 0, 0, {}});
+    if (is_new) space.lines.push_back({plane, {}, 0, 0, {}, {}});
     Line& line = space.lines[found->second];
     line.segments.push_back(segment);
     line.events += segment.events;

@@ -12,8 +12,9 @@
 
 namespace outpace {
 
-// Run work(i) for i in [0, count) on up to `threads` threads, heaviest first so that the last one to finish is a small one. Where work throws,
-// no more is begun, and the first exception goes on to the caller. Threads that there is no room for are done without.
+// Run work(i) for i in [0, count) on up to `threads` threads, heaviest first so that the last one to finish is a small one. Each thread has a copy
+// of `work`: what that holds by value is room of the thread's own. Where work throws, no more is begun, and the first exception goes on to the
+// caller. Threads that there is no room for are done without.
 template <class Weight, class Work>
 void parallel(uint64_t count, int threads, Weight weight, Work work) {
   const int workers = static_cast<int>(std::min<uint64_t>(count, threads < 1 ? 1 : static_cast<uint64_t>(threads)));
@@ -27,7 +28,7 @@ void parallel(uint64_t count, int threads, Weight weight, Work work) {
   std::atomic<uint64_t> next{0};
   std::exception_ptr failed;
   std::mutex failing;
-  auto run = [&]() noexcept {
+  auto run = [&, work]() mutable noexcept {
     try {
       for (uint64_t i; (i = next++) < count;) work(order[i]);
     } catch (...) {

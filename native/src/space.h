@@ -80,6 +80,7 @@ struct Line {
   uint64_t first_event = 0;
   uint64_t events = 0;
   std::vector<uint32_t> row_of;  // file order -> row within the line; empty when the file is in order already
+  std::vector<std::pair<int32_t, uint64_t>> stats;  // how many stats its events have of each name (a row) that they have any of
 };
 
 struct Damage {

@@ -88,17 +88,14 @@ void take_stats(Decoded& d, ox_space* space) {
   std::vector<int32_t> column;
   for (uint64_t i = 0; i < d.sizes.stat_names; ++i) column.push_back(static_cast<int32_t>(i));
   const auto columns = static_cast<uint32_t>(column.size());
-  ox_stats* stats = nullptr;
-  ox_find_stats(space, column.data(), columns, 0, d.sizes.events, 2, &stats);
   d.bounds.resize(columns + 1);
-  ox_stats_bounds(stats, d.bounds.data());
+  ox_stat_bounds(space, column.data(), columns, d.bounds.data());
   const uint64_t n = d.bounds.back();
   std::vector<uint32_t> length(n);
   d.stat_row.resize(n);
   d.stat_kind.resize(n);
   d.stat_value.resize(n);
-  ox_stats_take(stats, 2, d.stat_row.data(), d.stat_kind.data(), d.stat_value.data(), length.data());
-  ox_stats_close(stats);
+  ox_stats(space, column.data(), columns, 2, d.stat_row.data(), d.stat_kind.data(), d.stat_value.data(), length.data());
 }
 
 Decoded decode(const Bytes& space_bytes) {

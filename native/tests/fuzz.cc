@@ -77,7 +77,6 @@ class Exercise {
   Exercise(const uint8_t* data, uint64_t size, int threads, std::function<void()> between)
       : data_(data), size_(size), threads_(threads), between_(std::move(between)) {}
   ~Exercise() {
-    ox_stats_close(stats_);
     ox_close(space_);
   }
   Exercise(const Exercise&) = delete;
@@ -164,16 +163,15 @@ class Exercise {
 
   int32_t take_stats() {
     const std::vector<int32_t> column(sizes_.stat_names + 1, 0);
-    if (const int32_t status = ox_find_stats(space_, column.data(), 1, 0, sizes_.events, threads_, &stats_)) return status;
     uint64_t bounds[2];
-    ox_stats_bounds(stats_, bounds);
+    if (const int32_t status = ox_stat_bounds(space_, column.data(), 1, bounds)) return status;
     const uint64_t count = bounds[1];
     std::vector<int32_t> row(count);
     std::vector<uint8_t> kind(count);
     std::vector<uint64_t> value(count);
     std::vector<uint32_t> length(count);
     between_();
-    if (const int32_t status = ox_stats_take(stats_, threads_, row.data(), kind.data(), value.data(), length.data())) return status;
+    if (const int32_t status = ox_stats(space_, column.data(), 1, threads_, row.data(), kind.data(), value.data(), length.data())) return status;
     for (uint64_t i = 0; i < count; ++i) {
       const bool text = kind[i] == OX_STAT_TEXT || kind[i] == OX_STAT_BYTES;
       require(!text || (value[i] <= size_ && length[i] <= size_ - value[i]));
@@ -216,7 +214,6 @@ class Exercise {
   int threads_;
   std::function<void()> between_;
   ox_space* space_ = nullptr;
-  ox_stats* stats_ = nullptr;
   ox_sizes sizes_{};
   std::vector<int32_t> name_;
   std::vector<int64_t> start_, duration_;

@@ -18,7 +18,7 @@ from outpace._cores import granted_cpus
 from outpace.model.arrays import Codes, Column, Indices, Key, Mask, Numbers, Picoseconds
 from outpace.model.errors import InstallationError, ProfileError
 
-ABI = 2432646604
+ABI = 3366438819
 """CRC-32 of `native/include/outpace.h`. A library that says another was built from other sources."""
 
 _STATUS: dict[int, tuple[type[Exception], str]] = {
@@ -42,9 +42,8 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "ox_damages": (_P, _P, _P, _P, _P),
     "ox_events": (_P, _I32, _P, _P, _P),
     "ox_aggregated": (_P, _P, _P),
-    "ox_find_stats": (_P, _P, _U32, _U64, _U64, _I32, _P),
-    "ox_stats_bounds": (_P, _P),
-    "ox_stats_take": (_P, _I32, _P, _P, _P, _P),
+    "ox_stat_bounds": (_P, _P, _U32, _P),
+    "ox_stats": (_P, _P, _U32, _I32, _P, _P, _P, _P),
     "ox_nest": (_U64, _P, _P, _P, _P, _I32, _P, _P, _P),
     "ox_latest": (_U64, _P, _P, _P, _U64, _P, _P, _P, _I32, _P),
     "ox_group": (_U64, _P, _P, _P, _P, _U64, _P, _P, _P, _P, _P),
@@ -60,7 +59,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
 }
 """Argument types of the functions that return a status."""
 
-ENDINGS = ("ox_close", "ox_stats_close", "ox_export_close")
+ENDINGS = ("ox_close", "ox_export_close")
 """Functions that free what they are given, and return nothing."""
 
 

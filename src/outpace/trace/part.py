@@ -48,11 +48,10 @@ class _Part:
     def __init__(self, whole: Trace, rows: Indices) -> None:
         self._whole, self._rows = whole, rows
 
-    def find_stats(self, names: Sequence[str], begin: int, end: int) -> dict[str, StatColumn]:
+    def find_stats(self, names: Sequence[str]) -> dict[str, StatColumn]:
         """The whole trace's values, of the part's events, by their rows in it."""
-        rows = self._rows[begin:end]
         self._whole.load(names)
-        return {name: _taken(self._whole.stat(name), rows, begin) for name in names}
+        return {name: _taken(self._whole.stat(name), self._rows) for name in names}
 
     def write_line(self, out: Writer, trace: Trace, slices: Slices) -> int:
         """The part's events of a line, as the whole trace writes them."""
@@ -67,9 +66,9 @@ class _Part:
         self._whole.rewrite(text, blob)
 
 
-def _taken(column: StatColumn, rows: Indices, begin: int) -> StatColumn:
-    """The values of the events in `rows`, the first of which is row `begin` of the part."""
+def _taken(column: StatColumn, rows: Indices) -> StatColumn:
+    """The values of the events in `rows`, by their places there."""
     at = np.searchsorted(rows, column.row)
     kept = np.flatnonzero(np.append(rows, -1)[at] == column.row)
-    row = (at[kept] + begin).astype(column.row.dtype)
+    row = at[kept].astype(column.row.dtype)
     return StatColumn(column.name, row, column.kind[kept], column.bits[kept], column.length[kept], column._data, column._names)

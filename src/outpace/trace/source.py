@@ -20,8 +20,8 @@ Rewriting = Callable[[bytes], bytes]
 class Source(Protocol):
     """Where the stats of a trace are, and how its events get into the file of a viewer."""
 
-    def find_stats(self, names: Sequence[str], begin: int, end: int) -> dict[str, StatColumn]:
-        """The named stats of the events in rows [begin, end), one column per name (empty when the profile has none), sorted by row."""
+    def find_stats(self, names: Sequence[str]) -> dict[str, StatColumn]:
+        """The named stats, one column per name (empty when the profile has none), sorted by row."""
         ...
 
     def write_line(self, out: Writer, trace: Trace, slices: Slices) -> int:
@@ -39,14 +39,9 @@ class InMemory:
     def __init__(self, stats: Mapping[str, StatColumn]) -> None:
         self._stats = dict(stats)
 
-    def find_stats(self, names: Sequence[str], begin: int, end: int) -> dict[str, StatColumn]:
+    def find_stats(self, names: Sequence[str]) -> dict[str, StatColumn]:
         """See `Source`."""
-        found = {}
-        for name in names:
-            column = self._stats.get(name, StatColumn.of(name, (), ()))
-            low, high = np.searchsorted(column.row, (begin, end))
-            found[name] = column.slice(int(low), int(high))
-        return found
+        return {name: self._stats.get(name, StatColumn.of(name, (), ())) for name in names}
 
     def write_line(self, out: Writer, trace: Trace, slices: Slices) -> int:
         """See `Source`: as slices that no file holds. Arrows between events are left out."""

@@ -177,10 +177,9 @@ class Trace:
         self.load((name,))
         return self._stats[name]
 
-    def find_stats(self, names: Sequence[str], rows: slice | None = None) -> dict[str, StatColumn]:
-        """Decode the named stats of the events in a window of rows (all events when none is given), without keeping them."""
-        window = rows or slice(0, len(self))
-        return self._source.find_stats(names, window.start, window.stop)
+    def find_stats(self, names: Sequence[str]) -> dict[str, StatColumn]:
+        """Decode the named stats without keeping them."""
+        return self._source.find_stats(names)
 
     def write_line(self, out: Writer, slices: Slices) -> int:
         """Write events of one line into the file of a viewer; returns how many."""

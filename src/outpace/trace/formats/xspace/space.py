@@ -18,8 +18,6 @@ from outpace.trace.trace import Trace
 
 _BUDGET, _BUDGET_PER_BYTE = 128 << 20, 32  # bytes of memory; profiles need 2 to 10 per byte, those of a few events more
 
-_WINDOW = 1 << 20  # events whose stats are looked at together
-
 
 class Space:
     """Owner of the core's index over one buffer; keeps the buffer alive and frees the index. It is the source of its trace."""
@@ -55,13 +53,14 @@ class Space:
         _native.call("ox_get_sizes", self.address, self.sizes)
         return name, start, duration
 
-    def find_stats(self, names: Sequence[str], begin: int, end: int) -> dict[str, StatColumn]:
+    def find_stats(self, names: Sequence[str]) -> dict[str, StatColumn]:
         """See `Source`."""
         place = {name: i for i, name in enumerate(names)}
         column_of = np.fromiter((place.get(n, -1) for n in self.stat_names), np.int32, len(self.stat_names))
-        if not np.any(column_of >= 0):  # the profile knows none of the names: no pass over the file
-            return {name: StatColumn.of(name, (), ()) for name in names}
-        first, (row, *values) = self._decode(column_of, len(names), begin, end)
+        first = np.zeros(len(names) + 1, np.uint64)
+        _native.call("ox_stat_bounds", self.address, column_of, len(names), first)
+        row, *values = (np.empty(int(first[-1]), t) for t in (np.int32, np.uint8, np.uint64, np.uint32))
+        _native.call("ox_stats", self.address, column_of, len(names), _native.threads(), row, *values)
         found = {}
         for i, name in enumerate(names):
             mine = slice(int(first[i]), int(first[i + 1]))
@@ -109,26 +108,20 @@ class Space:
         places = [(np.full(len(at), TEXT, np.uint8), at, size) for at, size in named]
         kind, at, size = self.table("owner_stats", number, np.int32, np.int32, np.uint8, *place)[3:]
         places.append((kind, at, size))
-        every, events = np.zeros(len(self.stat_names), np.int32), self.sizes.events
-        for begin in range(0, events, _WINDOW):
-            _, (_, kind, at, size) = self._decode(every, 1, begin, min(begin + _WINDOW, events))
+        for number in range(len(self.stat_names)):  # one at a time: a profile's stats would take several times its memory
+            _, (_, kind, at, size) = self._decode(np.where(np.arange(len(self.stat_names)) == number, 0, -1).astype(np.int32), 1)
             places.append((kind, at, size))
         found = np.concatenate(
             [np.stack([column.astype(np.int64) for column in (at, size, kind)], 1) for kind, at, size in places]
         )
         yield from np.unique(found[np.isin(found[:, 2], (TEXT, BYTES)) & (found[:, 1] > 0)], axis=0).tolist()
 
-    def _decode(self, column_of: Codes, columns: int, begin: int, end: int) -> tuple[Ids, tuple[Column, ...]]:
-        """Bounds of each column, and row, kind, value bits and length of the stats of events in [begin, end)."""
-        found = ctypes.c_uint64()
-        _native.call("ox_find_stats", self.address, column_of, columns, begin, end, _native.threads(), found)
-        try:
-            first = np.zeros(columns + 1, np.uint64)
-            _native.call("ox_stats_bounds", found.value, first)
-            out = tuple(np.empty(int(first[-1]), t) for t in (np.int32, np.uint8, np.uint64, np.uint32))
-            _native.call("ox_stats_take", found.value, _native.threads(), *out)
-        finally:
-            _native.end("ox_stats_close", found.value)
+    def _decode(self, column_of: Codes, columns: int) -> tuple[Ids, tuple[Column, ...]]:
+        """Bounds of each column, and row, kind, value bits and length of the events' stats that go to one."""
+        first = np.zeros(columns + 1, np.uint64)
+        _native.call("ox_stat_bounds", self.address, column_of, columns, first)
+        out = tuple(np.empty(int(first[-1]), t) for t in (np.int32, np.uint8, np.uint64, np.uint32))
+        _native.call("ox_stats", self.address, column_of, columns, _native.threads(), *out)
         return first, out
 
     def __del__(self) -> None:
