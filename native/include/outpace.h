@@ -84,8 +84,8 @@ OX_API int32_t ox_stats(const ox_space* space, const int32_t* column, uint32_t c
                         uint64_t* value, uint32_t* length);
 
 /* Nesting on each line. `mask` (may be NULL) selects the events that take part; the others get parent -1, self 0 and an empty subtree.
- * parent: row of the innermost event that contains this one, or -1. self: duration minus the children's. subtree_end: one past the last
- * row of the event's descendants. Zero-duration events are children of whatever contains them, and contain only each other. */
+ * parent: row of the innermost event that contains this one, or -1. subtree_end: one past the last row of the event's descendants. self:
+ * duration minus the children's. The last two may be NULL: not wanted. Zero-duration events are children of whatever contains them, and contain only each other. */
 OX_API int32_t ox_nest(uint64_t lines, const uint64_t* first_event, const int64_t* start_ps, const int64_t* duration_ps, const uint8_t* mask,
                     int32_t threads, int32_t* parent, int32_t* subtree_end, int64_t* self_ps);
 

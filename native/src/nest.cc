@@ -26,22 +26,23 @@ void nest_line(uint64_t begin, uint64_t end, const Nesting& n) {
     const auto row = static_cast<int32_t>(i);
     n.parent[i] = -1;
     if (n.mask != nullptr && n.mask[i] == 0) {
-      n.self[i] = 0;
-      n.subtree_end[i] = row + 1;
+      if (n.self != nullptr) n.self[i] = 0;
+      if (n.subtree_end != nullptr) n.subtree_end[i] = row + 1;
       continue;
     }
     const int64_t finish = n.start[i] + n.duration[i];
     while (!open.empty() && n.start[open.back()] + n.duration[open.back()] < finish) {
-      n.subtree_end[open.back()] = row;
+      if (n.subtree_end != nullptr) n.subtree_end[open.back()] = row;
       open.pop_back();
     }
-    n.self[i] = n.duration[i];
+    if (n.self != nullptr) n.self[i] = n.duration[i];
     if (!open.empty()) {
       n.parent[i] = open.back();
-      n.self[open.back()] = outpace::subtract(n.self[open.back()], n.duration[i]);
+      if (n.self != nullptr) n.self[open.back()] = outpace::subtract(n.self[open.back()], n.duration[i]);
     }
     open.push_back(row);
   }
+  if (n.subtree_end == nullptr) return;
   for (const int32_t row : open) n.subtree_end[row] = static_cast<int32_t>(end);
 }
 

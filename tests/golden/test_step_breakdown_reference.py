@@ -158,7 +158,8 @@ def test_time_in_which_xlas_threads_compute_is_no_python(name: str) -> None:
     (timeline,) = opened_beside(name).run.hosts
     trace, steps = timeline.trace, timeline.steps
     busy = trace.stat("hlo_op").row
-    main = np.flatnonzero((trace.line == steps.line[0]) & (trace.duration > 0))
+    main = np.arange(*trace.lines.rows(steps.line[0]).indices(len(trace)))
+    main = main[trace.duration[main] > 0]
     if steps.source is StepSource.MARKED:
         main = np.setdiff1d(main, steps.root_row)  # a mark is no work
     nothing = 0

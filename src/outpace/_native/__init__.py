@@ -18,7 +18,7 @@ from outpace._cores import granted_cpus
 from outpace.model.arrays import Codes, Column, Indices, Key, Mask, Numbers, Picoseconds
 from outpace.model.errors import InstallationError, ProfileError
 
-ABI = 3366438819
+ABI = 1545938750
 """CRC-32 of `native/include/outpace.h`. A library that says another was built from other sources."""
 
 _STATUS: dict[int, tuple[type[Exception], str]] = {
@@ -155,25 +155,27 @@ def pointer(array: Column) -> c_void_p:
     return c_void_p(array.ctypes.data)
 
 
-def nest(
-    first_event: Indices, start: Picoseconds, duration: Picoseconds, mask: Mask | None = None
-) -> tuple[Indices, Indices, Picoseconds]:
-    """Parent row, end of subtree and self time of every event; see `ox_nest`."""
-    count = len(start)
-    parent, subtree_end = np.empty(count, np.int32), np.empty(count, np.int32)
-    self_time = np.empty(count, np.int64)
-    bounds = np.ascontiguousarray(first_event, np.uint64)
-    spans = [np.ascontiguousarray(a, np.int64) for a in (start, duration)]
+def nest(first_event: Indices, start: Picoseconds, duration: Picoseconds, mask: Mask | None = None) -> tuple[Indices, Indices]:
+    """Parent row and end of subtree of every event; see `ox_nest`."""
+    parent, subtree_end = np.empty(len(start), np.int32), np.empty(len(start), np.int32)
     flags = None if mask is None else np.ascontiguousarray(mask, np.uint8)
-    call("ox_nest", len(bounds) - 1, bounds, *spans, flags, threads(), parent, subtree_end, self_time)
-    return parent, subtree_end, self_time
+    _nest(first_event, start, duration, flags, parent, subtree_end, None)
+    return parent, subtree_end
 
 
 def nest_rows(first_event: Indices, start: Picoseconds, duration: Picoseconds, rows: Indices) -> tuple[Indices, Picoseconds]:
     """Nesting among some events only: (parent row or -1, self time) of each of `rows`, which are sorted. The other events do not exist."""
     bounds = np.searchsorted(rows, np.asarray(first_event, rows.dtype))
-    parent, _, self_time = nest(bounds, start[rows], duration[rows])
+    parent, self_time = np.empty(len(rows), np.int32), np.empty(len(rows), np.int64)
+    _nest(bounds, start[rows], duration[rows], None, parent, None, self_time)
     return np.where(parent >= 0, rows[parent], -1), self_time
+
+
+def _nest(first_event: Indices, start: Picoseconds, duration: Picoseconds, *columns: Column | None) -> None:
+    bounds = np.ascontiguousarray(first_event, np.uint64)
+    spans = [np.ascontiguousarray(a, np.int64) for a in (start, duration)]
+    mask, *out = columns
+    call("ox_nest", len(bounds) - 1, bounds, *spans, mask, threads(), *out)
 
 
 def group(

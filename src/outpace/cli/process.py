@@ -22,8 +22,9 @@ _ARENA_MAX, _MMAP_THRESHOLD, _TOP_PAD, _TRIM_THRESHOLD = -8, -3, -2, -1  # of gl
 def tune() -> None:
     """Settings to make before NumPy is imported.
 
-    A report makes large arrays, uses each once and ends: memory that is freed serves the next array, of whatever thread, instead of going back to
-    the system (fresh pages cost a sixth of a report's time), no garbage is collected, and BLAS, which is not used, starts no threads.
+    A report makes large arrays, uses each once and ends: memory that is freed serves the next array, in whatever thread, instead of going
+    back to the system (fresh pages cost a sixth of a report's time), no garbage is collected, and BLAS, which is not used, starts no
+    threads.
     """
     gc.disable()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

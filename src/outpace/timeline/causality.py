@@ -13,10 +13,6 @@ from outpace.trace import StatColumn, Trace, dialect
 from outpace.trace.algorithms import common, latest, nest, spread
 
 STATS = (
-    dialect.PRODUCER_TYPE,
-    dialect.PRODUCER_ID,
-    dialect.CONSUMER_TYPE,
-    dialect.CONSUMER_ID,
     dialect.ASYNC,
     dialect.ID,
     dialect.ITER_NUM,
@@ -37,9 +33,9 @@ def step_of_events(trace: Trace, steps: Steps, hidden: Indices) -> Codes:
     mask[hidden] = False
     mask[steps.root_row] = True
     if mask.all():
-        _, subtree_end, _ = trace.nesting
+        _, subtree_end = trace.nesting
     else:
-        _, subtree_end, _ = nest(trace.lines.first_event, trace.start, trace.duration, mask)
+        _, subtree_end = nest(trace.lines.first_event, trace.start, trace.duration, mask)
     cause, effect = _links(trace)
     jax = runs_jax(trace)
     if jax:
@@ -52,7 +48,7 @@ def step_of_events(trace: Trace, steps: Steps, hidden: Indices) -> Codes:
 
 def _links(trace: Trace) -> tuple[Indices, Indices]:
     """All cause and effect rows."""
-    pairs = [_contexts(trace), _executor_inputs(trace), launches(trace)]
+    pairs = [contexts(trace), _executor_inputs(trace), launches(trace)]
     return np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
 
 
@@ -81,11 +77,12 @@ def _nearest(trace: Trace, cause: Indices, cause_key: Key, effect: Indices, effe
     return cause[at[known]], effect[known]
 
 
-def _contexts(trace: Trace) -> tuple[Indices, Indices]:
-    """`_pt`/`_p` (producer) to `_ct`/`_c` (consumer)."""
-    cause, cause_key = _both(trace.stat(dialect.PRODUCER_ID), trace.stat(dialect.PRODUCER_TYPE))
-    effect, effect_key = _both(trace.stat(dialect.CONSUMER_ID), trace.stat(dialect.CONSUMER_TYPE))
-    return partners(trace, cause, cause_key, effect, effect_key)
+@derived
+def contexts(trace: Trace) -> tuple[Indices, Indices]:
+    """`_pt`/`_p` (producer) to `_ct`/`_c` (consumer). Most stats of a profile are these, and nothing else asks for them: they are not kept."""
+    stats = trace.find_stats((dialect.PRODUCER_ID, dialect.PRODUCER_TYPE, dialect.CONSUMER_ID, dialect.CONSUMER_TYPE))
+    producer, producer_type, consumer, consumer_type = stats.values()
+    return partners(trace, *_both(producer, producer_type), *_both(consumer, consumer_type))
 
 
 def _executor_inputs(trace: Trace) -> tuple[Indices, Indices]:

@@ -493,7 +493,7 @@ def instructions(timeline: Timeline, rows: Indices) -> tuple[Codes, list[HloOp]]
     if len(at) == 0:
         return index, [NO_OP]
     code, texts = names.codes(place)
-    numbers = program.dense(len(trace), -1)[rows[at]]
+    numbers = program.ints_of(rows[at])
     ids = distinct(numbers)
     pair = np.searchsorted(ids, numbers) * len(texts) + code
     pairs = distinct(pair)

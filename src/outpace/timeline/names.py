@@ -20,6 +20,7 @@ import numpy as np
 from outpace._once import derived
 from outpace.model.arrays import Codes, Indices, Mask
 from outpace.trace import Trace
+from outpace.trace.algorithms import looked_up
 
 _TF_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_./>-]*")
 _TF_TYPE = re.compile(r"[A-Z_][a-zA-Z0-9_]*")
@@ -343,12 +344,12 @@ class Names:
     def events(self, what: Is) -> Mask:
         """Boolean over the events: is its name one of these."""
         names = self.are(what)
-        return names[self._code] if names.any() else np.zeros(len(self._code), bool)
+        return looked_up(names, self._code) if names.any() else np.zeros(len(self._code), bool)
 
     def rows(self, what: Is) -> Indices:
         """Rows of the events whose name is one of these."""
         names = self.are(what)
-        return np.flatnonzero(names[self._code]) if names.any() else np.zeros(0, np.int64)
+        return np.flatnonzero(looked_up(names, self._code)) if names.any() else np.zeros(0, np.int64)
 
     def of_kind(self, *kinds: OpKind) -> Mask:
         """Boolean over the names: is it an op of these kinds."""

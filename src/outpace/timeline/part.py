@@ -61,7 +61,7 @@ class Part:
             if not chosen.any():
                 return None
             begin, end = steps.start[chosen].min(), steps.end[chosen].max()
-            meanwhile = (trace.start < end) & ((trace.end > begin) | (trace.start >= begin))
+            meanwhile = (trace.start < end) & ((trace.end[:] > begin) | (trace.start >= begin))
             kept = meanwhile | np.append(chosen, False)[step_of]
         if self.devices:
             others = [plane for plane in timeline.device_planes if plane.name not in self.devices]

@@ -67,12 +67,13 @@ class Timeline:
 
     @once
     def _found(self) -> Steps:
-        from outpace.timeline.causality import STATS
+        from outpace.timeline.causality import STATS, contexts
 
         if self.known is not None:
             return self.known.steps
         if self.trace.partial:
             return no_steps("a part of the profile is lost")
+        contexts(self.trace)  # while little else is in memory
         self.trace.load((*_WANTED, *STATS))
         return steps_of_devices(self.trace, *self._of_host)
 
@@ -197,6 +198,9 @@ class Timeline:
     @once
     def span(self) -> tuple[int, int]:
         """First start and last end of all events, ps."""
-        if len(self.trace) == 0:
-            return 0, 0
-        return int(self.trace.start.min()), int(self.trace.end.max())
+        lines = [rows for line in range(len(self.trace.lines)) if (rows := self.trace.lines.rows(line)).stop > rows.start]
+        starts, ends = (
+            (int(self.trace.start[rows.start]) for rows in lines),
+            (int(self.trace.end[rows].max()) for rows in lines),
+        )
+        return min(starts, default=0), max(ends, default=0)

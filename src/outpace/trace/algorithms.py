@@ -8,10 +8,20 @@ import numpy as np
 import numpy.typing as npt
 
 from outpace._native import cover, group, latest, nest, nest_rows, spread, sweep
-from outpace.model.arrays import Indices
+from outpace.model.arrays import Codes, Indices
 
-__all__ = ["common", "cover", "distinct", "group", "latest", "nest", "nest_rows", "spread", "sweep"]
+__all__ = ["common", "cover", "distinct", "group", "latest", "looked_up", "nest", "nest_rows", "spread", "sweep"]
+_BLOCK = 1 << 16  # rows: what fits into a cache
 _Whole = TypeVar("_Whole", bound=np.integer[Any])
+_Any = TypeVar("_Any", bound=np.generic)
+
+
+def looked_up(of: npt.NDArray[_Any], code: Codes) -> npt.NDArray[_Any]:
+    """`of[code]`, in blocks: at once NumPy copies the code into 64 bits first, eight bytes an event that leave every cache."""
+    found = np.empty(len(code), of.dtype)
+    for at in range(0, len(code), _BLOCK):
+        np.take(of, code[at : at + _BLOCK], out=found[at : at + _BLOCK], mode="clip")
+    return found
 
 
 def distinct(values: npt.NDArray[_Whole]) -> npt.NDArray[_Whole]:

@@ -78,12 +78,10 @@ class StatColumn:
     def __len__(self) -> int:
         return len(self.row)
 
-    def slice(self, low: int, high: int) -> StatColumn:
-        """The values at positions [low, high)."""
+    def slice(self, name: str, low: int, high: int) -> StatColumn:
+        """The values at positions [low, high), under this name."""
         part = slice(low, high)
-        return StatColumn(
-            self.name, self.row[part], self.kind[part], self.bits[part], self.length[part], self._data, self._names
-        )
+        return StatColumn(name, self.row[part], self.kind[part], self.bits[part], self.length[part], self._data, self._names)
 
     def with_texts(self, row: Indices, texts: Sequence[str]) -> StatColumn:
         """The same column with other texts for some of its event rows."""
@@ -136,11 +134,14 @@ class StatColumn:
         found[order] = np.array(indices, np.int64)[np.cumsum(new) - 1]
         return found, list(known)
 
-    def dense(self, count: int, missing: int = -1) -> Numbers:
-        """int64 column over all `count` events, `missing` where the stat is absent."""
-        column = np.full(count, missing, np.int64)
-        column[self.row] = self.ints
-        return column
+    def ints_of(self, rows: Indices, missing: int = -1) -> Numbers:
+        """Values of these events as int64, `missing` where the stat is absent."""
+        place = np.searchsorted(self.row, rows, side="right") - 1
+        known = np.flatnonzero(place >= 0)
+        known = known[self.row[place[known]] == rows[known]]
+        found = np.full(len(rows), missing, np.int64)
+        found[known] = self.ints[place[known]]
+        return found
 
     def has(self, count: int) -> Mask:
         """Boolean column over all `count` events: does it carry the stat."""

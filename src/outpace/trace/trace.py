@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -77,6 +77,22 @@ class Loss:
     plane: str
 
 
+class ByRow:
+    """A column of events that is computed for the rows that are asked for: no table needs all of it at once."""
+
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
+        self._compute = compute
+
+    @overload
+    def __getitem__(self, rows: int) -> np.int64: ...
+
+    @overload
+    def __getitem__(self, rows: Indices | slice) -> npt.NDArray[np.int64]: ...
+
+    def __getitem__(self, rows: int | Indices | slice) -> Any:
+        return self._compute(rows)
+
+
 @dataclass(frozen=True, eq=False)
 class Trace:
     """One host's events as columns, sorted by (line, start, longer first).
@@ -120,21 +136,21 @@ class Trace:
     def __len__(self) -> int:
         return len(self.name)
 
-    @once
-    def end(self) -> Picoseconds:
-        """End of every event, ps."""
-        return _read_only(self.start + self.duration)
+    @property
+    def end(self) -> ByRow:
+        """End of events, ps: `end[rows]`."""
+        return ByRow(lambda rows: self.start[rows] + self.duration[rows])
+
+    @property
+    def line(self) -> ByRow:
+        """Line of events: `line[rows]`."""
+        return ByRow(lambda rows: np.searchsorted(self.lines.first_event, rows, side="right") - 1)
 
     @once
-    def line(self) -> Codes:
-        """Line of every event."""
-        return _read_only(np.repeat(np.arange(len(self.lines), dtype=np.int32), np.diff(self.lines.first_event)))
-
-    @once
-    def nesting(self) -> tuple[Indices, Indices, Picoseconds]:
-        """(parent, subtree_end, self time) of every event among all events of its line."""
-        parent, subtree_end, self_time = _native.nest(self.lines.first_event, self.start, self.duration)
-        return _read_only(parent), _read_only(subtree_end), _read_only(self_time)
+    def nesting(self) -> tuple[Indices, Indices]:
+        """(parent, subtree_end) of every event among all events of its line."""
+        parent, subtree_end = _native.nest(self.lines.first_event, self.start, self.duration)
+        return _read_only(parent), _read_only(subtree_end)
 
     @once
     def nameless(self) -> int:

@@ -28,7 +28,7 @@ from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.causality import partners
 from outpace.timeline.names import Is, draws_random, names
 from outpace.trace import Trace, dialect
-from outpace.trace.algorithms import distinct, nest_rows, spread
+from outpace.trace.algorithms import distinct, looked_up, nest_rows, spread
 
 CHAIN, FUNCTION = "chain", "function"
 _ANY = 1_000_000  # threads: the profile does not say how many may run
@@ -207,7 +207,7 @@ def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
         -rows, kind="stable"
     )  # a nested event has a larger row: it claims its subtree before its caller does
     cause, effect = function_runs(trace)
-    parent, subtree_end, _ = trace.nesting
+    parent, subtree_end = trace.nesting
     of = spread(subtree_end, cause, effect, rows[inner_first], iterator[inner_first])
     nested = np.flatnonzero(is_iterator | produce)
     _, self_time = nest_rows(trace.lines.first_event, trace.start, trace.duration, nested)
@@ -268,7 +268,7 @@ class _Totals:
 def _totals(timeline: Timeline, owner: _Owners, by_stage: Codes, count: int) -> _Totals:
     """Sums per stage, each over the events that it names."""
     trace = timeline.trace
-    line, lines = trace.line, max(len(trace.lines), 1)
+    lines = max(len(trace.lines), 1)
 
     def total(rows: Indices, values: Picoseconds | Values) -> Numbers:
         stage = by_stage[rows]
@@ -277,7 +277,7 @@ def _totals(timeline: Timeline, owner: _Owners, by_stage: Codes, count: int) -> 
 
     def thread_count(rows: Indices) -> Numbers:
         rows = rows[(by_stage[rows] >= 0) & (trace.duration[rows] > 0)]
-        cell = by_stage[rows].astype(np.int64) * lines + line[rows]
+        cell = by_stage[rows].astype(np.int64) * lines + trace.line[rows]
         return np.bincount(distinct(cell) // lines, minlength=count)
 
     return _Totals(
@@ -298,7 +298,7 @@ def _function_ops(timeline: Timeline, by_stage: Codes, count: int) -> list[dict[
     ops = np.flatnonzero(timeline.is_kind(OpKind.TENSORFLOW))
     code = np.full(len(trace.names), -1, np.int64)
     code[ops] = np.arange(len(ops))
-    rows = np.flatnonzero((by_stage >= 0) & (code[trace.name] >= 0))
+    rows = np.flatnonzero((by_stage >= 0) & looked_up(code >= 0, trace.name))
     cell = by_stage[rows].astype(np.int64) * len(ops) + code[trace.name[rows]]
     cells = distinct(cell)
     time = np.bincount(np.searchsorted(cells, cell), weights=trace.duration[rows].astype(np.float64), minlength=len(cells))
@@ -341,7 +341,7 @@ def _text_at(trace: Trace, name: str, row: int) -> str:
     """The stat of one event as text; "" where it has none."""
     stat = trace.stat(name)
     at = int(np.searchsorted(stat.row, np.int32(row)))
-    found = stat.slice(at, at + 1)
+    found = stat.slice(name, at, at + 1)
     return found.texts()[0] if len(found) == 1 and int(found.row[0]) == row else ""
 
 

@@ -20,6 +20,7 @@ from outpace.model import Table, Threshold, Unit, schema
 from outpace.model.arrays import Mask, Picoseconds
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.names import INPUT_THREADS, INTRA_OP_THREADS, Is
+from outpace.trace.algorithms import looked_up
 
 _XLA_THREADS = "tf_XLA"  # XLA's workers on a CPU: they record nothing but computation
 SATURATED = Threshold(
@@ -115,7 +116,7 @@ def working(timeline: Timeline) -> tuple[tuple[str, Busy], ...]:
     """(thread name, when it works) of every host thread: while an op runs on it or, on threads of the pools that divide ops among the cores
     and that run tf.data's functions, a task (which these name when they take it over, and when they are done)."""
     trace = timeline.trace
-    works = _working_names(timeline)[trace.name] & (trace.duration > 0)
+    works = looked_up(_working_names(timeline), trace.name) & (trace.duration > 0)
     asked, ran = function_runs(trace)
     works[asked[trace.line[asked] != trace.line[ran]]] = False  # a stage whose function runs on other threads waits for them
     found = []

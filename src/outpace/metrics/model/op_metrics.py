@@ -20,7 +20,7 @@ from outpace.timeline import OpKind, Run, Timeline, parse_op
 from outpace.timeline.command_buffers import hlo_ops
 from outpace.timeline.hlo import instructions
 from outpace.trace import Plane, dialect
-from outpace.trace.algorithms import common, cover, distinct, group, nest, nest_rows
+from outpace.trace.algorithms import common, cover, distinct, group, nest_rows
 
 HOST, DEVICE, IDLE = "Host", "Device", "IDLE"
 _OP_STATS = (dialect.TF_OP, dialect.ANNOTATION, dialect.HLO_OP)  # today's dialect, TensorFlow 2.3/2.4, XLA programs
@@ -68,8 +68,9 @@ def line_ops(timeline: Timeline, line: int) -> tuple[Picoseconds, Codes, list[st
     """Of each event of a device's line its self time, ps, and which op it belongs to, of these by their full names."""
     trace = timeline.trace
     rows = trace.lines.rows(line)
-    _, _, own = nest(np.array([0, rows.stop - rows.start]), trace.start[rows], trace.duration[rows])
-    code, texts = op_texts(timeline, np.arange(rows.start, rows.stop))
+    events = np.arange(rows.start, rows.stop)
+    _, own = nest_rows(trace.lines.first_event, trace.start, trace.duration, events)
+    code, texts = op_texts(timeline, events)
     key = np.where(code == 0, len(texts) + trace.name[rows].astype(np.int64), code)
     names = distinct(key)
     full = [texts[name] if name < len(texts) else trace.names[name - len(texts)] for name in names.tolist()]

@@ -9,7 +9,7 @@ from outpace.timeline import Timeline
 from outpace.timeline.gradients import trains
 from outpace.timeline.names import Is
 from outpace.trace import dialect
-from outpace.trace.algorithms import distinct
+from outpace.trace.algorithms import distinct, looked_up
 
 _MOST_STEPS = 0.5  # of the steps, in which a function must run to make them
 
@@ -18,7 +18,7 @@ def function_calls(timeline: Timeline) -> Indices:
     """Event rows of all calls of tf.functions and of functions that JAX jitted, its own primitives left out; sorted."""
     trace = timeline.trace
     jitted = timeline.names.are(Is.JITTED) & ~timeline.names.are(Is.GLUE)
-    return np.flatnonzero(trace.stat(dialect.TF_FUNCTION_CALL).has(len(trace)) | jitted[trace.name])
+    return np.flatnonzero(trace.stat(dialect.TF_FUNCTION_CALL).has(len(trace)) | looked_up(jitted, trace.name))
 
 
 def step_function_calls(timeline: Timeline) -> Indices:

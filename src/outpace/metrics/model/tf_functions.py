@@ -45,7 +45,7 @@ def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
     _, time = nest_rows(trace.lines.first_event, trace.start, trace.duration, stat.row)
     mode = np.array(stat.texts(), dtype=str)
     traced, eager, xla = np.char.startswith(mode, "traced"), mode == "eager", np.char.endswith(mode, "-xla")
-    graphs = trace.stat(dialect.TRACING_COUNT).dense(len(trace), 0)[stat.row]
+    graphs = trace.stat(dialect.TRACING_COUNT).ints_of(stat.row, 0)
     names = trace.name[stat.row]
     for name in distinct(names):
         mine = names == name

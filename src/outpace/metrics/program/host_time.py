@@ -20,7 +20,7 @@ from outpace.model.arrays import Codes, Mask, Values
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Is
 from outpace.timeline.workers import executed, on_host
-from outpace.trace.algorithms import sweep
+from outpace.trace.algorithms import looked_up, sweep
 
 OPS, EXECUTOR, WAITING, FIRST_RUN, DISPATCH, PYTHON = (
     *("ops that run", "the executor between ops", "waiting for results or other workers"),
@@ -130,7 +130,9 @@ def _times(timeline: Timeline, counted: Mask) -> np.ndarray:
     trace, steps = timeline.trace, timeline.steps
     kind = event_kinds(timeline)
     of_name, op = _of_names(timeline), np.zeros(len(trace), bool)
-    wanted = (kind > 0) | (of_name[trace.name] == _RUNS)  # what stands around an op that runs by itself is of no category
+    wanted = (kind > 0) | looked_up(
+        of_name == _RUNS, trace.name
+    )  # what stands around an op that runs by itself is of no category
     rows = np.flatnonzero(wanted & (timeline.step_of >= 0))
     rows = rows[counted[timeline.step_of[rows]]]
     ran = executed(trace)

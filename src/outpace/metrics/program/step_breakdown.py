@@ -25,7 +25,7 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Is
 from outpace.timeline.workers import runs_jax
 from outpace.trace import Plane, dialect
-from outpace.trace.algorithms import distinct, sweep
+from outpace.trace.algorithms import distinct, looked_up, sweep
 
 # Kinds of time in order of rising priority, and the category that shows them. "Waiting for input" outranks collectives: an all-reduce
 # that overlaps a wait for input is waiting too.
@@ -208,8 +208,7 @@ def _steps(timeline: Timeline) -> Windows:
 def _counted(timeline: Timeline, planes: Planes, windows: Windows | None) -> Counted:
     """(window, kind, start, end) of what counts for the windows on these planes."""
     start, end, of_row = windows or _steps(timeline)
-    kind, rows = event_kinds(timeline), rows_of(timeline, planes)
-    rows = rows[of_row[rows] >= 0]
+    kind, rows = event_kinds(timeline), rows_of(timeline, planes, of_row >= 0)
     parent = timeline.trace.nesting[0][rows]  # events inside one of the same kind and window add nothing to a union
     rows = rows[(parent < 0) | (kind[parent] != kind[rows]) | (of_row[parent] != of_row[rows])]
     spans = times_of(timeline, rows, planes) if windows is None else (timeline.trace.start[rows], timeline.trace.end[rows])
@@ -218,15 +217,13 @@ def _counted(timeline: Timeline, planes: Planes, windows: Windows | None) -> Cou
     return of, what, began, ended
 
 
-def rows_of(timeline: Timeline, planes: Planes) -> Indices:
-    """Rows of the events that are work of a step, on these planes."""
-    trace, kind = timeline.trace, event_kinds(timeline)
-    parts = (
-        [slice(0, len(kind))]
-        if planes is None
-        else sorted((trace.rows_of(plane) for plane in planes), key=lambda part: part.start)
-    )
-    return np.concatenate([part.start + np.flatnonzero(kind[part] > 0) for part in parts])
+def rows_of(timeline: Timeline, planes: Planes, chosen: Mask) -> Indices:
+    """Rows of the chosen events that are work of a step, on these planes."""
+    counts = chosen & (event_kinds(timeline) > 0)
+    if planes is None:
+        return np.flatnonzero(counts)
+    parts = sorted((timeline.trace.rows_of(plane) for plane in planes), key=lambda part: part.start)
+    return np.concatenate([part.start + np.flatnonzero(counts[part]) for part in parts])
 
 
 def times_of(timeline: Timeline, rows: Indices, planes: Planes) -> tuple[Picoseconds, Picoseconds]:
@@ -296,7 +293,7 @@ def event_kinds(timeline: Timeline) -> Codes:
     by_name = _host_kinds(timeline)
     for plane in timeline.host_planes:
         rows = trace.rows_of(plane)
-        kind[rows] = by_name[trace.name[rows]]
+        kind[rows] = looked_up(by_name, trace.name[rows])
     if timeline.device_planes:
         _mark_launches(timeline, kind)
         code = np.fromiter((_CODE[name] for name in KINDS_OF_DEVICES), np.uint8)

@@ -63,15 +63,14 @@ def _jitted(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[obj
 def _rows(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[object, ...]]:
     trace = timeline.trace
     stat = trace.stat(dialect.TF_FUNCTION_CALL)
-    traced = [mode.startswith("traced") for mode in stat.texts()]
-    graphs = trace.stat(dialect.TRACING_COUNT).dense(len(trace), 0)
-    for row in stat.row[np.array(traced, bool)].tolist() if len(stat) else ():
+    traced = stat.row[np.fromiter((mode.startswith("traced") for mode in stat.texts()), bool, len(stat))]
+    for row, graphs in zip(traced.tolist(), trace.stat(dialect.TRACING_COUNT).ints_of(traced, 0).tolist(), strict=True):
         name = trace.names[trace.name[row]]
         start, duration = int(trace.start[row]), int(trace.duration[row])
         step = int(timeline.step_of[row])
         number = int(timeline.steps.number[step]) if step >= 0 else float("nan")
-        source, cause, kind = _why(timeline, noted, name, start, duration, int(graphs[row]))
-        yield timeline.host, name, source, number, start - timeline.span[0], duration, int(graphs[row]), cause, kind
+        source, cause, kind = _why(timeline, noted, name, start, duration, graphs)
+        yield timeline.host, name, source, number, start - timeline.span[0], duration, graphs, cause, kind
 
 
 def _why(

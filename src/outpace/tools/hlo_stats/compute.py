@@ -89,7 +89,7 @@ def _from_stats(timeline: Timeline, found: Found) -> None:
     if len(rows) == 0:
         return
     at_op = np.searchsorted(op.row, rows)
-    program = trace.stat(dialect.PROGRAM_ID).dense(len(trace), -1)[rows]
+    program = trace.stat(dialect.PROGRAM_ID).ints_of(rows)
     framework = (
         dict(zip((tf := trace.stat(dialect.TF_OP)).row.tolist(), tf.texts(), strict=True))
         if len(trace.stat(dialect.TF_OP))

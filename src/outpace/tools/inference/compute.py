@@ -16,7 +16,7 @@ from outpace.timeline.infer import is_prediction
 from outpace.timeline.names import Is
 from outpace.tools.inference.schema import HISTOGRAM, LATENCY, REQUESTS
 from outpace.trace import dialect
-from outpace.trace.algorithms import distinct, nest_rows
+from outpace.trace.algorithms import distinct, looked_up, nest_rows
 
 CATEGORIES = tuple(f"{c.value}_ps" for c in Category)
 _BUCKETS = 12
@@ -63,16 +63,19 @@ def _call_of(timeline: Timeline, calls: Indices) -> Codes:
     trace = timeline.trace
     start, end = trace.start[calls], trace.end[calls]
     at = np.clip(np.searchsorted(start, trace.start, side="right") - 1, 0, None)
-    during = (trace.start >= start[at]) & (trace.start <= end[at])
-    same_step = (timeline.step_of >= 0) & (timeline.step_of == timeline.step_of[calls][at])
-    return np.where(during & (same_step | (trace.line == trace.line[calls][at])), at, -1).astype(np.int32)
+    rows = np.flatnonzero((trace.start >= start[at]) & (trace.start <= end[at]))
+    call, step = calls[at[rows]], timeline.step_of[rows]
+    rows = rows[((step >= 0) & (step == timeline.step_of[call])) | (trace.line[rows] == trace.line[call])]
+    found = np.full(len(trace), -1, np.int32)
+    found[rows] = at[rows]
+    return found
 
 
 def _longest_ops(timeline: Timeline, call_of: Codes, count: int) -> list[tuple[str, int]]:
     """(op, self time) that took longest in each call."""
     trace = timeline.trace
     is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.JAX)
-    rows = np.flatnonzero(is_op[trace.name] & (call_of >= 0))
+    rows = np.flatnonzero(looked_up(is_op, trace.name) & (call_of >= 0))
     _, own = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
     order = np.lexsort((-own, call_of[rows]))
     _, first = np.unique(call_of[rows][order], return_index=True)

@@ -75,7 +75,7 @@ def _allocated(timeline: Timeline) -> dict[str, int]:
     op = trace.stat(dialect.TF_OP)
     at, place = common(rows, op.row)
     code, texts = op.codes(place)
-    size = trace.stat(dialect.ALLOCATION_BYTES).dense(len(trace), 0)[rows[at]]
+    size = trace.stat(dialect.ALLOCATION_BYTES).ints_of(rows[at], 0)
     sums: dict[str, int] = defaultdict(int)
     for text, nbytes in zip(texts, _sums(code, size, len(texts)), strict=True):
         sums[text.partition(":")[0]] += nbytes

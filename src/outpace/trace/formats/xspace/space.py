@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -59,14 +60,11 @@ class Space:
         column_of = np.fromiter((place.get(n, -1) for n in self.stat_names), np.int32, len(self.stat_names))
         first = np.zeros(len(names) + 1, np.uint64)
         _native.call("ox_stat_bounds", self.address, column_of, len(names), first)
-        row, *values = (np.empty(int(first[-1]), t) for t in (np.int32, np.uint8, np.uint64, np.uint32))
-        _native.call("ox_stats", self.address, column_of, len(names), _native.threads(), row, *values)
-        found = {}
-        for i, name in enumerate(names):
-            mine = slice(int(first[i]), int(first[i + 1]))
-            kind, bits, length = (v[mine] for v in values)
-            found[name] = StatColumn(name, row[mine], kind, bits, length, self.data, self.stat_names)
-        return found
+        count = int(first[-1])
+        columns = np.empty(count, np.int32), np.empty(count, np.uint8), np.empty(count, np.uint64), np.empty(count, np.uint32)
+        _native.call("ox_stats", self.address, column_of, len(names), _native.threads(), *columns)
+        whole = StatColumn("", *columns, self.data, self.stat_names)
+        return {name: whole.slice(name, *bounds) for name, bounds in zip(names, pairwise(first.tolist()), strict=True)}
 
     def write_line(self, out: Writer, trace: Trace, slices: Slices) -> int:
         """See `Source`: the core reads the arguments from the file."""
