@@ -83,11 +83,13 @@ OX_API int32_t ox_stat_bounds(const ox_space* space, const int32_t* column, uint
 OX_API int32_t ox_stats(const ox_space* space, const int32_t* column, uint32_t columns, int32_t threads, int32_t* row, uint8_t* kind,
                         uint64_t* value, uint32_t* length);
 
-/* Nesting on each line. `mask` (may be NULL) selects the events that take part; the others get parent -1, self 0 and an empty subtree.
- * parent: row of the innermost event that contains this one, or -1. subtree_end: one past the last row of the event's descendants. self:
- * duration minus the children's. The last two may be NULL: not wanted. Zero-duration events are children of whatever contains them, and contain only each other. */
+/* Nesting on each line, of all events or, as if there were no others, of the `count` in `row` (sorted; NULL: all), to which the outputs then run
+ * along. `mask` (may be NULL) selects events that take part; the others get parent -1, self 0 and an empty subtree. parent: row of the innermost
+ * event that contains this one, or -1. subtree_end: one past the last of the event's descendants, as a row or a place in `row`. self: duration
+ * minus the children's. The last two may be NULL: not wanted. Zero-duration events are children of whatever contains them, and contain only
+ * each other. */
 OX_API int32_t ox_nest(uint64_t lines, const uint64_t* first_event, const int64_t* start_ps, const int64_t* duration_ps, const uint8_t* mask,
-                    int32_t threads, int32_t* parent, int32_t* subtree_end, int64_t* self_ps);
+                    uint64_t count, const int64_t* row, int32_t threads, int32_t* parent, int32_t* subtree_end, int64_t* self_ps);
 
 /* The one partner of each effect: of the causes with its key the latest that is not after it in time, else the first of those after it;
  * `partner` is its position, -1 where no cause has the key. A key is one column, or two (`*_second`, else NULL). Causes and effects need no
@@ -110,6 +112,12 @@ OX_API int32_t ox_spread(uint64_t events, const int32_t* subtree_end, uint64_t e
  * Spans with priority 0 are ignored. Spans need no order. */
 OX_API int32_t ox_sweep(uint64_t spans, const int32_t* group, const uint8_t* priority, const int64_t* start_ps, const int64_t* end_ps,
                      uint64_t windows, const int64_t* begin, const int64_t* end, uint32_t priorities, int32_t threads, int64_t* out);
+
+/* Give every moment to the events that are open then: in equal parts to those that compute, or while none does to those that wait. `parent`:
+ * place of the event that contains this one, or -1; while a nested event is open, the one around it has no part. own: what an event gets; alone:
+ * what of it no other had a part in (0 for one that waits). sums: time in which any computes, in which one does, and of all that do; ps. */
+OX_API int32_t ox_share(uint64_t count, const int64_t* start_ps, const int64_t* end_ps, const int32_t* parent, const uint8_t* waits, double* own,
+                     double* alone, double* sums);
 
 /* Length of the union of spans within [begin, end), and the integral of how many are open (time times depth), for spans sorted by start. */
 OX_API int32_t ox_cover(uint64_t spans, const int64_t* start_ps, const int64_t* end_ps, int64_t begin, int64_t end, int64_t* covered,

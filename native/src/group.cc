@@ -73,18 +73,31 @@ int32_t ox_group(uint64_t events, const int32_t* key, const uint8_t* mask, const
 int32_t ox_sweep(uint64_t spans, const int32_t* group, const uint8_t* priority, const int64_t* start_ps, const int64_t* end_ps,
               uint64_t windows, const int64_t* begin, const int64_t* end, uint32_t priorities, int32_t threads, int64_t* out) {
   return outpace::guarded([&] {
-    std::vector<std::vector<Boundary>> boundaries(windows);
+    const auto counts = [&](uint64_t i) {
+      return group[i] >= 0 && static_cast<uint64_t>(group[i]) < windows && priority[i] != 0 && priority[i] < priorities;
+    };
+    // Spans of window w stand at span[first[w]] to span[first[w + 1]] (a counting sort).
+    std::vector<uint64_t> first(windows + 2, 0);
     for (uint64_t i = 0; i < spans; ++i) {
-      const int32_t w = group[i];
-      if (w < 0 || static_cast<uint64_t>(w) >= windows || priority[i] == 0 || priority[i] >= priorities) continue;
-      const int64_t from = std::max(start_ps[i], begin[w]);
-      const int64_t to = std::min(end_ps[i], end[w]);
-      if (from >= to) continue;
-      boundaries[w].push_back({from, priority[i], true});
-      boundaries[w].push_back({to, priority[i], false});
+      if (counts(i)) ++first[group[i] + 2];
     }
-    outpace::parallel(windows, threads, [&](uint64_t w) { return boundaries[w].size(); },
-                      [&](uint64_t w) { sweep_window(boundaries[w], begin[w], end[w], priorities, out + w * priorities); });
+    for (uint64_t w = 2; w < first.size(); ++w) first[w] += first[w - 1];
+    std::vector<uint32_t> span(first.back());
+    for (uint64_t i = 0; i < spans; ++i) {
+      if (counts(i)) span[first[group[i] + 1]++] = static_cast<uint32_t>(i);
+    }
+    outpace::parallel(windows, threads, [&](uint64_t w) { return first[w + 1] - first[w]; },
+                      [&, boundaries = std::vector<Boundary>()](uint64_t w) mutable {
+                        boundaries.clear();
+                        for (uint64_t k = first[w]; k < first[w + 1]; ++k) {
+                          const uint32_t i = span[k];
+                          const int64_t from = std::max(start_ps[i], begin[w]), to = std::min(end_ps[i], end[w]);
+                          if (from > to) continue;
+                          boundaries.push_back({from, priority[i], true});
+                          boundaries.push_back({to, priority[i], false});
+                        }
+                        sweep_window(boundaries, begin[w], end[w], priorities, out + w * priorities);
+                      });
   });
 }
 

@@ -13,37 +13,41 @@ struct Nesting {
   const int64_t* start;
   const int64_t* duration;
   const uint8_t* mask;
+  const int64_t* row;  // of the event at each place; NULL: the place itself
   int32_t* parent;
   int32_t* subtree_end;
   int64_t* self;
 };
 
+struct Open {
+  int32_t place, row;
+  int64_t end;
+};
+
 // One pass with a stack: an event's parent is the nearest open event that contains it. Events come in (start, longer first) order, so
-// whatever does not contain the current event can contain no later one either, and a subtree is a contiguous range of rows.
+// whatever does not contain the current event can contain no later one either, and a subtree is a contiguous range of places.
 void nest_line(uint64_t begin, uint64_t end, const Nesting& n) {
-  std::vector<int32_t> open;
+  std::vector<Open> open;
   for (uint64_t i = begin; i < end; ++i) {
-    const auto row = static_cast<int32_t>(i);
+    const auto place = static_cast<int32_t>(i);
+    const int32_t row = n.row == nullptr ? place : static_cast<int32_t>(n.row[i]);
+    const bool takes_part = n.mask == nullptr || n.mask[row] != 0;
     n.parent[i] = -1;
-    if (n.mask != nullptr && n.mask[i] == 0) {
-      if (n.self != nullptr) n.self[i] = 0;
-      if (n.subtree_end != nullptr) n.subtree_end[i] = row + 1;
-      continue;
+    if (n.self != nullptr) n.self[i] = takes_part ? n.duration[row] : 0;
+    if (n.subtree_end != nullptr) n.subtree_end[i] = place + 1;
+    if (!takes_part) continue;
+    const int64_t finish = n.start[row] + n.duration[row];
+    for (; !open.empty() && open.back().end < finish; open.pop_back()) {
+      if (n.subtree_end != nullptr) n.subtree_end[open.back().place] = place;
     }
-    const int64_t finish = n.start[i] + n.duration[i];
-    while (!open.empty() && n.start[open.back()] + n.duration[open.back()] < finish) {
-      if (n.subtree_end != nullptr) n.subtree_end[open.back()] = row;
-      open.pop_back();
-    }
-    if (n.self != nullptr) n.self[i] = n.duration[i];
     if (!open.empty()) {
-      n.parent[i] = open.back();
-      if (n.self != nullptr) n.self[open.back()] = outpace::subtract(n.self[open.back()], n.duration[i]);
+      n.parent[i] = open.back().row;
+      if (n.self != nullptr) n.self[open.back().place] = outpace::subtract(n.self[open.back().place], n.duration[row]);
     }
-    open.push_back(row);
+    open.push_back({place, row, finish});
   }
   if (n.subtree_end == nullptr) return;
-  for (const int32_t row : open) n.subtree_end[row] = static_cast<int32_t>(end);
+  for (const Open& left : open) n.subtree_end[left.place] = static_cast<int32_t>(end);
 }
 
 }  // namespace
@@ -51,11 +55,14 @@ void nest_line(uint64_t begin, uint64_t end, const Nesting& n) {
 extern "C" {
 
 int32_t ox_nest(uint64_t lines, const uint64_t* first_event, const int64_t* start_ps, const int64_t* duration_ps, const uint8_t* mask,
-             int32_t threads, int32_t* parent, int32_t* subtree_end, int64_t* self_ps) {
+             uint64_t count, const int64_t* row, int32_t threads, int32_t* parent, int32_t* subtree_end, int64_t* self_ps) {
   return outpace::guarded([&] {
-    const Nesting nesting{start_ps, duration_ps, mask, parent, subtree_end, self_ps};
+    const Nesting nesting{start_ps, duration_ps, mask, row, parent, subtree_end, self_ps};
+    const auto place = [&](uint64_t first) -> uint64_t {
+      return row == nullptr ? first : static_cast<uint64_t>(std::lower_bound(row, row + count, static_cast<int64_t>(first)) - row);
+    };
     outpace::parallel(lines, threads, [&](uint64_t i) { return first_event[i + 1] - first_event[i]; },
-                      [&](uint64_t i) { nest_line(first_event[i], first_event[i + 1], nesting); });
+                      [&](uint64_t i) { nest_line(place(first_event[i]), place(first_event[i + 1]), nesting); });
   });
 }
 

@@ -19,7 +19,7 @@ Nested nest(const std::vector<uint64_t>& lines, const std::vector<int64_t>& star
             const uint8_t* mask = nullptr, int threads = 1) {
   const size_t n = start.size();
   Nested out{std::vector<int32_t>(n), std::vector<int32_t>(n), std::vector<int64_t>(n)};
-  ox_nest(lines.size() - 1, lines.data(), start.data(), duration.data(), mask, threads, out.parent.data(), out.end.data(),
+  ox_nest(lines.size() - 1, lines.data(), start.data(), duration.data(), mask, n, nullptr, threads, out.parent.data(), out.end.data(),
           out.self.data());
   return out;
 }

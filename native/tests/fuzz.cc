@@ -154,7 +154,7 @@ class Exercise {
     ox_lines(space_, plane.data(), id.data(), stamp.data(), at.data(), length.data(), first.data());
     require_inside(at, length, size_);
     if (const int32_t status =
-            ox_nest(sizes_.lines, first.data(), start_.data(), duration_.data(), nullptr, threads_, parent.data(), subtree_end.data(), self.data())) {
+            ox_nest(sizes_.lines, first.data(), start_.data(), duration_.data(), nullptr, n, nullptr, threads_, parent.data(), subtree_end.data(), self.data())) {
       return status;
     }
     const int32_t root = 0;

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from outpace._cores import granted_cpus
-from outpace.model.arrays import Codes, Column, Indices, Key, Mask, Numbers, Picoseconds
+from outpace.model.arrays import Codes, Column, Indices, Key, Mask, Numbers, Picoseconds, Values
 from outpace.model.errors import InstallationError, ProfileError
 
-ABI = 1545938750
+ABI = 3025384227
 """CRC-32 of `native/include/outpace.h`. A library that says another was built from other sources."""
 
 _STATUS: dict[int, tuple[type[Exception], str]] = {
@@ -44,11 +44,12 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "ox_aggregated": (_P, _P, _P),
     "ox_stat_bounds": (_P, _P, _U32, _P),
     "ox_stats": (_P, _P, _U32, _I32, _P, _P, _P, _P),
-    "ox_nest": (_U64, _P, _P, _P, _P, _I32, _P, _P, _P),
+    "ox_nest": (_U64, _P, _P, _P, _P, _U64, _P, _I32, _P, _P, _P),
     "ox_latest": (_U64, _P, _P, _P, _U64, _P, _P, _P, _I32, _P),
     "ox_group": (_U64, _P, _P, _P, _P, _U64, _P, _P, _P, _P, _P),
     "ox_spread": (_U64, _P, _U64, _P, _P, _U64, _P, _P, _P),
     "ox_sweep": (_U64, _P, _P, _P, _P, _U64, _P, _P, _U32, _I32, _P),
+    "ox_share": (_U64, _P, _P, _P, _P, _P, _P, _P),
     "ox_cover": (_U64, _P, _P, _I64, _I64, _P, _P),
     "ox_export_open": (_I32, _I32, _P),
     "ox_export_track": (_P, _U64, _U64, _I32, _I32, _P, _U32, _P, _U32),
@@ -158,24 +159,19 @@ def pointer(array: Column) -> c_void_p:
 def nest(first_event: Indices, start: Picoseconds, duration: Picoseconds, mask: Mask | None = None) -> tuple[Indices, Indices]:
     """Parent row and end of subtree of every event; see `ox_nest`."""
     parent, subtree_end = np.empty(len(start), np.int32), np.empty(len(start), np.int32)
+    columns = [np.ascontiguousarray(first_event, np.uint64), start, duration]
     flags = None if mask is None else np.ascontiguousarray(mask, np.uint8)
-    _nest(first_event, start, duration, flags, parent, subtree_end, None)
+    call("ox_nest", len(first_event) - 1, *columns, flags, len(start), None, threads(), parent, subtree_end, None)
     return parent, subtree_end
 
 
 def nest_rows(first_event: Indices, start: Picoseconds, duration: Picoseconds, rows: Indices) -> tuple[Indices, Picoseconds]:
     """Nesting among some events only: (parent row or -1, self time) of each of `rows`, which are sorted. The other events do not exist."""
-    bounds = np.searchsorted(rows, np.asarray(first_event, rows.dtype))
     parent, self_time = np.empty(len(rows), np.int32), np.empty(len(rows), np.int64)
-    _nest(bounds, start[rows], duration[rows], None, parent, None, self_time)
-    return np.where(parent >= 0, rows[parent], -1), self_time
-
-
-def _nest(first_event: Indices, start: Picoseconds, duration: Picoseconds, *columns: Column | None) -> None:
-    bounds = np.ascontiguousarray(first_event, np.uint64)
-    spans = [np.ascontiguousarray(a, np.int64) for a in (start, duration)]
-    mask, *out = columns
-    call("ox_nest", len(bounds) - 1, bounds, *spans, mask, threads(), *out)
+    columns = [np.ascontiguousarray(first_event, np.uint64), start, duration]
+    wanted = np.ascontiguousarray(rows, np.int64)
+    call("ox_nest", len(first_event) - 1, *columns, None, len(rows), wanted, threads(), parent, None, self_time)
+    return parent, self_time
 
 
 def group(
@@ -229,6 +225,14 @@ def sweep(
     windows = [np.ascontiguousarray(a, np.int64) for a in (begin, last)]
     call("ox_sweep", len(group_of), *spans, len(begin), *windows, priorities, threads(), out)
     return out
+
+
+def share(start: Picoseconds, finish: Picoseconds, parent: Indices, waits: Mask) -> tuple[Values, Values, Values]:
+    """(what each event gets of the moments it is open, what of it is its alone, three sums); ps; see `ox_share`."""
+    own, alone, sums = np.empty(len(start)), np.empty(len(start)), np.empty(3)
+    kinds = ((start, np.int64), (finish, np.int64), (parent, np.int32), (waits, np.uint8))
+    call("ox_share", len(start), *(np.ascontiguousarray(a, kind) for a, kind in kinds), own, alone, sums)
+    return own, alone, sums
 
 
 def cover(start: Picoseconds, finish: Picoseconds, begin: int, last: int) -> tuple[int, int]:

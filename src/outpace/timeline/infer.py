@@ -26,7 +26,7 @@ from outpace.timeline.names import INPUT_THREADS, Is, jitted_function, names
 from outpace.timeline.near import Decision, lacks
 from outpace.timeline.steps import Confidence, Steps, StepSource, no_steps
 from outpace.trace import Trace, dialect
-from outpace.trace.algorithms import distinct, nest_rows
+from outpace.trace.algorithms import distinct
 
 _SMALL_SHARE = 0.05  # a function that takes less of the thread's op time than this is not what an eager loop repeats
 _PERIODIC = 0.9  # share of ops that must recur one period later
@@ -114,7 +114,7 @@ def _step_calls(trace: Trace, visible: Mask) -> tuple[Indices, Indices]:
 def _outermost(trace: Trace, mask: Mask) -> Indices:
     """Rows of the masked events that lie in no other masked event of their line."""
     rows = np.flatnonzero(mask)
-    parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    parent, _ = trace.nested(rows)
     outer: Indices = rows[parent < 0]
     return outer
 

@@ -21,7 +21,7 @@ from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import distinct
 
 _UNIX = 10**17  # ns: 1973; times since the start of a capture are far below
-_WANTED = (  # what most metrics ask for, decoded in one pass over the file
+_WANTED = (  # what metrics ask for, decoded in one pass over the file: what it lacks costs nothing
     dialect.ROOT,
     dialect.STEP_NUM,
     dialect.TF_FUNCTION_CALL,
@@ -31,6 +31,15 @@ _WANTED = (  # what most metrics ask for, decoded in one pass over the file
     dialect.PARENT_ID,
     dialect.ELEMENT_ID,
     dialect.NAME,
+    dialect.PARALLELISM,
+    dialect.AUTOTUNE,
+    dialect.BATCH_SIZE,
+    dialect.BUFFERED_MB,
+    dialect.TF_OP,
+    dialect.HLO_OP,
+    dialect.PROGRAM_ID,
+    dialect.DATA_TYPE,
+    dialect.ALLOCATION_BYTES,
 )
 
 

@@ -152,6 +152,10 @@ class Trace:
         parent, subtree_end = _native.nest(self.lines.first_event, self.start, self.duration)
         return _read_only(parent), _read_only(subtree_end)
 
+    def nested(self, rows: Indices) -> tuple[Indices, Picoseconds]:
+        """(parent row or -1, self time) of each of these events (rows in order), as if there were no others."""
+        return _native.nest_rows(self.lines.first_event, self.start, self.duration, rows)
+
     @once
     def nameless(self) -> int:
         """How many events have lost their name: names stand behind the events, so that a cut file lacks them first."""

@@ -54,7 +54,7 @@ def test_a_library_of_other_sources_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 def test_arguments_of_the_wrong_kind_are_refused() -> None:
     with pytest.raises(Exception, match=r"argument 1.*TypeError|wrong type"):
-        _native.call("ox_nest", "lines", None, None, None, None, 1, None, None, None)
+        _native.call("ox_nest", "lines", None, None, None, None, 0, None, 1, None, None, None)
     with pytest.raises(ValueError, match="contiguous"):
         _native.call("ox_aggregated", 0, np.zeros((4, 4))[:, 0], np.zeros((4, 4))[:, 0])
 

@@ -28,7 +28,7 @@ from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.causality import partners
 from outpace.timeline.names import Is, draws_random, names
 from outpace.trace import Trace, dialect
-from outpace.trace.algorithms import distinct, looked_up, nest_rows, spread
+from outpace.trace.algorithms import distinct, looked_up, spread
 
 CHAIN, FUNCTION = "chain", "function"
 _ANY = 1_000_000  # threads: the profile does not say how many may run
@@ -210,7 +210,7 @@ def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
     parent, subtree_end = trace.nesting
     of = spread(subtree_end, cause, effect, rows[inner_first], iterator[inner_first])
     nested = np.flatnonzero(is_iterator | produce)
-    _, self_time = nest_rows(trace.lines.first_event, trace.start, trace.duration, nested)
+    _, self_time = trace.nested(nested)
     iterates = is_iterator[nested]
     outermost = (of >= 0) & ((parent < 0) | (of[parent] != of))
     pool = np.flatnonzero(outermost & ~is_iterator & ~timeline.names.events(Is.PRODUCES | Is.CONSUMES))

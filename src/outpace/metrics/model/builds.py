@@ -16,7 +16,7 @@ from outpace.timeline import Timeline
 from outpace.timeline.names import Is, called_function, module_function, names
 from outpace.timeline.workers import runs_jax
 from outpace.trace import Trace
-from outpace.trace.algorithms import distinct, nest_rows
+from outpace.trace.algorithms import distinct
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def jax_builds(timeline: Timeline) -> tuple[Build, ...]:
     parts = parts[_on_main_threads(trace, parts)]
     calls = timeline.names.rows(Is.CALL)
     rows = distinct(np.concatenate((parts, calls)))
-    parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    parent, _ = trace.nested(rows)
     above = dict(zip(rows.tolist(), parent.tolist(), strict=True))
     ends: dict[int, int] = {}
     for part in parts.tolist():

@@ -12,7 +12,7 @@ import numpy as np
 
 from outpace.model.arrays import Codes, Indices, Numbers
 from outpace.timeline import OpKind, Timeline
-from outpace.trace.algorithms import common, distinct, nest_rows
+from outpace.trace.algorithms import common, distinct
 
 _NESTED = 8  # launch calls in launch calls
 
@@ -68,7 +68,7 @@ def launchers(timeline: Timeline) -> Launches:
     is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.JAX)
     on_threads = [np.arange(*trace.rows_of(plane).indices(len(trace))) for plane in timeline.host_planes]
     inside = distinct(np.concatenate([calls, *(rows[is_op[trace.name[rows]]] for rows in on_threads)]))
-    parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, inside)
+    parent, _ = trace.nested(inside)
     above = np.where(parent >= 0, np.searchsorted(inside, parent), -1)
     op = is_op[trace.name[inside]]
     for _ in range(_NESTED):  # a launch call may stand in another one: up to the op

@@ -18,7 +18,7 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.hlo import HloOp, instructions, op_lines
 from outpace.timeline.workers import executed, on_host
 from outpace.trace import Value, dialect
-from outpace.trace.algorithms import common, distinct, nest_rows
+from outpace.trace.algorithms import common, distinct
 
 _WRAPPER = re.compile(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp|linearize)\((.*)\)")
 DEVICE, CPU = "device", "CPU"
@@ -111,7 +111,7 @@ def _ran(timeline: Timeline) -> Iterator[Ran]:
     steady, steps, length = _steady(timeline)
     found: list[tuple[str, HloOp, float, int]] = []
     for side, rows, index, ops, begun in gathered(timeline):
-        _, own = nest_rows(timeline.trace.lines.first_event, timeline.trace.start, timeline.trace.duration, rows)
+        _, own = timeline.trace.nested(rows)
         wanted = steady[timeline.step_of[rows]] if steps else np.ones(len(rows), bool)
         devices[side].update(_devices(timeline, side, rows[wanted]).tolist())
         times = np.bincount(index[wanted], own[wanted], len(ops))

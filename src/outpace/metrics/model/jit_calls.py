@@ -10,7 +10,7 @@ from outpace.model import Table, median, schema
 from outpace.model.arrays import Indices
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Is
-from outpace.trace.algorithms import distinct, nest_rows
+from outpace.trace.algorithms import distinct
 
 MANY_CALLS = 20  # per step: one jitted step, the conversion of a batch and some glue are fewer
 
@@ -44,7 +44,7 @@ def _row(timeline: Timeline) -> tuple[object, ...] | None:
     rows = timeline.names.rows(Is.JITTED)
     if len(rows) == 0 or len(steps) == 0:
         return None
-    parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    parent, _ = trace.nested(rows)
     rows = rows[parent < 0]
     rows = rows[np.isin(timeline.step_of[rows], steps.whole)]
     count = len(steps.whole)

@@ -22,13 +22,13 @@ from outpace.metrics.input.segments import function_runs
 from outpace.metrics.model.op_metrics import DEVICE, HOST, device_op, op_texts
 from outpace.metrics.program.step_breakdown import averaged, step_breakdown
 from outpace.model import Category
-from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
+from outpace.model.arrays import Codes, Indices, Mask, Picoseconds, Values
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.hlo import instructions
 from outpace.timeline.names import AWAITING, HANDS_OVER, INPUT_THREADS, Is, Op
 from outpace.timeline.workers import executed, on_host
 from outpace.trace import dialect
-from outpace.trace.algorithms import common, distinct, nest_rows
+from outpace.trace.algorithms import common, distinct, share
 
 _EXECUTOR = "ExecutorState::Process"
 _EAGER = "EagerLocalExecute: "
@@ -221,7 +221,7 @@ def _without_inner_eager(timeline: Timeline, rows: Indices, what: Codes, name: C
     eager = timeline.names.are(Is.EAGER_OP)[trace.name[rows]]
     if not eager.any():
         return rows, what, name
-    parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    parent, _ = trace.nested(rows)
     keep = ~eager | (parent < 0)
     return rows[keep], what[keep], name[keep]
 
@@ -271,22 +271,9 @@ def _measured(
     end = np.maximum(np.minimum(trace.end[found.row], timeline.steps.end[step]), start)
     apart = found.lane * (int(end.max()) - int(start.min()) + 1)  # devices are laid one behind the other
     start, end = start + apart, end + apart
-    parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, found.row)
+    parent, _ = trace.nested(found.row)
     parent = np.where(parent >= 0, np.searchsorted(found.row, parent), -1)
-    computes, waits = (what == OVERHEAD) | (what == WORK), what == WAIT
-    times = np.concatenate((start, end))
-    order = np.argsort(times, kind="stable")
-    clock = times[order]
-    working = _running(computes, parent, order)
-    gap = np.diff(clock, append=clock[-1:]).astype(np.float64)
-    shared = np.where(working > 0, gap / np.maximum(working, 1), 0.0)
-    single = np.where(working == 1, gap, 0.0)
-    own = _within(shared, order, parent)
-    if waits.any():
-        waiting = _running(waits, parent, order)
-        left = np.where((working == 0) & (waiting > 0), gap / np.maximum(waiting, 1), 0.0)
-        own = np.where(waits, _within(left, order, parent), own)
-    alone = np.where(waits, 0.0, _within(single, order, parent))
+    own, alone, (busy, single, threads) = share(start, end, parent, what == WAIT)
     scale = min(1.0, most / total) if most is not None and (total := float(own.sum())) > 0 else 1.0
     own, alone = own * scale, alone * scale
     is_op = what != OVERHEAD
@@ -306,28 +293,11 @@ def _measured(
         found.pooled[is_op],
         steps,
         length,
-        float(gap[working > 0].sum()) / steps,
-        float(single.sum()) / steps,
-        float((gap * working).sum()) / steps,
+        float(busy) / steps,
+        float(single) / steps,
+        float(threads) / steps,
         float(own[~is_op].sum()) / steps,
     )
-
-
-def _running(mine: Mask, parent: Indices, order: Indices) -> Numbers:
-    """How many threads are in events of this kind after each point of time; a nested event of another kind takes its time out."""
-    outer = np.where(parent >= 0, mine[np.maximum(parent, 0)], False)
-    change = mine.astype(np.int64) - outer.astype(np.int64)
-    return np.cumsum(np.concatenate((change, -change))[order])
-
-
-def _within(amount: Values, order: Indices, parent: Indices) -> Values:
-    """Sum of `amount` (per interval between points of time) over each event without its children."""
-    before = np.empty(len(order))
-    before[order] = np.concatenate(([0.0], np.cumsum(amount)[:-1]))
-    count = len(parent)
-    inside = before[count:] - before[:count]
-    nested = parent >= 0
-    return np.maximum(inside - np.bincount(parent[nested], inside[nested], count), 0.0)
 
 
 def _to_ops(own: Values, what: Codes, start: Picoseconds, step: Codes, parent: Indices, loop: Mask) -> Values:

@@ -20,7 +20,7 @@ from outpace.timeline import OpKind, Run, Timeline, parse_op
 from outpace.timeline.command_buffers import hlo_ops
 from outpace.timeline.hlo import instructions
 from outpace.trace import Plane, dialect
-from outpace.trace.algorithms import common, cover, distinct, group, nest_rows
+from outpace.trace.algorithms import common, cover, distinct, group
 
 HOST, DEVICE, IDLE = "Host", "Device", "IDLE"
 _OP_STATS = (dialect.TF_OP, dialect.ANNOTATION, dialect.HLO_OP)  # today's dialect, TensorFlow 2.3/2.4, XLA programs
@@ -58,9 +58,9 @@ def host_ops(timeline: Timeline) -> tuple[Indices, Picoseconds, Picoseconds]:
         events = trace.rows_of(plane)
         mask[events] = is_op[trace.name[events]]
     rows = np.flatnonzero(mask)
-    _, alone = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    _, alone = trace.nested(rows)
     own, framework = alone.copy(), ~timeline.is_kind(OpKind.COPY)[trace.name[rows]]
-    _, own[framework] = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows[framework])
+    _, own[framework] = trace.nested(rows[framework])
     return rows, alone, own
 
 
@@ -69,7 +69,7 @@ def line_ops(timeline: Timeline, line: int) -> tuple[Picoseconds, Codes, list[st
     trace = timeline.trace
     rows = trace.lines.rows(line)
     events = np.arange(rows.start, rows.stop)
-    _, own = nest_rows(trace.lines.first_event, trace.start, trace.duration, events)
+    _, own = trace.nested(events)
     code, texts = op_texts(timeline, events)
     key = np.where(code == 0, len(texts) + trace.name[rows].astype(np.int64), code)
     names = distinct(key)

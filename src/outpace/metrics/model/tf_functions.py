@@ -14,7 +14,7 @@ from outpace._once import derived
 from outpace.model import Table, schema
 from outpace.timeline import Run, Timeline
 from outpace.trace import dialect
-from outpace.trace.algorithms import distinct, nest_rows
+from outpace.trace.algorithms import distinct
 
 FIELDS = schema("""
     * host         | text  | host of the calls
@@ -42,7 +42,7 @@ def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
     stat = trace.stat(dialect.TF_FUNCTION_CALL)
     if len(stat) == 0:
         return
-    _, time = nest_rows(trace.lines.first_event, trace.start, trace.duration, stat.row)
+    _, time = trace.nested(stat.row)
     mode = np.array(stat.texts(), dtype=str)
     traced, eager, xla = np.char.startswith(mode, "traced"), mode == "eager", np.char.endswith(mode, "-xla")
     graphs = trace.stat(dialect.TRACING_COUNT).ints_of(stat.row, 0)

@@ -150,7 +150,7 @@ def _times(timeline: Timeline, counted: Mask) -> np.ndarray:
     )  # events inside one of the same part and step add nothing to a union
     kept = (parent < 0) | (of_event[parent] != what) | (step[parent] != step[rows])
     rows, what = rows[kept], what[kept]
-    found = [(step[rows].astype(np.int64), what, trace.start[rows], trace.end[rows])]
+    found = [(step[rows], what, trace.start[rows], trace.end[rows])]
     for code in np.flatnonzero(np.bincount(more, minlength=1)).tolist():
         window, low, high = within(steps.start, steps.end, union(begin[more == code], stop[more == code]))
         found.append((window, np.full(len(window), code, np.int64), low, high))

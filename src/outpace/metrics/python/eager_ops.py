@@ -13,7 +13,6 @@ from outpace._once import derived
 from outpace.model import Table, schema
 from outpace.timeline import Run, Timeline
 from outpace.trace import dialect
-from outpace.trace.algorithms import nest_rows
 
 _ONE_CALL_PS = 100e6  # what a call of a function costs at least, which all these ops become
 _INPUT_OPS = ("IteratorGetNext", "MakeIterator", "OptionalGetValue", "OptionalHasValue")
@@ -45,7 +44,7 @@ def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
     is_func, names = trace.stat(dialect.IS_FUNC), trace.stat(dialect.EAGER_OP)
     if len(is_func) == 0 or len(names) == 0:
         return []
-    parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, is_func.row)
+    parent, _ = trace.nested(is_func.row)
     outermost = parent < 0
     row, function = is_func.row[outermost], is_func.ints[outermost] != 0
     op_of = dict(zip(names.row.tolist(), names.texts(), strict=True))

@@ -13,7 +13,6 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Is
 from outpace.tools.functions.jitted import built, numbered
 from outpace.tools.functions.schema import COMPILATIONS, CONTROL_FLOW
-from outpace.trace.algorithms import nest_rows
 
 _CONTROL = ("If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase")
 
@@ -28,7 +27,7 @@ def _compiled(timeline: Timeline) -> Iterator[tuple[object, ...]]:
     """TensorFlow's builds, by kind of event; and XLA's that no call of JAX holds."""
     trace = timeline.trace
     rows = timeline.names.rows(Is.BUILDS)
-    parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    parent, _ = trace.nested(rows)
     rows = rows[parent < 0]
     for build in jax_builds(timeline):  # whatever thread did a part of it
         rows = rows[(trace.start[rows] < build.start) | (trace.start[rows] >= build.end)]

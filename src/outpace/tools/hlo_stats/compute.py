@@ -21,7 +21,6 @@ from outpace.timeline.hlo_meaning import COLLECTIVE
 from outpace.timeline.workers import executed
 from outpace.tools.hlo_stats.schema import CATEGORIES, OPS, PROGRAMS
 from outpace.trace import Plane, Value, dialect
-from outpace.trace.algorithms import nest_rows
 
 _Key = tuple[str, str, str, int, str]  # host, device, program, program id, op
 _WAITING = "data transfer (waiting)"
@@ -62,7 +61,7 @@ def _from_lines(timeline: Timeline, plane: Plane, found: Found) -> None:
     device = plane.name.removeprefix(dialect.DEVICES)
     for line in op_lines(trace, plane):
         rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
-        _, own = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+        _, own = trace.nested(rows)
         for name in dict.fromkeys(trace.name[rows].tolist()):
             stats = trace.name_stats.get(name, {})
             mine = trace.name[rows] == name
@@ -95,7 +94,7 @@ def _from_stats(timeline: Timeline, found: Found) -> None:
         if len(trace.stat(dialect.TF_OP))
         else {}
     )
-    _, own = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    _, own = trace.nested(rows)
     ops, modules = np.array(op.texts(), object)[at_op], np.array(module.texts(), object)[at_module]
     groups: dict[_Key, list[int]] = {}
     parts = (_devices(timeline, rows), modules.tolist(), program.tolist(), ops.tolist())

@@ -16,7 +16,7 @@ from outpace.timeline.infer import is_prediction
 from outpace.timeline.names import Is
 from outpace.tools.inference.schema import HISTOGRAM, LATENCY, REQUESTS
 from outpace.trace import dialect
-from outpace.trace.algorithms import distinct, looked_up, nest_rows
+from outpace.trace.algorithms import distinct, looked_up
 
 CATEGORIES = tuple(f"{c.value}_ps" for c in Category)
 _BUCKETS = 12
@@ -53,7 +53,7 @@ def _calls(timeline: Timeline) -> Indices:
     called = distinct(trace.name[calls])
     predicts[called] = [is_prediction(trace.names[n]) for n in called.tolist()]
     rows = distinct(np.concatenate((calls[predicts[trace.name[calls]]], timeline.names.rows(Is.PREDICTS))))
-    parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    parent, _ = trace.nested(rows)
     rows = rows[parent < 0]
     return np.asarray(rows[np.argsort(trace.start[rows], kind="stable")])
 
@@ -76,7 +76,7 @@ def _longest_ops(timeline: Timeline, call_of: Codes, count: int) -> list[tuple[s
     trace = timeline.trace
     is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.JAX)
     rows = np.flatnonzero(looked_up(is_op, trace.name) & (call_of >= 0))
-    _, own = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    _, own = trace.nested(rows)
     order = np.lexsort((-own, call_of[rows]))
     _, first = np.unique(call_of[rows][order], return_index=True)
     best = {int(call_of[rows[order[i]]]): (timeline.ops[trace.name[rows[order[i]]]].name, int(own[order[i]])) for i in first}

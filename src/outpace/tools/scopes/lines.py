@@ -12,7 +12,7 @@ from outpace.model import Table
 from outpace.model.arrays import Indices
 from outpace.timeline import Run, Timeline
 from outpace.tools.scopes.schema import LINES
-from outpace.trace.algorithms import group, looked_up, nest_rows
+from outpace.trace.algorithms import group, looked_up
 
 _FRAME = re.compile(r"^\$(?P<place>.+?\.py:\d+) (?P<function>.*)$")  # `$train.py:12 step`, as the Python tracer writes it
 _WHAT, _PYTHON = {DEVICE: "device ops", CPU: "compiled ops on the CPU"}, "Python calls"
@@ -33,7 +33,7 @@ def _compiled(timeline: Timeline) -> Iterator[tuple[str, str, int, int, int]]:
     """HLO ops, on devices and on XLA's threads of a CPU."""
     trace = timeline.trace
     for side, rows, index, ops, begun in gathered(timeline):
-        _, own = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+        _, own = trace.nested(rows)
         _, total, self_total, _, _ = group(index, len(ops), trace.duration[rows], own)
         count = np.bincount(index, begun, len(ops))
         for i, op in enumerate(ops):
@@ -57,6 +57,6 @@ def _sums(timeline: Timeline, rows: Indices) -> list[tuple[int, tuple[int, int, 
     """(name row, (count, total, self)) of the events at `rows`, nested among themselves."""
     trace = timeline.trace
     rows = np.sort(rows)
-    _, own = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    _, own = trace.nested(rows)
     count, total, self_total, _, _ = group(trace.name[rows], len(trace.names), trace.duration[rows], own)
     return [(int(n), (int(count[n]), int(total[n]), int(self_total[n]))) for n in np.flatnonzero(count)]
