@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from outpace._native import cover, group, latest, nest, share, spread, sweep
+from outpace._native import cover, group, latest, nest, nest_rows, share, spread, sweep
 from outpace.model.arrays import Codes, Indices
 
-__all__ = ["common", "cover", "distinct", "group", "latest", "looked_up", "nest", "share", "spread", "sweep"]
+__all__ = ["common", "cover", "distinct", "group", "latest", "looked_up", "nest", "nest_rows", "share", "spread", "sweep"]
 _BLOCK = 1 << 16  # rows: what fits into a cache
 _Whole = TypeVar("_Whole", bound=np.integer[Any])
 _Any = TypeVar("_Any", bound=np.generic)

@@ -20,7 +20,7 @@ from outpace.timeline import OpKind, Run, Timeline, parse_op
 from outpace.timeline.command_buffers import hlo_ops
 from outpace.timeline.hlo import instructions
 from outpace.trace import Plane, dialect
-from outpace.trace.algorithms import common, cover, distinct, group
+from outpace.trace.algorithms import common, cover, distinct, group, nest_rows
 
 HOST, DEVICE, IDLE = "Host", "Device", "IDLE"
 _OP_STATS = (dialect.TF_OP, dialect.ANNOTATION, dialect.HLO_OP)  # today's dialect, TensorFlow 2.3/2.4, XLA programs
@@ -68,9 +68,9 @@ def line_ops(timeline: Timeline, line: int) -> tuple[Picoseconds, Codes, list[st
     """Of each event of a device's line its self time, ps, and which op it belongs to, of these by their full names."""
     trace = timeline.trace
     rows = trace.lines.rows(line)
-    events = np.arange(rows.start, rows.stop)
-    _, own = trace.nested(events)
-    code, texts = op_texts(timeline, events)
+    start, duration = trace.start[rows], trace.duration[rows]
+    _, own = nest_rows(np.array([0, len(start)]), start, duration, np.arange(len(start)))
+    code, texts = op_texts(timeline, np.arange(rows.start, rows.stop))
     key = np.where(code == 0, len(texts) + trace.name[rows].astype(np.int64), code)
     names = distinct(key)
     full = [texts[name] if name < len(texts) else trace.names[name - len(texts)] for name in names.tolist()]

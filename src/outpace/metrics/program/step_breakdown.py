@@ -208,7 +208,7 @@ def _steps(timeline: Timeline) -> Windows:
 def _counted(timeline: Timeline, planes: Planes, windows: Windows | None) -> Counted:
     """(window, kind, start, end) of what counts for the windows on these planes."""
     start, end, of_row = windows or _steps(timeline)
-    kind, rows = event_kinds(timeline), rows_of(timeline, planes, of_row >= 0)
+    kind, rows = event_kinds(timeline), rows_of(timeline, planes, windows)
     parent = timeline.trace.nesting[0][rows]  # events inside one of the same kind and window add nothing to a union
     rows = rows[(parent < 0) | (kind[parent] != kind[rows]) | (of_row[parent] != of_row[rows])]
     spans = times_of(timeline, rows, planes) if windows is None else (timeline.trace.start[rows], timeline.trace.end[rows])
@@ -217,13 +217,13 @@ def _counted(timeline: Timeline, planes: Planes, windows: Windows | None) -> Cou
     return of, what, began, ended
 
 
-def rows_of(timeline: Timeline, planes: Planes, chosen: Mask) -> Indices:
-    """Rows of the chosen events that are work of a step, on these planes."""
-    counts = chosen & (event_kinds(timeline) > 0)
-    if planes is None:
-        return np.flatnonzero(counts)
-    parts = sorted((timeline.trace.rows_of(plane) for plane in planes), key=lambda part: part.start)
-    return np.concatenate([part.start + np.flatnonzero(counts[part]) for part in parts])
+def rows_of(timeline: Timeline, planes: Planes, windows: Windows | None = None) -> Indices:
+    """Rows of the events that are work of a window (of a step), on these planes."""
+    kind, of_row = event_kinds(timeline), (windows or _steps(timeline))[2]
+    parts = (
+        [slice(0, len(kind))] if planes is None else sorted(map(timeline.trace.rows_of, planes), key=lambda part: part.start)
+    )
+    return np.concatenate([part.start + np.flatnonzero((kind[part] > 0) & (of_row[part] >= 0)) for part in parts])
 
 
 def times_of(timeline: Timeline, rows: Indices, planes: Planes) -> tuple[Picoseconds, Picoseconds]:

@@ -56,7 +56,8 @@ class Chosen:
 
     def _works(self, device: Plane) -> int:
         """How long the events of a device in the step are together, ps."""
-        return int(self.timeline.trace.duration[rows_of(self.timeline, (device,), self.timeline.step_of == self.index)].sum())
+        rows = rows_of(self.timeline, (device,))
+        return int(self.timeline.trace.duration[rows[self.timeline.step_of[rows] == self.index]].sum())
 
     @property
     def device_name(self) -> str:
@@ -101,7 +102,8 @@ def attribution(chosen: Chosen) -> dict[tuple[int, int], int]:
     """
     timeline, (begin, end) = chosen.timeline, chosen.span
     planes = chosen.planes
-    kind, own = event_kinds(timeline), rows_of(timeline, planes, timeline.step_of == chosen.index)
+    kind, own = event_kinds(timeline), rows_of(timeline, planes)
+    own = own[timeline.step_of[own] == chosen.index]
     other, code, start, stop = _others(timeline, planes, kind, own, begin, end)
     rows, codes = np.concatenate((own, _OTHER - other)), np.concatenate((kind[own].astype(np.int64), code))
     began, ended = times_of(timeline, own, planes)
