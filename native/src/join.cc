@@ -11,7 +11,10 @@
 namespace {
 
 constexpr uint64_t kPartSize = 4;         // causes per part, about
-constexpr uint64_t kTaskSize = 64 << 10;  // causes or effects that a thread takes at a time
+#ifndef OX_TASK_SIZE
+#define OX_TASK_SIZE (64 << 10)  // the tests of the core make it as small as it can be
+#endif
+constexpr uint64_t kTaskSize = OX_TASK_SIZE;  // causes or effects that a thread takes at a time
 
 struct Event {
   uint64_t first, second;
