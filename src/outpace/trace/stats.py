@@ -78,10 +78,12 @@ class StatColumn:
     def __len__(self) -> int:
         return len(self.row)
 
-    def slice(self, name: str, low: int, high: int) -> StatColumn:
-        """The values at positions [low, high), under this name."""
+    def slice(self, low: int, high: int) -> StatColumn:
+        """The values at positions [low, high)."""
         part = slice(low, high)
-        return StatColumn(name, self.row[part], self.kind[part], self.bits[part], self.length[part], self._data, self._names)
+        return StatColumn(
+            self.name, self.row[part], self.kind[part], self.bits[part], self.length[part], self._data, self._names
+        )
 
     def with_texts(self, row: Indices, texts: Sequence[str]) -> StatColumn:
         """The same column with other texts for some of its event rows."""

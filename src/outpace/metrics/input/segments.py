@@ -341,7 +341,7 @@ def _text_at(trace: Trace, name: str, row: int) -> str:
     """The stat of one event as text; "" where it has none."""
     stat = trace.stat(name)
     at = int(np.searchsorted(stat.row, np.int32(row)))
-    found = stat.slice(name, at, at + 1)
+    found = stat.slice(at, at + 1)
     return found.texts()[0] if len(found) == 1 and int(found.row[0]) == row else ""
 
 

@@ -51,7 +51,7 @@ def encode(stat: StatColumn, source: Indices, at: Indices, count: int, spell: Ca
         code[at[members]] = codes.setdefault(text, len(codes))
     if len(copied):
         first, last = int(source[copied].min()), int(source[copied].max())
-        texts = stat.slice(stat.name, first, last + 1).texts()
+        texts = stat.slice(first, last + 1).texts()
         code[at[copied]] = [codes.setdefault(texts[i], len(codes)) for i in (source[copied] - first).tolist()]
     return Words(code, tuple(codes))
 

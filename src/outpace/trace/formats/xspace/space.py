@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from outpace import _native
 from outpace.model import ProfileError
@@ -17,6 +19,7 @@ from outpace.trace.source import Rewriting
 from outpace.trace.stats import BYTES, TEXT, StatColumn, text_at
 from outpace.trace.trace import Trace
 
+_Whole = TypeVar("_Whole", bound=np.integer[Any])
 _BUDGET, _BUDGET_PER_BYTE = 128 << 20, 32  # bytes of memory; profiles need 2 to 10 per byte, those of a few events more
 
 
@@ -61,10 +64,14 @@ class Space:
         first = np.zeros(len(names) + 1, np.uint64)
         _native.call("ox_stat_bounds", self.address, column_of, len(names), first)
         count = int(first[-1])
-        columns = np.empty(count, np.int32), np.empty(count, np.uint8), np.empty(count, np.uint64), np.empty(count, np.uint32)
-        _native.call("ox_stats", self.address, column_of, len(names), _native.threads(), *columns)
-        whole = StatColumn("", *columns, self.data, self.stat_names)
-        return {name: whole.slice(name, *bounds) for name, bounds in zip(names, pairwise(first.tolist()), strict=True)}
+        row, kind = np.empty(count, np.int32), np.empty(count, np.uint8)
+        bits, length = np.empty(count, np.uint64), np.empty(count, np.uint32)
+        _native.call("ox_stats", self.address, column_of, len(names), _native.threads(), row, kind, bits, length)
+        parts = zip(names, (slice(*bounds) for bounds in pairwise(first.tolist())), strict=True)
+        return {
+            name: StatColumn(name, row[part], _alike(kind[part]), bits[part], _alike(length[part]), self.data, self.stat_names)
+            for name, part in parts
+        }
 
     def write_line(self, out: Writer, trace: Trace, slices: Slices) -> int:
         """See `Source`: the core reads the arguments from the file."""
@@ -126,3 +133,9 @@ class Space:
         address = self.__dict__.pop("address", 0)
         if address:
             _native.end("ox_close", address)
+
+
+def _alike(column: npt.NDArray[_Whole]) -> npt.NDArray[_Whole]:
+    """One value for all where they are equal, else a copy: a stat is mostly of one kind, and a number has no length."""
+    value = column[:1].copy()
+    return np.broadcast_to(value, column.shape) if (column == value).all() else column.copy()
