@@ -66,6 +66,19 @@ void nesting_with_a_mask() {
   }
 }
 
+void nesting_among_rows() {
+  // Those of `nesting` without the outermost event and the instant at its end.
+  const std::vector<uint64_t> lines{0, 6, 7};
+  const std::vector<int64_t> start{0, 2, 6, 10, 12, 15, 0}, duration{10, 4, 0, 0, 6, 6, 5}, row{1, 2, 4, 5, 6};
+  for (const int threads : {1, 2}) {
+    std::vector<int32_t> parent(row.size());
+    std::vector<int64_t> self(row.size());
+    ox_nest(2, lines.data(), start.data(), duration.data(), nullptr, row.size(), row.data(), threads, parent.data(), nullptr, self.data());
+    expect<int32_t>("parent, a row", parent, {-1, 1, -1, -1, -1});
+    expect<int64_t>("self among rows", self, {4, 0, 6, 6, 5});
+  }
+}
+
 std::vector<int32_t> spread(const std::vector<int32_t>& end, const std::vector<int32_t>& cause, const std::vector<int32_t>& effect,
                             const std::vector<int32_t>& rows, const std::vector<int32_t>& groups) {
   std::vector<int32_t> group(end.size(), -1);
@@ -155,6 +168,20 @@ void covering() {
   expect<int64_t>("sums stop at the end", {covered, summed}, {kLongest, INT64_MAX});
 }
 
+void sharing() {
+  // Two at once for 5, one nested in the first of them, and one that waits for all of it and longer.
+  const std::vector<int64_t> start{0, 1, 5, 0}, finish{10, 3, 15, 20};
+  const std::vector<int32_t> parent{-1, 0, -1, -1};
+  const std::vector<uint8_t> waits{0, 0, 0, 1};
+  std::vector<double> own(4), alone(4), sums(3);
+  ox_share(4, start.data(), finish.data(), parent.data(), waits.data(), own.data(), alone.data(), sums.data());
+  expect<double>("moments in equal parts, those without work to who waits", own, {5.5, 2, 7.5, 5});
+  expect<double>("alone", alone, {3, 2, 5, 0});
+  expect<double>("any, one and all that compute", sums, {15, 10, 20});
+  ox_share(0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, sums.data());
+  expect<double>("nothing shares nothing", sums, {0, 0, 0});
+}
+
 }  // namespace
 
 int main() {
@@ -162,10 +189,12 @@ int main() {
   nesting_of_equal_events();
   nesting_of_overlaps();
   nesting_with_a_mask();
+  nesting_among_rows();
   spreading();
   partners();
   sweeping();
   grouping();
   covering();
+  sharing();
   return outpace_test::finish("core algorithms");
 }

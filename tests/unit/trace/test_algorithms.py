@@ -1,4 +1,4 @@
-"""Set algebra on sorted columns, against NumPy's own."""
+"""Set algebra on sorted columns, and what is computed block by block or row by row, against NumPy's own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outpace.trace import algorithms
+from outpace.trace import StatColumn, algorithms
+from outpace.trace.formats.xspace.reader import read_trace
+from tests.support import profile_bytes
 
 NUMBERS = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3))
 
@@ -25,3 +27,31 @@ def test_common_finds_every_value_that_both_hold(first: list[int], second: list[
     at_first, at_second = algorithms.common(ours, theirs)
     assert ours[at_first].tolist() == theirs[at_second].tolist()
     assert len(at_first) == sum(value in set(second) for value in first)
+
+
+@given(st.lists(st.integers(0, 4), max_size=9), st.sampled_from([np.bool_, np.uint8, np.int64]))
+def test_codes_are_looked_up_whatever_the_blocks(code: list[int], kind: type[np.generic]) -> None:
+    values, asked = np.array([0, 1, 0, 3, 1], kind), np.array(code, np.int32)
+    whole = algorithms._BLOCK
+    try:
+        for algorithms._BLOCK in (1, 2, whole):
+            found = algorithms.looked_up(values, asked)
+            assert found.tolist() == values[asked].tolist() and found.dtype == values.dtype
+    finally:
+        algorithms._BLOCK = whole
+
+
+def test_ends_and_lines_of_rows_are_those_of_whole_columns() -> None:
+    trace = read_trace(profile_bytes("tpu_v6e_inference", "tpu"))
+    first, rows = trace.lines.first_event, np.arange(len(trace))
+    assert (np.diff(first) == 0).any(), "a line without an event is looked past"
+    assert trace.line[rows].tolist() == np.repeat(np.arange(len(trace.lines)), np.diff(first)).tolist()
+    assert trace.end[rows[::-7]].tolist() == (trace.start + trace.duration)[::-7].tolist()
+    assert trace.line[int(first[-1]) - 1] == trace.line[rows][-1]
+
+
+@given(st.dictionaries(st.integers(0, 9), st.integers(-5, 5)), st.lists(st.integers(0, 9)))
+def test_a_stat_answers_for_the_rows_that_carry_it(values: dict[int, int], rows: list[int]) -> None:
+    carried = dict(sorted(values.items()))
+    column = StatColumn.of("some", list(carried), list(carried.values()))
+    assert column.ints_of(np.array(rows, np.int64), 7).tolist() == [values.get(row, 7) for row in rows]

@@ -184,7 +184,7 @@ def _graph(timeline: Timeline) -> IteratorGraph | None:
     if len(row) == 0:
         return None
     distinct, first, index = np.unique(ids, return_index=True, return_inverse=True)
-    parent_id = _values_at(trace.stat(dialect.PARENT_ID), row)
+    parent_id = trace.stat(dialect.PARENT_ID).ints_of(row, 0).view(np.uint64)
     cause, effect = _edges(trace, row, ids, parent_id)
     second, root = (timeline.names.are(what)[trace.name[row]] for what in (Is.DEVICE_PIPELINE, Is.ITERATOR_ROOT))
     named = trace.stat(dialect.NAME)
@@ -203,16 +203,6 @@ def _graph(timeline: Timeline) -> IteratorGraph | None:
         roots=np.flatnonzero(root),
         device_ids=frozenset((*parent_id[second].tolist(), *ids[second_root].tolist())),
     )
-
-
-def _values_at(stat: StatColumn, rows: Indices) -> Ids:
-    """uint64 value of a stat at each of the rows, 0 where an event does not carry it."""
-    values = np.zeros(len(rows), np.uint64)
-    if len(stat):
-        at = np.minimum(np.searchsorted(stat.row, rows), len(stat) - 1)
-        found = stat.row[at] == rows
-        values[found] = stat.uints[at[found]]
-    return values
 
 
 def _edges(trace: Trace, row: Indices, ids: Ids, parent_id: Ids) -> tuple[Indices, Indices]:
