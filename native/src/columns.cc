@@ -35,10 +35,12 @@ Event read_event(Reader& message, Visit visit) {
   return event;
 }
 
+[[gnu::cold, gnu::noinline]] uint64_t late_id(const Reader& stat, const ox_space& space) { return read_stat(stat, space).id; }
+
 // Row of a stat's name, -1 for an unknown id. The id usually comes first: an unwanted stat costs two bytes.
-int32_t name_of(const Reader& stat, const IdMap& stat_names, const ox_space& space) {
+inline int32_t name_of(const Reader& stat, const IdMap& stat_names, const ox_space& space) {
   Reader head = stat;
-  const uint64_t id = head.varint() == tag(1, kVarint) ? head.varint() : read_stat(stat, space).id;
+  const uint64_t id = head.varint() == tag(1, kVarint) ? head.varint() : late_id(stat, space);
   return stat_names.get(static_cast<int64_t>(id), -1);
 }
 
@@ -130,7 +132,8 @@ struct Wanted {
   uint32_t columns;
   std::vector<uint64_t> first;
 
-  Wanted(const ox_space& space, const int32_t* column, uint32_t columns) : column(column), columns(columns), first(columns * space.lines.size() + 1, 0) {
+  Wanted(const ox_space& space, const int32_t* column, uint32_t columns)
+      : column(column), columns(columns), first(columns * space.lines.size() + 1, 0) {
     for (uint64_t i = 0; i < space.lines.size(); ++i) {
       for (const auto& [name, count] : space.lines[i].stats) {
         if (column[name] >= 0) first[column[name] * space.lines.size() + i + 1] += count;
