@@ -159,19 +159,22 @@ def pointer(array: Column) -> c_void_p:
 def nest(first_event: Indices, start: Picoseconds, duration: Picoseconds, mask: Mask | None = None) -> tuple[Indices, Indices]:
     """Parent row and end of subtree of every event; see `ox_nest`."""
     parent, subtree_end = np.empty(len(start), np.int32), np.empty(len(start), np.int32)
-    columns = [np.ascontiguousarray(first_event, np.uint64), start, duration]
     flags = None if mask is None else np.ascontiguousarray(mask, np.uint8)
-    call("ox_nest", len(first_event) - 1, *columns, flags, len(start), None, threads(), parent, subtree_end, None)
+    _nest(first_event, start, duration, flags, len(start), None, threads(), parent, subtree_end, None)
     return parent, subtree_end
 
 
 def nest_rows(first_event: Indices, start: Picoseconds, duration: Picoseconds, rows: Indices) -> tuple[Indices, Picoseconds]:
     """Nesting among some events only: (parent row or -1, self time) of each of `rows`, which are sorted. The other events do not exist."""
     parent, self_time = np.empty(len(rows), np.int32), np.empty(len(rows), np.int64)
-    columns = [np.ascontiguousarray(first_event, np.uint64), start, duration]
     wanted = np.ascontiguousarray(rows, np.int64)
-    call("ox_nest", len(first_event) - 1, *columns, None, len(rows), wanted, threads(), parent, None, self_time)
+    _nest(first_event, start, duration, None, len(rows), wanted, threads(), parent, None, self_time)
     return parent, self_time
+
+
+def _nest(first_event: Indices, start: Picoseconds, duration: Picoseconds, *rest: Any) -> None:
+    spans = (np.ascontiguousarray(a, np.int64) for a in (start, duration))
+    call("ox_nest", len(first_event) - 1, np.ascontiguousarray(first_event, np.uint64), *spans, *rest)
 
 
 def group(

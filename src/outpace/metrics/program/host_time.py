@@ -130,9 +130,8 @@ def _times(timeline: Timeline, counted: Mask) -> np.ndarray:
     trace, steps = timeline.trace, timeline.steps
     kind = event_kinds(timeline)
     of_name, op = _of_names(timeline), np.zeros(len(trace), bool)
-    wanted = (kind > 0) | looked_up(
-        of_name == _RUNS, trace.name
-    )  # what stands around an op that runs by itself is of no category
+    # What stands around an op that runs by itself is of no category.
+    wanted = (kind > 0) | looked_up(of_name == _RUNS, trace.name)
     rows = np.flatnonzero(wanted & (timeline.step_of >= 0))
     rows = rows[counted[timeline.step_of[rows]]]
     ran = executed(trace)
