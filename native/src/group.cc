@@ -92,7 +92,7 @@ int32_t ox_sweep(uint64_t spans, const int32_t* group, const uint8_t* priority, 
                         for (uint64_t k = first[w]; k < first[w + 1]; ++k) {
                           const uint32_t i = span[k];
                           const int64_t from = std::max(start_ps[i], begin[w]), to = std::min(end_ps[i], end[w]);
-                          if (from > to) continue;
+                          if (from >= to) continue;
                           boundaries.push_back({from, priority[i], true});
                           boundaries.push_back({to, priority[i], false});
                         }

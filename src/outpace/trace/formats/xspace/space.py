@@ -61,12 +61,7 @@ class Space:
         """See `Source`."""
         place = {name: i for i, name in enumerate(names)}
         column_of = np.fromiter((place.get(n, -1) for n in self.stat_names), np.int32, len(self.stat_names))
-        first = np.zeros(len(names) + 1, np.uint64)
-        _native.call("ox_stat_bounds", self.address, column_of, len(names), first)
-        count = int(first[-1])
-        row, kind = np.empty(count, np.int32), np.empty(count, np.uint8)
-        bits, length = np.empty(count, np.uint64), np.empty(count, np.uint32)
-        _native.call("ox_stats", self.address, column_of, len(names), _native.threads(), row, kind, bits, length)
+        first, (row, kind, bits, length) = self._decode(column_of, len(names))
         parts = zip(names, (slice(*bounds) for bounds in pairwise(first.tolist())), strict=True)
         return {
             name: StatColumn(name, row[part], _alike(kind[part]), bits[part], _alike(length[part]), self.data, self.stat_names)
@@ -113,8 +108,10 @@ class Space:
         places = [(np.full(len(at), TEXT, np.uint8), at, size) for at, size in named]
         kind, at, size = self.table("owner_stats", number, np.int32, np.int32, np.uint8, *place)[3:]
         places.append((kind, at, size))
-        for number in range(len(self.stat_names)):  # one at a time: a profile's stats would take several times its memory
-            _, (_, kind, at, size) = self._decode(np.where(np.arange(len(self.stat_names)) == number, 0, -1).astype(np.int32), 1)
+        for name in range(len(self.stat_names)):  # one at a time: all stats of a profile take several times its memory
+            only = np.full(len(self.stat_names), -1, np.int32)
+            only[name] = 0
+            _, (_, kind, at, size) = self._decode(only, 1)
             places.append((kind, at, size))
         found = np.concatenate(
             [np.stack([column.astype(np.int64) for column in (at, size, kind)], 1) for kind, at, size in places]
