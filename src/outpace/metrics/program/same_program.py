@@ -98,7 +98,7 @@ def same_program(run: Run) -> SameProgram:
 def same_of(hosts: Sequence[Digest]) -> SameProgram:
     """Group hosts by the program that they execute; their steps are compared on one clock."""
     zero = zeros_of(hosts)
-    facts = [f.on_clock(zero[f.host]) for f in (d.facts for d in hosts) if f.ops or f.pipeline or f.spans]
+    facts = [f.on_clock(zero[f.host]) for f in (d.facts for d in hosts) if f.ops or f.pipeline or f.functions or f.spans]
     groups: list[list[Facts]] = []
     for host in sorted(
         facts, key=lambda f: not (f.ops or f.pipeline)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from outpace.metrics.program.same_program import comparable, same_program
+from outpace.metrics.program.same_program import comparable, main_program, same_program
 from outpace.testing import SpaceBuilder, training_run
 from outpace.timeline import Run
 from outpace.trace import read_trace
@@ -90,3 +90,16 @@ def test_three_programs_that_were_captured_at_once_are_told_apart_by_what_they_e
     assert groups == (("localhost_7010", "localhost_7012"), ("localhost_7011",))
     for evidence in ("EagerPyFunc", "Generator > FlatMap", "no collective", "different times"):
         assert evidence in reason
+
+
+def test_calls_of_one_function_are_one_program_where_no_op_was_recorded() -> None:
+    def calls(host: str) -> SpaceBuilder:
+        space = SpaceBuilder(host)
+        line = space.plane("/host:CPU").line("python")
+        for at in range(10):
+            line.event("PjitFunction(step)", at * 10 * MS, 4 * MS)
+        return space
+
+    run = Run.of([read_trace(calls(host).to_bytes(), host) for host in ("a", "b", "c")])
+    assert same_program(run).groups == (("a", "b", "c"),)
+    assert main_program(run) == ("a", "b", "c")
