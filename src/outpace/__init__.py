@@ -58,7 +58,7 @@ _public = _lazy.lazy(
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("capture", "tune"):  # the packages themselves can be called
+    if name in ("capture", "ray", "tune"):  # modules; two of them can be called
         return importlib.import_module(f"outpace.{name}")
     if os.path.isdir(os.path.join(__path__[0], "tools", name)):  # a tool that also speaks of a Keras model alone
         tool = importlib.import_module(f"outpace.tools.{name}").TOOL

@@ -14,6 +14,7 @@ from typing import Any
 
 from outpace._cores import granted_cpus
 from outpace.advice import following, headline, rank
+from outpace.hosts.map import Mapper
 from outpace.hosts.missing import missing_devices
 from outpace.hosts.open import open_run
 from outpace.hosts.read import warnings_of
@@ -154,18 +155,19 @@ class Profile(EveryTool):
             return tool.page(failure=Failure(clean(said, _LONGEST), trace))
 
 
-def open(source: Given, *, use_marks: bool = True, redact: bool | Redaction = False) -> Profile:
+def open(source: Given, *, use_marks: bool = True, redact: bool | Redaction = False, on: Mapper | None = None) -> Profile:
     """Open a profile: the path or fsspec URL of a file, of a run folder or of a log directory (its newest run), or what is in memory.
 
     In memory are bytes (any buffer, gzipped or not), a file object that is open for reading in binary mode, an `XSpace` message, and what
     profilers return: the bytes of `ProfilerSession.stop()` of JAX and TensorFlow, or a `jax.profiler.ProfileData`, which lacks the compiled
     programs. Raises UsageError for anything else, NotFoundError where nothing is, ProfileError for what is no profile.
     `use_marks=False` hides step marks, to see what step inference alone finds. `redact` puts stand-ins in the place of paths, hosts, users,
-    and the script's arguments; a `Redaction` gives what several profiles have in common the same ones.
+    and the script's arguments; a `Redaction` gives what several profiles have in common the same ones. `on`: where very many hosts are read,
+    such as `outpace.ray.tasks`; processes of this machine by default.
     """
     found = find_profiles(source)
     redaction = redact if isinstance(redact, Redaction) else Redaction(TERMS) if redact else None
-    run, found = open_run(found, use_marks=use_marks, redaction=redaction, stored=_opens_again(found.files[0]))
+    run, found = open_run(found, use_marks=use_marks, redaction=redaction, on=on, stored=_opens_again(found.files[0]))
     return Profile(run, found.older, redaction)
 
 

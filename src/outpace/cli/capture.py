@@ -28,12 +28,19 @@ def capture(
     addresses: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="ADDR[,ADDR...]", help="HOST:PORT of each worker's profiler server, or @FILE with one address per line."
+            metavar="ADDR[,ADDR...]",
+            help="HOST:PORT of each worker's profiler server, @FILE with one address per line, or ray://auto for a Ray cluster's workers.",
         ),
     ] = None,
     cluster: Annotated[
         Cluster | None, typer.Option(help="Take the workers from the environment variable TF_CONFIG, each with --port.")
     ] = None,
+    run: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Of several runs of a Ray cluster: what outpace.ray.worker(NAME) was given, or Ray's job ID."
+        ),
+    ] = "",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port of addresses that name none.")] = 6009,
     logdir: Annotated[
         str, typer.Option(help="TensorBoard log directory to write the profiles to; local or a URL.")
@@ -58,7 +65,8 @@ def capture(
     """Capture running training processes and explain where their steps' time goes.
 
     Each process needs a profiler server: 'outpace serve SCRIPT', or outpace.serve(), tf.profiler.experimental.server.start(port),
-    jax.profiler.start_server(port) in the script. All workers are captured at once, into one run of the log directory.
+    jax.profiler.start_server(port) in the script, outpace.ray.worker() on Ray. All workers are captured at once, into one run of the log
+    directory.
     """
     from outpace.capture.remote.fleet import capture_addresses
     from outpace.capture.remote.options import RemoteOptions, seconds
@@ -70,7 +78,7 @@ def capture(
     times = seconds(duration), seconds(delay), seconds(timeout)
     options = RemoteOptions(times[0], host_level, python_level, device_level, retries, times[1], times[2])
     with showing(options.duration) as watch:
-        result = capture_addresses(_workers(addresses or [], cluster, port), logdir, options, watch)
+        result = capture_addresses(_workers(addresses or [], cluster, port, run), logdir, options, watch)
     _show(result, report, html, json, width, color)
 
 
@@ -89,13 +97,13 @@ def _show(result: RemoteResult, report: bool, html: Path | None, json: bool, wid
         raise error
 
 
-def _workers(given: list[str], cluster: Cluster | None, port: int) -> Addresses:
+def _workers(given: list[str], cluster: Cluster | None, port: int, run: str) -> Addresses:
     from outpace.capture.remote.addresses import cluster_addresses, read_addresses
     from outpace.model import UsageError
 
-    if given and cluster:
-        raise UsageError("Addresses and --cluster contradict each other. Give one of them.")
-    workers = cluster_addresses(port=port) if cluster else read_addresses(given, port)
+    if cluster and (given or run):
+        raise UsageError("Addresses and --cluster contradict each other, as --run and --cluster do. Give one of them.")
+    workers = cluster_addresses(port=port) if cluster else read_addresses(given, port, run)
     for address in workers.repeated:
         note(f"outpace: {address} was given more than once; it is captured once")
     return workers

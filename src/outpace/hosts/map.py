@@ -33,7 +33,7 @@ def map_hosts(function: Callable[[_T], _R], items: Sequence[_T], on: Mapper | No
 
 def here(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | OutpaceError]:
     """One after the other, in this process."""
-    return [_answer(function, item) for item in items]
+    return [answer(function, item) for item in items]
 
 
 def processes(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | OutpaceError]:
@@ -50,7 +50,7 @@ def processes(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | Ou
     def work(worker: Worker) -> None:
         try:
             for at, item in iter(todo.get, None):
-                found[at] = _answer(partial(worker.ask, _LONGEST, function), item)
+                found[at] = answer(partial(worker.ask, _LONGEST, function), item)
         except Exception as error:  # a fault of ours
             broken.append(error)
 
@@ -69,7 +69,8 @@ def processes(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | Ou
     return [found[at] for at in range(len(items))]
 
 
-def _answer(function: Callable[[_T], _R], item: _T) -> _R | OutpaceError:
+def answer(function: Callable[[_T], _R], item: _T) -> _R | OutpaceError:
+    """What a function says of one item: what it returns, or the OutpaceError that it raised."""
     try:
         return function(item)
     except OutpaceError as error:

@@ -1,4 +1,4 @@
-"""Which workers to capture: a list of addresses, a file of them, or the cluster that `TF_CONFIG` describes."""
+"""Which workers to capture: a list of addresses, a file of them, a Ray cluster, or the cluster that `TF_CONFIG` describes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from outpace._dataclass import dataclass
+from outpace.capture.remote.ray_ import CLIENT_PORT, SCHEME, find_workers
 from outpace.capture.remote.wire import DEFAULT_PORT
 from outpace.model.errors import NotFoundError, UsageError
 
@@ -40,17 +41,20 @@ class Addresses:
     repeated: tuple[Address, ...] = ()
 
 
-def read_addresses(given: str | Iterable[str], port: int = DEFAULT_PORT) -> Addresses:
-    """Addresses from `host:port` items, `@FILE` items (one address per line, `#` begins a comment), or text with commas between.
+def read_addresses(given: str | Iterable[str], port: int = DEFAULT_PORT, run: str = "") -> Addresses:
+    """Addresses from `host:port` items, `@FILE` items (one address per line, `#` begins a comment), `ray://auto` or `ray://host:port` items
+    (the workers of a Ray cluster, of the named run), or text with commas between.
 
-    A missing port is `port`; a `grpc://` in front is left out. Raises UsageError for what is no address or for none at all,
-    NotFoundError for a file that cannot be read.
+    A missing port is `port`; a `grpc://` in front is left out. Raises UsageError for what is no address or for none at all, NotFoundError
+    for a file that cannot be read or a cluster without such workers, CaptureError for a cluster that is not reached.
     """
     items = [given] if isinstance(given, str) else list(given)
     texts = [text.strip() for item in items for text in item.split(",")]
+    if run and not any(text.startswith(SCHEME) for text in texts):
+        raise UsageError("A run is chosen among those of a Ray cluster. Give ray://auto as the address, or leave --run out.")
     found: list[Address] = []
     for text in texts:
-        found += _from_file(text[1:], port) if text.startswith("@") else [parse(text, port)] if text else []
+        found += _from(text, port, run) if text else []
     if not found:
         raise UsageError("No address is given. Give HOST:PORT of each worker's profiler server, or @FILE with one per line.")
     once = tuple(dict.fromkeys(found))
@@ -85,6 +89,16 @@ def parse(text: str, port: int = DEFAULT_PORT) -> Address:
     if re.fullmatch(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*", place):
         raise UsageError(f"{text} is not clear: write an IPv6 address in brackets, like [::1]:{port}.")
     raise UsageError(f"{text} is no address. Write HOST:PORT, like 10.0.0.2:{port}; without :PORT it is {port}.")
+
+
+def _from(text: str, port: int, run: str) -> list[Address]:
+    """The addresses that an item stands for."""
+    if text.startswith("@"):
+        return _from_file(text[1:], port)
+    if not text.startswith(SCHEME):
+        return [parse(text, port)]
+    place = text.removeprefix(SCHEME)
+    return [parse(each) for each in find_workers(place if place == "auto" else str(parse(place, CLIENT_PORT)), run)]
 
 
 def _from_file(path: str, port: int) -> list[Address]:

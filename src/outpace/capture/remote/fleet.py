@@ -41,17 +41,19 @@ def capture_remote(
     delay: float = 0.0,
     timeout: float = 60.0,
     port: int = DEFAULT_PORT,
+    run: str = "",
 ) -> RemoteResult:
     """Capture processes that run a profiler server (ours, TensorFlow's or JAX's), all at once, into one run of a log directory.
 
-    `addresses`: `HOST:PORT` each, or text with commas between; without a port, `port`. `logdir`: local or a URL. Times in seconds; see
-    `RemoteOptions` for the rest. A worker that fails is an outcome of the result, whose `error()` says what is missing.
+    `addresses`: `HOST:PORT` each, or text with commas between; without a port, `port`. `ray://auto` stands for the workers of a Ray cluster,
+    of its `run` where it has several. `logdir`: local or a URL. Times in seconds; see `RemoteOptions` for the rest. A worker that fails is an
+    outcome of the result, whose `error()` says what is missing.
 
-    Raises UsageError for what makes no sense, CaptureError when grpcio is missing or the log directory is not writable, OutputError
-    when the run cannot be uploaded.
+    Raises UsageError for what makes no sense, NotFoundError where a cluster has no such workers, CaptureError when grpcio is missing, no
+    cluster is reached or the log directory is not writable, OutputError when the run cannot be uploaded.
     """
     options = RemoteOptions(duration, host_level, python_level, device_level, retries, delay, timeout)
-    return capture_addresses(read_addresses(addresses, port), os.fspath(logdir), options)
+    return capture_addresses(read_addresses(addresses, port, run), os.fspath(logdir), options)
 
 
 def capture_addresses(addresses: Addresses, logdir: str, options: RemoteOptions, watch: Watch | None = None) -> RemoteResult:

@@ -1,0 +1,127 @@
+"""Workers of a Ray cluster: each registers where its profiler server listens, and a capture looks them up.
+
+They are kept in the key-value store of the cluster's control service: no actor, process or CPU of the cluster is needed, and no node's death
+loses them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from outpace.model.errors import CaptureError, NotFoundError, UsageError
+
+SCHEME = "ray://"
+CLIENT_PORT = 10001  # where Ray's own client asks a head node
+_NAMESPACE = b"outpace"
+_REACHED = 10.0  # seconds
+
+
+def load_ray() -> Any:
+    """The module `ray`; raises CaptureError when it is not installed."""
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        raise CaptureError(f"Ray cannot be imported here ({error}). Install it: pip install 'outpace[ray]'") from None
+
+
+@contextlib.contextmanager
+def connected(place: str = "auto") -> Iterator[Any]:
+    """The module `ray`, connected to a cluster: `auto` is the one that runs on this machine, or that RAY_ADDRESS names, `HOST:PORT` a head
+    node's Ray client server. A program that is connected stays so. Raises CaptureError where there is no Ray or no cluster."""
+    ray = load_ray()
+    if place == "auto" and ray.is_initialized():
+        yield ray
+        return
+    if place != "auto":
+        _reach(place)
+    try:
+        ray.init(place if place == "auto" else SCHEME + place, log_to_driver=False, configure_logging=False)
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+        SystemExit,
+        ray.exceptions.RayError,
+    ) as error:  # it exits where RAY_ADDRESS leads nowhere
+        where = "" if place == "auto" else f" at {place}"
+        said = str(error).strip().partition("\n")[0].rstrip(".")
+        raise CaptureError(
+            f"No Ray cluster is to be reached{where}: {said}. Run the command on a node of the cluster, or give ray://HOST:{CLIENT_PORT} of "
+            "its head node."
+        ) from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+@contextlib.contextmanager
+def registered(ray: Any, address: str, run: str) -> Iterator[None]:
+    """Let captures find this worker while the block lasts. `run`: what it belongs to; Ray's job by default."""
+    if not ray.is_initialized():
+        raise UsageError("Ray does not run in this process. Call outpace.ray.worker() in the function that Ray trains with.")
+    store, context = ray.experimental.internal_kv, ray.get_runtime_context()
+    key = f"{context.get_worker_id()}/{address}".encode()
+    entry = {"address": address, "run": run or context.get_job_id(), "node": context.get_node_id()}
+    store._internal_kv_put(key, json.dumps(entry), namespace=_NAMESPACE)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(Exception):  # the cluster may be gone by now, which is no fault of the training
+            store._internal_kv_del(key, namespace=_NAMESPACE)
+
+
+def find_workers(place: str, run: str = "") -> list[str]:
+    """The addresses of a cluster's registered workers, of one run: the only one, if none is named.
+
+    Raises CaptureError where there is no cluster, NotFoundError where no worker is registered, UsageError where there are several runs.
+    """
+    with connected(place) as ray:
+        entries = _anywhere(ray, _entries)
+    runs = sorted({entry["run"] for entry in entries})
+    if not runs:
+        raise NotFoundError(
+            "No worker of that Ray cluster can be captured: call outpace.ray.worker() in the function that it trains with."
+        )
+    if (run or runs[0]) not in runs or (not run and len(runs) > 1):
+        known = f"Workers of {', '.join(runs)} are registered in that Ray cluster"
+        raise NotFoundError(f"{known}, none of {run}.") if run else UsageError(f"{known}. Choose one: --run {runs[-1]}")
+    return sorted(entry["address"] for entry in entries if entry["run"] == (run or runs[0]))
+
+
+def _entries() -> list[dict[str, str]]:
+    """What living workers have registered; those that were killed could not take it back themselves."""
+    ray = load_ray()
+    store, processes = ray.experimental.internal_kv, ray._private.state.workers()
+    nodes = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+    found = []
+    for key in store._internal_kv_list(b"", namespace=_NAMESPACE):
+        value = store._internal_kv_get(key, namespace=_NAMESPACE)
+        entry = json.loads(value or b"{}")
+        if entry and entry["node"] in nodes and key.decode().partition("/")[0] in processes:
+            found.append(entry)
+        else:
+            store._internal_kv_del(key, namespace=_NAMESPACE)
+    return found
+
+
+def _anywhere(ray: Any, function: Callable[[], Any]) -> Any:
+    """What a function returns on the cluster: Ray's client is no part of it, and sends it there."""
+    return ray.get(ray.remote(num_cpus=0)(function).remote()) if ray.util.client.ray.is_connected() else function()
+
+
+def _reach(place: str) -> None:
+    """Raise CaptureError at once where nothing listens: Ray's client tries it for half a minute."""
+    host, _, port = place.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _REACHED).close()
+    except OSError as error:
+        raise CaptureError(
+            f"No Ray cluster is to be reached at {place}: {error.strerror or error}. Give the address of its Ray client server, port "
+            f"{CLIENT_PORT} of the head node by default, or ray://auto on a node."
+        ) from None
