@@ -49,7 +49,7 @@ def connected(place: str = "auto") -> Iterator[Any]:
         ray.exceptions.RayError,
     ) as error:  # it exits where RAY_ADDRESS leads nowhere
         where = "" if place == "auto" else f" at {place}"
-        said = str(error).strip().partition("\n")[0].rstrip(".")
+        said = str(error).strip().rpartition("\n")[2].rstrip(".")  # a server's own errors are tracebacks
         raise CaptureError(
             f"No Ray cluster is to be reached{where}: {said}. Run the command on a node of the cluster, or give ray://HOST:{CLIENT_PORT} of "
             "its head node."
