@@ -21,7 +21,18 @@ from tests.integration.programs import needs_tensorflow
 
 PROFILES = Path(__file__).parents[1] / "data" / "profiles"
 USER, HOST, PROJECT, DATA = "mallory", "falcon-gpu-07", "moonshot", "patients"
-SECRETS = (USER, HOST, PROJECT, DATA, "secret_model", "s3cr3t-token", "batch-of-doom", "corp.example")
+SECRETS = (
+    USER,
+    HOST,
+    PROJECT,
+    DATA,
+    "secret_model",
+    "s3cr3t-token",
+    "batch-of-doom",
+    "corp.example",
+    "10.66.77.88",
+    "2001:db8",
+)
 HLO = blob(1, blob(3, blob(2, blob(1, "dot.1") + blob(7, blob(3, f"/home/{USER}/{PROJECT}/secret_model.py") + integer(4, 7)))))
 SCRIPT = """
 import sys
@@ -42,7 +53,8 @@ def planted() -> SpaceBuilder:
     """A profile with secrets wherever a profile has texts: in names, in stats of every kind, in a program, in what the profiler noted."""
     home = f"/home/{USER}/{PROJECT}"
     space = SpaceBuilder(f"{HOST}.corp.example:6009")
-    space.errors.append(f"dropped events on {HOST} of {USER}; see {home}/log dir/errors.txt")
+    space.errors.append(f"dropped events on {HOST.upper()} of {USER}; see {home}/log dir/errors.txt")
+    space.errors.append(f"lost 10.66.77.88:8470 and [2001:db8::7]:8470; ask {USER}.x@{PROJECT}.example; TOKEN=s3cr3t-token")
     host = space.plane("/host:CPU")
     host.stat("path", f"gs://{PROJECT}-bucket/{DATA}").stat("note", Inline(f"{USER}@{HOST}"))
     host.describe(
@@ -56,6 +68,9 @@ def planted() -> SpaceBuilder:
         at = step * 10**9
         line.event("train", at, 9 * 10**8, _r=1, step_num=step, run_id=step)
         line.event(f"$secret_model.py:{step} train_step", at + 10**7, 10**8, where=Inline(f"~/{PROJECT}/{DATA}.csv"))
+        line.event(
+            f"GET https://me:{USER}@{PROJECT}.example:443/{DATA}?q=(1)", at + 8 * 10**8, 10**6, why=Inline(f"./{DATA}/x")
+        )
         line.event("work", at + 2 * 10**8, 5 * 10**8, tf_op=f"{home}/x/y:Load", file=f"/mnt/{DATA}/part-{step}.tfrecord")
     metadata = space.plane("/host:metadata")
     metadata.describe("jit_step(1)", hlo_proto=HLO)
@@ -158,6 +173,25 @@ def test_a_tool_that_fails_names_no_file_of_the_machine(tmp_path: Path, monkeypa
     assert failed.failure is not None and "OSError" in failed.failure.error and "line " in failed.failure.trace
     folders = [str(Path(__file__).parent), str(Path(outpace.__file__).parents[2]), PROJECT, HOST]
     assert not [secret for secret in folders if secret in failed.failure.error + failed.failure.trace]
+
+
+def test_hosts_that_remarks_alone_name_have_stand_ins(tmp_path: Path) -> None:
+    for number in (1, 2, 4, 5):
+        planted().write(tmp_path / f"falcon-{number}.xplane.pb")
+    (tmp_path / "falcon-6.xplane.pb").write_bytes(b"no profile")
+    with outpace.open(tmp_path, redact=True) as profile:
+        remarks = " ".join(profile.run.remarks)
+    assert "is missing" in remarks and "is left out" in remarks
+    assert "falcon" not in remarks and str(tmp_path) not in remarks
+
+
+@pytest.mark.parametrize("host", ["train", "step", "Iterator"])
+def test_a_host_that_is_called_like_an_event_changes_no_finding(host: str, tmp_path: Path) -> None:
+    (profile,) = (PROFILES / "tfdata_heavy").glob("*.xplane.pb*")
+    (tmp_path / f"{host}{profile.name[profile.name.index('.xplane') :]}").write_bytes(profile.read_bytes())
+    with outpace.open(tmp_path) as whole, outpace.open(tmp_path, redact=True) as hidden:
+        plain, redacted = whole.report(), hidden.report()
+    assert [(f.id, f.saving) for f in plain.findings] == [(f.id, f.saving) for f in redacted.findings]
 
 
 def test_two_profiles_share_their_stand_ins(tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from posixpath import basename, dirname
 from typing import Any, TypeVar
 
 import numpy as np
 
 from outpace.hosts.gather import gathered
 from outpace.hosts.map import Mapper, here, map_hosts
-from outpace.hosts.missing import told
+from outpace.hosts.missing import missing_hosts, told
 from outpace.hosts.read import Asked, digest_of, shared, trace_of
 from outpace.metrics.machine.device_counts import device_counts
 from outpace.metrics.program.digest import Digest, digests
@@ -19,6 +20,7 @@ from outpace.model.units import counted
 from outpace.store.logdir import record_of
 from outpace.store.profiles import ProfileFile, ProfileSet
 from outpace.timeline import Run
+from outpace.timeline.vocabulary import WORDS
 from outpace.trace import Trace, learn
 from outpace.trace import redact as redacted
 
@@ -52,6 +54,7 @@ def open_run(
     records = _records(files, remarks)
     title = title_of(found, traces)
     if redaction is not None:
+        _learn(redaction, found, records)
         title, traces, records, remarks = _redacted(redaction, title, traces, records, remarks)
     run = Run.of(traces, title, use_marks=use_marks, records=records, remarks=tuple(remarks), **more)
     if every:
@@ -64,8 +67,6 @@ def _redacted(
     redaction: Redaction, title: str, traces: Sequence[Trace], records: Mapping[str, Mapping[str, Any]], remarks: Sequence[str]
 ) -> tuple[str, list[Trace], dict[str, Mapping[str, Any]], list[str]]:
     """What was opened with stand-ins. All of it is seen before any is redacted: one part may name what another one is full of."""
-    for record in records.values():
-        redaction.record(record)
     for trace in traces:
         learn(trace, redaction)
     hosts = {trace.host: f"host{at:0{len(str(len(traces)))}}" for at, trace in enumerate(traces, 1)}
@@ -75,6 +76,19 @@ def _redacted(
         {hosts[host]: redaction.record(record) for host, record in records.items()},
         [redaction.text(remark) for remark in remarks],
     )
+
+
+def _learn(redaction: Redaction, found: ProfileSet, records: Mapping[str, Mapping[str, Any]]) -> None:
+    """Let a redaction see the names of all hosts, those included that remarks alone name, and of their folders."""
+    redaction.keep(WORDS)
+    hosts = [file.host for file in found.files]
+    for host in (*hosts, *missing_hosts(hosts)):
+        for part in host.split("/"):  # some have their rank in front
+            redaction.host(part)
+    for file in found.files:
+        redaction.host(basename(dirname(file.path)))
+    for record in records.values():
+        redaction.record(record)
 
 
 def title_of(found: ProfileSet, traces: Sequence[Trace]) -> str:

@@ -11,22 +11,19 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from outpace.model import wire
+from outpace.model.telling import ENDING, TELLING, WHOLE, is_host
 
-_SEGMENT = r"[^\s\"'`<>|,;:()\[\]{}/\\]+"
-_PATH = re.compile(
-    rf"(?<![\w/\\.)\]>-])(?:[A-Za-z][\w+.-]*://{_SEGMENT}(?:/{_SEGMENT})*/?"  # an address
-    rf"|(?:~|[A-Za-z]:|\\)?(?:[/\\]{_SEGMENT}){{2,}}[/\\]?|~[/\\]{_SEGMENT}"  # from a root: /device:GPU:0 has one segment
-    rf"|(?:{_SEGMENT}/)+{_SEGMENT}\.pyw?\b)"  # from a folder, of a program
-)
-_WHOLE = re.compile(r"(?:~?/|[A-Za-z]:[/\\])[^\n\"':]*\.\w+(?::\d+)*|[^\n\"':]*\.(?:pyw?|ipynb)")  # may hold blanks
 _KEPT = re.compile(
-    r".*[/\\](?=(?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\])"
+    r".*[/\\](?=(?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\](?!.*\.\.[/\\]))"
 )  # what stands before it is the user's
 _HOME = re.compile(r"(?:^|[/\\])(?:home|[Uu]sers)[/\\]([^/\\]+)")
-_ENDING = re.compile(r"(?<=.)\.[A-Za-z]\w{0,7}$")
-_LITERAL = re.compile(r"([\"'])(.+?)\1")
+_LITERAL = re.compile(r"([\"'])((?:\\.|(?!\1).)+)(\1|$)|(#)(.+)")  # of a line of source, and its comment
+_SCHEME = re.compile(r"(?s)(?:([A-Za-z][\w+.-]*:)((?:\\?/){2,}))?(.*)")
+_UNTOLD = re.compile(r"\.\.?|~|[A-Za-z]:|\$\w+|\$\{\w+\}|%\w+%")  # parts of a path that are no names
+_NUMBER = re.compile(r"[-+.\de]+|True|False")
 _READABLE = re.compile(rb"[\t\n\r\x20-\x7e\x80-\xff]*")
 _DEEPEST = 40  # messages inside messages
+_LONG = 12  # letters of a word that is no name of an op
 _SHORTEST = 3  # letters of a name that is looked for in all texts
 
 
@@ -35,12 +32,13 @@ class Redaction:
     keeps its place in them. `terms`: words that are no names of hosts, users or files, wherever they stand."""
 
     def __init__(self, terms: Collection[str] = ()) -> None:
-        self._terms = {*terms, "localhost", "root"}
+        self._terms = {"localhost", "root"}
         self._stand_ins: dict[str, str] = {}
         self._made: set[str] = set()
         self._count: Counter[int] = Counter()
         self._names: set[str] = set()
         self._pattern: re.Pattern[str] | None = None
+        self.keep(terms)
 
     def word(self, text: str) -> str:
         """The stand-in of a name, or of an argument."""
@@ -54,13 +52,25 @@ class Redaction:
             self._stand_ins[text] = made
         return self._stand_ins[text]
 
+    def keep(self, words: Collection[str]) -> None:
+        """Let words stand in all texts, whoever is called so: what a profile says is told by them."""
+        self._terms |= {part for word in words for part in (word, *word.split("_"))}  # a name may stand beside a `_`
+
     def name(self, text: str) -> str:
         """The stand-in of a host, a user or a file, which from now on stands for it in all texts."""
         forms = {text, re.sub(r"\W", "_", text)}  # labels of tf.data stages hold the second one
         if len(text) >= _SHORTEST and text not in self._made and not forms <= self._names | self._terms:
-            self._names |= forms
+            self._names |= forms - self._terms
             self._pattern = None
         return self._file(text)
+
+    def host(self, text: str) -> str:
+        """The same for a host, which texts may name by its first part alone, and in small letters or capitals."""
+        first = text.partition(".")[0]
+        for form in (text.lower(), text.upper(), *((first, first.lower()) if re.search("[A-Za-z]", first) else ())):
+            if _telling(form):
+                self.name(form)
+        return self.name(text)
 
     def path(self, text: str) -> str:
         """A path or an address with stand-ins for its folders and its file, whose ending stays."""
@@ -68,19 +78,19 @@ class Redaction:
         own = kept[0] if kept else text
         for user in _HOME.findall(own):
             self.name(user)
-        scheme, mark, rest = own.rpartition("://")
-        parts = re.split(r"([/\\])", rest)
-        if kept is None and _ENDING.search(parts[-1]):
+        scheme, mark, rest = _SCHEME.match(own).groups("")  # type: ignore[union-attr]
+        parts = re.split(r"([/\\]+)", rest)
+        if kept is None and ENDING.search(parts[-1]):
             self.name(parts[-1])
+        if mark and _telling(host := re.sub(r".*@|:\d*$", "", parts[0])):
+            self.host(host)
         return scheme + mark + "".join(map(self._segment, parts)) + text[len(own) :]
 
     def text(self, text: str) -> str:
-        """A text with stand-ins for the paths in it, and for all names that were met before."""
-        if _WHOLE.fullmatch(text):
-            place, line = re.fullmatch(r"(.*?)((?::\d+)*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
-            return self.path(place) + line
-        if "/" in text or "\\" in text:
-            text = _PATH.sub(lambda found: self.path(found[0]), text)
+        """A text with stand-ins for what tells in it, and for all names that were met before."""
+        if WHOLE.fullmatch(text):
+            return self._placed(text)
+        text = TELLING.sub(self._found, text)
         if not self._names:
             return text
         if self._pattern is None:
@@ -96,22 +106,55 @@ class Redaction:
 
     def record(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """What a capture noted: no argument of the script, and no literal of its source, is left."""
+        for argument in map(str, record.get("argv", ())):
+            value = argument.rpartition("=")[2]
+            self.text(value)
+            if _telling(value) and not value.startswith("-"):
+                self.name(value)
         script = {"script": self.path(str(record.get("script") or ""))}
         return {**self._plain(record), **script, "argv": tuple(map(self.word, map(str, record.get("argv", ()))))}
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self.text(_LITERAL.sub(lambda found: f"{found[1]}{self.word(found[2])}{found[1]}", value))
+            return self.text(_LITERAL.sub(self._literal, value))
         if isinstance(value, Mapping):
             return {self.text(str(key)): self._plain(each) for key, each in value.items()}
         return type(value)(map(self._plain, value)) if isinstance(value, (list, tuple)) else value
 
+    def _literal(self, found: re.Match[str]) -> str:
+        before, text, behind, comment, said = found.groups("")
+        return f"{before}{self.word(text)}{behind}{comment}{self.word(said)}"
+
+    def _found(self, found: re.Match[str]) -> str:
+        """The stand-in of a part of a text that tells."""
+        part, kind = found[0], str(found.lastgroup)
+        if kind == "value":
+            name, _, value = part.partition("=")
+            self.text(value.strip("\"'"))  # which may name what stands elsewhere, too
+            return part if _NUMBER.fullmatch(value) else f"{name}={self.word(value)}"
+        if kind == "login":
+            user, _, host = part.rpartition("@")
+            return f"{self.name(user)}@{self.host(host)}"
+        if kind == "host":
+            return self.host(part) if is_host(part) else part
+        return self._placed(part)
+
+    def _placed(self, text: str) -> str:
+        """A path with the numbers of a line and a column behind it, which stay."""
+        place, line = re.fullmatch(r"(.*?)((?::\d+)*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+        return self.path(place) + line
+
     def _segment(self, part: str) -> str:
-        return part if part in ("/", "\\", "", ".", "..", "~") or re.fullmatch(r"[A-Za-z]:", part) else self._file(part)
+        if not part.strip("/\\") or _UNTOLD.fullmatch(part):
+            return part
+        if part.startswith("~"):
+            return "~" + self.name(part[1:])
+        login, port = re.fullmatch(r"(.*?)((?::\d+)?)", part, re.DOTALL).groups()  # type: ignore[union-attr]
+        return self._file(login) + port
 
     def _file(self, name: str) -> str:
         """The stand-in of a name; the ending of a file, which tells its kind, stays."""
-        if name in self._made or (ending := _ENDING.search(name)) is None:
+        if name in self._made or (ending := ENDING.search(name)) is None:
             return self.word(name)
         return self.word(name[: ending.start()]) + ending[0]
 
@@ -122,9 +165,22 @@ class Redaction:
                     self._patch(value, depth - 1)
         except ValueError:  # no message, or one that is damaged: what stands before is done
             pass
-        if _READABLE.fullmatch(content := part.tobytes()):
+        if _READABLE.fullmatch(content := part.tobytes()) and self._is_text(content):
             part[:] = self.encoded(content)
+
+    def _is_text(self, content: bytes) -> bool:
+        """Whether a readable part of a message is a text, and not a short list of numbers that looks like one."""
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            return False
+        return len(content) >= _LONG or WHOLE.fullmatch(text) is not None or text in self._names
 
     def encoded(self, content: bytes) -> bytes:
         """The bytes of a text with stand-ins; what is no UTF-8 stays."""
         return self.text(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
+def _telling(text: str) -> bool:
+    """Whether a word is no plain one, so that it is looked for in all texts: `train` is in names of ops, `moonshot-v3` is not."""
+    return len(text) >= _SHORTEST and (not re.fullmatch(r"\w+", text) or len(text) >= _LONG)

@@ -18,7 +18,7 @@ TERMS = frozenset(re.findall(r"\w+", " ".join(text for text in vars(dialect).val
 def learn(trace: Trace, redaction: Redaction) -> None:
     """Let a redaction see the names in a trace, so that it knows them in what it redacts first."""
     for host in (trace.host, *trace.hostnames):
-        redaction.name(host.rpartition(":")[0] or host)
+        redaction.host(host.rpartition(":")[0] or host)
         redaction.name(host)
     for value in _values(trace):
         _redacted(value, redaction)

@@ -1,0 +1,30 @@
+"""Words by which names of events are told apart: where one of them is taken away, an event is something else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from outpace.timeline import names
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, re.Pattern):
+        yield str(value.pattern)
+    elif isinstance(value, dict):
+        yield from _texts((*value, *value.values()))
+    elif isinstance(value, (tuple, list, set, frozenset)):
+        for each in value:
+            yield from _texts(each)
+
+
+WORDS = frozenset(
+    word
+    for name, value in vars(names).items()
+    if not name.startswith("__")
+    for text in _texts(value)
+    for word in re.findall(r"[^\W_]+(?:_[^\W_]+)*", text)
+)
+"""All words in what `names` knows."""
