@@ -15,7 +15,8 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from bench.agents import ask
-from outpace.mcp.fit import CHARACTERS, TOKENS
+from outpace.mcp.fit import BYTES, TOKENS
+from outpace.mcp.shapes import Runs
 from tests.integration.programs import needs_tensorflow
 
 KERAS = """
@@ -46,7 +47,7 @@ def test_ten_of_ten_questions_are_answered() -> None:
     assert len(rows) == 10
     assert not [(row.question, row.missing) for row in rows if row.missing]
     assert sum(not row.missing_in_report for row in rows) == 3  # bench/agents/README.md says so
-    assert max(row.longest for row in rows) <= TOKENS * CHARACTERS
+    assert max(row.longest for row in rows) <= TOKENS * BYTES
 
 
 def test_tools_are_read_only_and_answers_fit_their_schemas() -> None:
@@ -71,6 +72,17 @@ def test_tools_are_read_only_and_answers_fit_their_schemas() -> None:
         assert json.loads(result.content[0].text) == result.structured_content
         abstains = name in ("compare", "tune_dry_run")
         assert result.structured_content["abstained"] == abstains == bool(result.structured_content["reason"])
+
+
+def test_a_question_that_fails_has_the_same_shape() -> None:
+    from outpace.mcp.server import _asked
+
+    def broken() -> Runs:
+        raise ValueError("embedded null byte")
+
+    answer = _asked(broken)()
+    assert not answer.is_error and answer.structured_content["abstained"]
+    assert answer.structured_content["reason"] == "Outpace failed here (ValueError: embedded null byte)."
 
 
 @needs_tensorflow

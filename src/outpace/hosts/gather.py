@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from outpace.hosts.map import here, map_hosts
 from outpace.hosts.read import Asked, digest_of
-from outpace.metrics.program.clocks import ends_of, offset, zeros_of
+from outpace.metrics.program.clocks import FEWEST, STEADY, ends_of, offset, zeros_of
 from outpace.metrics.program.digest import Digest
 from outpace.metrics.program.same_program import ran_together
 from outpace.model import OutpaceError, median
 from outpace.model.units import counted
 from outpace.store.profiles import ProfileSet
-from outpace.store.sessions import disjoint, labelled
+from outpace.store.sessions import disjoint, labelled, named_as_one
 
 _TRIED = 3  # files of a folder, smallest first: one may be damaged
 _NAMED = 3
@@ -29,7 +29,7 @@ def gathered(found: ProfileSet) -> tuple[ProfileSet, tuple[str, ...]]:
             isinstance(base, Digest)
             and isinstance(glimpse, Digest)
             and disjoint(files, session.files)
-            and one_run(base, glimpse)
+            and one_run(base, glimpse, named=named_as_one(found.files[0], session.files[0]))
         ):
             files += session.files
             joined.append(session.run)
@@ -65,19 +65,21 @@ def _one_of(session: ProfileSet) -> Digest:
     raise next(each for each in tried if isinstance(each, OutpaceError))
 
 
-def one_run(first: Digest, second: Digest) -> bool:
-    """Whether two different hosts were captured in one run.
+def one_run(first: Digest, second: Digest, *, named: bool = True) -> bool:
+    """Whether two different hosts were captured in one run. `named`: whether names of folders say that they are of one job.
 
-    Collectives that end on both at one distance in time say so, whatever their clocks say. Without that, they must have recorded at the same
-    time by their own clocks; and where the program counts its steps on both, a step of one number must be one step: two trainings that run
-    at once, each on hosts of its own, count differently.
+    Collectives that end on both at one distance in time say so, whatever their clocks say, and those whose distance changes that they wait for
+    others. Without collectives, names must say it, and they must have recorded at the same time by their own clocks; where the program
+    counts its steps on both, a step of one number must be one step, and where it does not, steps must be of one length: two trainings that
+    run at once, each on hosts of its own, differ in that.
     """
-    if _wait_for_each_other(first, second):
-        return True
+    waits = _wait_for_each_other(first, second)
+    if waits is not None or not named:
+        return bool(waits)
     if first.origin.walled != second.origin.walled or not _overlap(first.captured_ns, second.captured_ns):
         return False
     if not (first.numbered and second.numbered):
-        return True
+        return _of_one_length(first, second)
     zero = zeros_of((first, second))
     one, two = (d.facts.on_clock(zero[d.host]).spans for d in (first, second))
     both = one.keys() & two.keys()
@@ -85,12 +87,20 @@ def one_run(first: Digest, second: Digest) -> bool:
     return at_once > len(both) / 2
 
 
-def _wait_for_each_other(first: Digest, second: Digest) -> bool:
-    ends = ends_of(second)
-    if not ends or not first.facts.collectives & second.facts.collectives or first.origin.walled != second.origin.walled:
-        return False
+def _of_one_length(first: Digest, second: Digest) -> bool:
+    """Whether steps of both last as long as those of hosts that train together; a host without steps does not say."""
+    lengths = sorted(median(d.end - d.start) for d in (first, second) if len(d.number))
+    return len(lengths) < 2 or lengths[1] - lengths[0] <= STEADY * lengths[1]
+
+
+def _wait_for_each_other(first: Digest, second: Digest) -> bool | None:
+    """None where no collectives say it."""
+    ends, others = ends_of(second), ends_of(first)
+    shared = first.facts.collectives & second.facts.collectives and first.origin.walled == second.origin.walled
+    if not shared or len(ends.keys() & others.keys()) < FEWEST:
+        return None
     apart = 1000 * (second.origin.ns - first.origin.ns)
-    usual = {number: float(end - apart) for number, end in ends_of(first).items()}
+    usual = {number: float(end - apart) for number, end in others.items()}
     return offset(ends, usual, median(second.end - second.start)) is not None
 
 

@@ -116,4 +116,5 @@ def _ignored(source: Source, message: Message) -> bool:
 def _below(folder: str) -> Iterator[str]:
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in _SKIPPED_FOLDERS and not name.startswith(".")]
-        yield from (os.path.join(place, name) for name in names if name.endswith(".py"))
+        scripts = (os.path.join(place, name) for name in names if name.endswith(".py"))
+        yield from filter(os.path.isfile, scripts)  # a pipe would never end

@@ -13,7 +13,7 @@ from outpace.model.text import clean, shorten
 Shape = TypeVar("Shape", bound=Answer)
 
 TOKENS = 2000  # at most, of one answer
-CHARACTERS = 3  # of JSON per token: names and numbers make more tokens than prose, of which one has four
+BYTES = 3  # of JSON per token: names and numbers make more tokens than prose, of which one has four; letters of other scripts have two or more
 _LONGEST = 600  # characters of a text
 
 
@@ -24,7 +24,7 @@ def text(answer: Answer) -> str:
 
 def tokens(told: str) -> int:
     """How many tokens a text counts for."""
-    return -(-len(told) // CHARACTERS)
+    return -(-len(told.encode("utf-8", "replace")) // BYTES)
 
 
 def cut(value: object) -> str:

@@ -23,7 +23,7 @@ class Folders:
 
     def runs(self) -> list[Listed]:
         """The runs, newest first; none that a link leads out of the folders for, of whose files neither."""
-        return [run for run in listed(self._given) if is_url(run.info.folder) or self._whole(run.info.folder)]
+        return [run for run in listed(self._given) if self._whole(run.info.folder)]
 
     def run(self, name: str) -> str:
         """The folder of a run, by its id, its name, or the end of its path. Raises NotFoundError, or UsageError where it may be several."""
@@ -45,9 +45,9 @@ class Folders:
 
     def file(self, path: str) -> str:
         """A file or folder below the served ones, from one of them or as a whole path. Raises NotFoundError for any other, there or not."""
-        for root in self._real:
+        for root in self._real if "\0" not in path else ():
             place = os.path.realpath(os.path.join(root, path))
-            if self.holds(place) and os.path.exists(place):
+            if self.holds(place) and (os.path.isfile(place) or os.path.isdir(place)):
                 return place
         raise NotFoundError(f"There is no file or folder {path!r} in the served folders.")
 
@@ -60,9 +60,19 @@ class Folders:
         """Whether a path leads to something below the served folders."""
         return any(_below(os.path.realpath(path), root) for root in self._real)
 
+    def require(self, folder: str) -> None:
+        """Raise NotFoundError where a run's folder, or a file in it, has gone, or a link leads out of the served folders."""
+        if not self._whole(folder):
+            raise NotFoundError(f"{folder} was changed while it was read. Ask again.")
+
     def _whole(self, folder: str) -> bool:
-        with os.scandir(folder) as entries:
-            return self.holds(folder) and all(self.holds(entry.path) for entry in entries)
+        if is_url(folder):
+            return True
+        try:
+            with os.scandir(folder) as entries:
+                return self.holds(folder) and all(self.holds(entry.path) for entry in entries)
+        except OSError:  # it has gone, or is not for us
+            return False
 
 
 def _below(path: str, root: str) -> bool:

@@ -43,7 +43,7 @@ class Questions:
 
     def __init__(self, folders: Folders, dry_run: DryRun | None = None) -> None:
         self._folders, self._dry_run = folders, dry_run
-        self._profile = functools.lru_cache(_OPEN)(_opened)
+        self._profile = functools.lru_cache(_OPEN)(self._opened)
 
     def runs(self, offset: int = 0, limit: int = 20) -> Runs:
         """List the runs, newest first. Other questions take a run's id."""
@@ -51,8 +51,8 @@ class Questions:
         part = [
             Run(
                 id=each.id,
-                name=each.info.run,
-                folder=each.place or ".",
+                name=cut(each.info.run),
+                folder=cut(each.place) or ".",
                 modified=_time(each.info.modified),
                 hosts=each.info.hosts,
             )
@@ -107,7 +107,7 @@ class Questions:
                 f"There is no table {table!r}.{meant(name, known)} There are: {', '.join(f'{page.id}.{each}' for each in known)}."
             )
         found = rows.chosen(known[name], where, sort)
-        wanted = [rows.column(found, each) for each in columns] or [field.name for field in found.fields]
+        wanted = [rows.column(found, each) for each in dict.fromkeys(columns)] or [field.name for field in found.fields]
         offset = max(offset, 0)
         end = offset + min(max(limit, 1), MOST_ROWS)
         answer = Table(
@@ -152,6 +152,7 @@ class Questions:
             for file in files_in([self._folders.file(path)])
             if self._folders.holds(file)
             for m in selected(lint_file(file)[0], wanted, ())
+            if self._folders.holds(file)  # still: a link may have taken its place
         ]
         return fitted(
             Linted(messages=found, total=len(found)), [found], lambda: "Give one file, or rules to select, to see the rest."
@@ -173,10 +174,11 @@ class Questions:
         folder = self._folders.run(run)
         return self._profile(folder, run_at(folder).state)
 
-
-def _opened(folder: str, state: str) -> api.Profile:
-    """The profile in a folder, whose files are in a state: another one is another profile."""
-    return api.open(folder)
+    def _opened(self, folder: str, state: str) -> api.Profile:
+        """The profile in a folder, whose files are in a state: another one is another profile."""
+        profile = api.open(folder)
+        self._folders.require(folder)  # still: a link may have taken its place before it was read
+        return profile
 
 
 def _next(what: str, offset: int) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from outpace.mcp.shapes import Cell
 from outpace.model import Table, UsageError
-from outpace.model.text import meant, shorten
+from outpace.model.text import clean, meant, shorten
 from outpace.report.json_ import plain
 
 _CONDITION = re.compile(r"\s*(\w+)\s*(>=|<=|!=|=|>|<|~)\s*(.*?)\s*")
@@ -51,7 +51,7 @@ def _cell(value: object) -> Cell:
     made: Cell = plain(value)
     if isinstance(made, float):
         return float(f"{made:.6g}")
-    return shorten(made, _LONGEST) if isinstance(made, str) else made
+    return shorten(clean(made, _LONGEST), _LONGEST) if isinstance(made, str) else made
 
 
 def _passes(table: Table, condition: str) -> list[bool]:

@@ -47,6 +47,8 @@ def _asked(question: Callable[..., Answer]) -> Callable[..., Any]:
             answer = question(*arguments, **named)
         except OutpaceError as error:
             answer = shape(abstained=True, reason=cut(error))
+        except Exception as error:  # a fault of ours: the server goes on, and says so in the same shape
+            answer = shape(abstained=True, reason=cut(f"Outpace failed here ({type(error).__name__}: {error})."))
         return CallToolResult(content=[TextContent(type="text", text=text(answer))], structured_content=asdict(answer))
 
     said = said.replace(return_annotation=Annotated[CallToolResult, shape])

@@ -15,8 +15,8 @@ from outpace.store.profiles import ProfileFile, RunInfo
 
 NEAR = 3600.0  # seconds between two folders of one run: far more than hosts take to begin together, or than clocks of one job differ
 _RANK = re.compile(
-    r"(?:.*[-_.])?(?:host|rank|node|worker|process|proc|task|replica|pod|machine|shard)s?[-_.]?\d+"  # of a job
-    r"|\d{1,3}(?:\.\d{1,3}){3}"  # an address
+    r"(?P<job>(?:.*[-_.])?)(?:host|rank|node|nid|worker|chief|master|process|proc|replica|pod|machine)s?[-_.]?\d+"
+    r"|(?:ip[-_.])?\d{1,3}(?:[-_.]\d{1,3}){3}(?:\..+)?"  # an address, or a name that clouds make of one
     r"|[0-9a-f]{56}",  # a node of Ray
     re.IGNORECASE,
 )
@@ -34,7 +34,8 @@ def rank_of(path: str) -> str:
     """The folder of a profile's path that is called after a host or rank (`rank_0`, `dp_rank_3`, `node07`, `trainer-worker-1`, an address, a
     node of Ray), or "".
 
-    Only words that the field uses for a process of a job count: folders `run1` and `run2` are runs, not hosts.
+    Only words that the field uses for a process of a job count: folders `run1` and `run2` are runs, not hosts, and so are tasks and shards,
+    which jobs that have nothing to do with each other may be.
     """
     return next((part for part in reversed(_above(path)) if _RANK.fullmatch(part)), "")
 
@@ -48,8 +49,22 @@ def one_place(first: ProfileFile, second: ProfileFile) -> bool:
     return _place(first) == _place(second)
 
 
+def named_as_one(first: ProfileFile, second: ProfileFile) -> bool:
+    """Whether names say that two folders in one place are of one job: they lie together, or are called after ranks of it. Folders called
+    after their hosts are not: each trial of a sweep may have a container of its name."""
+    return _above(first.path) == _above(second.path) or bool(rank_of(first.path) and rank_of(second.path))
+
+
 def _place(file: ProfileFile) -> list[str]:
-    return [part for part in _above(file.path) if part != file.host and not _RANK.fullmatch(part)]
+    """The folders above a profile, with what numbers the processes of a job left out of them, and so that it may be of a host."""
+    return [_job(part, file.host) for part in _above(file.path)]
+
+
+def _job(folder: str, host: str) -> str:
+    rank = _RANK.fullmatch(folder)
+    if rank is not None:
+        return f"{rank['job'] or ''}*"  # ranks of two jobs (`a-worker-0`, `b-worker-0`) are not of one
+    return "*" if folder.partition(".")[0] == host.partition(".")[0] else folder
 
 
 def _above(path: str) -> list[str]:

@@ -85,6 +85,50 @@ def test_a_sweep_on_hosts_of_its_own_is_not_one_run(folders: tuple[str, str], tm
     assert hosts(tmp_path) == ["node2"]
 
 
+@pytest.mark.parametrize("collectives", [True, False])
+@pytest.mark.parametrize(
+    "folders",
+    [
+        ("a-worker-0", "b-worker-0"),
+        ("trial1_rank_0", "trial2_rank_1"),
+        ("lr0.1-rank0", "lr0.01-rank1"),
+        ("task_1", "task_2"),
+        ("shard1", "shard2"),
+        ("seed0", "seed1"),
+    ],
+)
+def test_ranks_of_two_jobs_are_not_of_one(folders: tuple[str, str], collectives: bool, tmp_path: Path) -> None:
+    for at, folder in enumerate(folders):
+        put(host(f"h-{at}", collectives=collectives), session(tmp_path / folder, 1 + at))
+    assert hosts(tmp_path) == ["h-1"]
+
+
+def test_folders_called_after_hosts_are_one_run_where_these_wait_for_each_other(tmp_path: Path) -> None:
+    for collectives in (False, True):  # each trial of a sweep may have a container of its name, and steps of its own
+        for at in range(2):
+            put(host(f"seed{at}", collectives=collectives), session(tmp_path / str(collectives) / f"seed{at}", 1 + at))
+        assert len(hosts(tmp_path / str(collectives))) == 1 + collectives
+
+
+def test_collectives_that_drift_apart_are_those_of_two_runs(tmp_path: Path) -> None:
+    put(host("a", steps=40), session(tmp_path, 1))
+    put(host("b", steps=40, length=10.2), session(tmp_path, 2))
+    assert hosts(tmp_path) == ["b"]
+
+
+@pytest.mark.parametrize("layout", ["nid00123{}", "ip-10-0-0-{}", "ip-10-0-0-{}.ec2.internal", "chief-{}"])
+def test_names_of_schedulers_and_clouds_are_ranks(layout: str, tmp_path: Path) -> None:
+    for at in range(3):
+        put(host("localhost", later_ns=at * 1_000_000), session(tmp_path / layout.format(at), 1 + at))
+    assert hosts(tmp_path) == [f"{layout.format(at)}/localhost" for at in range(3)]
+
+
+def test_the_chief_is_of_the_job_of_its_workers(tmp_path: Path) -> None:
+    for at, folder in enumerate(("chief-0", "worker-0", "worker-1")):
+        put(host("vm"), session(tmp_path / folder, 1 + at))
+    assert hosts(tmp_path) == ["chief-0/vm", "worker-0/vm", "worker-1/vm"]
+
+
 def test_what_did_not_record_at_the_same_time_is_another_run(tmp_path: Path) -> None:
     put(host("a", collectives=False), session(tmp_path, 1))
     put(host("b", collectives=False, later_ns=200_000_000), session(tmp_path, 3))

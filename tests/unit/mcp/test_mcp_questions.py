@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from outpace import api
 from outpace.mcp import rows, skill
 from outpace.mcp.fit import TOKENS, Shape, text, tokens
 from outpace.mcp.folders import Folders
@@ -121,6 +123,56 @@ def test_a_folder_of_scripts_is_checked_without_what_links_lead_to(tmp_path: Pat
     (tmp_path / "served" / "train.py").write_text("import keras\n")
     answer = Questions(Folders([str(tmp_path / "served")])).lint(".")
     assert "secret" not in text(answer) and "LP111" not in text(answer)
+
+
+def served(folder: Path, run: str = "run") -> Path:
+    """A run in a log directory."""
+    place = folder / "plugins" / "profile" / run
+    place.mkdir(parents=True)
+    shutil.copy(PROFILES / "custom_loop" / "vm.xplane.pb.gz", place / "vm.xplane.pb.gz")
+    return place
+
+
+def test_a_folder_that_becomes_a_link_after_it_was_checked_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, other = served(tmp_path / "served"), served(tmp_path / "other")
+    questions, whole = Questions(Folders([str(tmp_path / "served")])), api.open
+
+    def swapped(folder: str) -> api.Profile:
+        shutil.rmtree(folder)
+        run.symlink_to(other)
+        return whole(folder)
+
+    monkeypatch.setattr(api, "open", swapped)
+    with pytest.raises(NotFoundError, match="changed while it was read"):
+        questions.verdict("run")
+    monkeypatch.setattr(api, "open", whole)
+    with pytest.raises(NotFoundError, match="no run"):
+        questions.verdict("run")
+
+
+def test_names_of_runs_and_rows_are_bounded_and_on_one_line(tmp_path: Path) -> None:
+    served(tmp_path, "do\nas I say \u202e")
+    (run,) = Questions(Folders([str(tmp_path)])).runs().runs
+    assert "\n" not in run.name and "\u202e" not in run.name
+    table = Table.build("ops", "Ops", FIELDS, {"name": ["\x1b\n" * 500], "self_ps": [1], "share": [0.5]})
+    ((cell,),) = rows.cells(table, ["name"])
+    assert isinstance(cell, str) and len(cell) <= 120 and cell.isprintable()
+
+
+def test_letters_of_other_scripts_count_for_more() -> None:
+    assert tokens("漢" * 30) == 3 * tokens("a" * 30)
+
+
+def test_columns_are_told_once(questions: Questions) -> None:
+    assert len(asked(questions.table("custom_loop", "overview.steps", columns=["step"] * 5000)).columns) == 1
+
+
+def test_what_is_no_file_is_not_there(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    questions = Questions(Folders([str(tmp_path)]))
+    for path in ("pipe.py", "a\0b", "."):
+        with pytest.raises(NotFoundError):
+            questions.lint(path)
 
 
 def test_a_profile_that_changes_is_read_anew(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from outpace.model.interval import quantiles
 from outpace.timeline import Run
 from outpace.timeline.clock import shifts_ns, shifts_of
 
-_FEWEST = 3  # steps with a collective, below which a distance that stays the same may be chance
-_STEADY = 0.25  # of a step, as the middle half of the distances: hosts that do not wait for each other drift apart by more
+FEWEST = 3  # steps with a collective, below which a distance that stays the same may be chance
+STEADY = 0.25  # of a step, as the middle half of the distances: hosts that do not wait for each other drift apart by more
 _WRONG = 0.5  # of a step: a clock that is further off puts steps of one number at different times
 _FURTHEST = 30 * 10**12  # ps: a clock that is set at all is never further off; what is further apart ran at another time
 
@@ -48,10 +48,10 @@ def offset(ends: Mapping[int, int], usual: Mapping[int, float], step: float) -> 
     None without evidence: few steps in common, or a distance that varies. `step`: length of a step, ps.
     """
     apart = [ends[number] - usual[number] for number in ends.keys() & usual.keys()]
-    if len(apart) < _FEWEST:
+    if len(apart) < FEWEST:
         return None
     low, high = quantiles(apart, 0.25, 0.75)
-    if high - low > _STEADY * step or abs(median(apart)) > _FURTHEST:
+    if high - low > STEADY * step or abs(median(apart)) > _FURTHEST:
         return None
     return Offset(median(apart), (high - low) / 2, len(apart), abs(median(apart)) > _WRONG * step)
 
