@@ -52,7 +52,8 @@ def one_place(first: ProfileFile, second: ProfileFile) -> bool:
 def named_as_one(first: ProfileFile, second: ProfileFile) -> bool:
     """Whether names say that two folders in one place are of one job: they lie together, or are called after ranks of it. Folders called
     after their hosts are not: each trial of a sweep may have a container of its name."""
-    return _above(first.path) == _above(second.path) or bool(rank_of(first.path) and rank_of(second.path))
+    ranks = {rank_of(first.path), rank_of(second.path)}  # one of both is of a folder above
+    return _above(first.path) == _above(second.path) or (len(ranks) == 2 and "" not in ranks)
 
 
 def _place(file: ProfileFile) -> list[str]:
