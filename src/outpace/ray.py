@@ -21,7 +21,7 @@ def worker(run: str = "") -> Iterator[ProfilerServer]:
     """Let this process of a Ray cluster be captured while the block lasts: a profiler server on a free port of the node's address.
 
     For the function that Ray trains with, in an actor or a task. `run`: what `outpace capture ray://auto --run` calls it; Ray's job ID by
-    default. Raises CaptureError where ray or grpcio is missing, UsageError where Ray does not run.
+    default. Raises CaptureError where ray or grpcio is missing, UsageError outside of Ray's workers.
     """
     ray = load_ray()
     with serve(0, ray.util.get_node_ip_address()) as server, registered(ray, server.address, run):

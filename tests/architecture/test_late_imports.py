@@ -13,6 +13,7 @@ BY_NAME = {
     "_lazy.py": "the same for the names of packages",
     "api.py": "the renderer that a report will need, while another core decodes",
     "capture/remote/grpc_.py": "an optional dependency",
+    "capture/remote/ray_.py": "an optional dependency",
     "capture/sources.py": "the script's own Keras and TensorFlow, once it has imported them",
     "capture/tracing.py": "the script's own TensorFlow, once it has imported it",
     "cli/__init__.py": "commands load when they are called",

@@ -36,7 +36,7 @@ class Trainer:
         else:
             raise RuntimeError("TensorFlow was imported")
 
-        @jax.jit
+        @jax.jit  # type: ignore[untyped-decorator]
         def step(weights: jax.Array, batch: jax.Array) -> jax.Array:
             return weights - 1e-3 * jax.grad(lambda w: jnp.mean((batch @ w) ** 2))(weights)
 
@@ -56,7 +56,7 @@ def main(port: int, run: str) -> None:
     cluster = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False, "ray_client_server_port": port})
     nodes = [cluster.add_node(**NODE) for _ in range(2)]
     ray.init(address=cluster.address, log_to_driver=False)
-    trainers = [Trainer.remote() for _ in range(3)]
+    trainers = [Trainer.remote() for _ in range(3)]  # type: ignore[attr-defined]
     pids = dict(ray.get([trainer.where.remote() for trainer in trainers]))
     ends = [trainer.train.remote(run, folder) for trainer in trainers]
     while len(list(folder.glob("training-*"))) < len(trainers):

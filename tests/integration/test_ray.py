@@ -18,7 +18,9 @@ from pathlib import Path
 import pytest
 
 import outpace
+from outpace.capture.remote import capture_remote
 from outpace.hosts.open import MOST_WHOLE
+from outpace.model import UsageError
 from outpace.store.logdir import find_profiles
 from tests.unit.hosts.made import host, put, session
 
@@ -121,6 +123,36 @@ def test_a_run_that_is_not_there_is_said_with_those_that_are(job: Job) -> None:
     assert done.stderr.strip() == "outpace: Workers of demo are registered in that Ray cluster, none of other."
 
 
+SECOND = """
+import subprocess, sys
+import outpace, ray
+
+@ray.remote(num_cpus=0)
+def train():
+    with outpace.ray.worker():
+        command = [sys.executable, "-m", "outpace", "capture", "ray://auto"]
+        return ray.get_runtime_context().get_job_id(), subprocess.run(command, capture_output=True, text=True).stderr.strip()
+
+ray.init(log_to_driver=False)
+job, said = ray.get(train.remote())
+assert said == f"outpace: Workers of {job}, demo are registered in that Ray cluster. Choose one: --run demo", said
+with outpace.ray.worker():  # no worker, but who asks for some
+    pass
+"""
+
+
+def test_of_several_runs_one_is_chosen_and_a_driver_is_no_worker(job: Job) -> None:
+    done = job.python("-c", SECOND)
+    assert done.stderr.strip().endswith(
+        "This process is no worker of Ray. Call outpace.ray.worker() in the function that Ray trains with."
+    )
+
+
+def test_a_run_is_chosen_of_a_cluster_only() -> None:
+    with pytest.raises(UsageError, match="Give ray://auto as the address, or leave --run out"):
+        capture_remote("127.0.0.1:6009", run="demo")
+
+
 def test_many_hosts_are_bit_equal_in_processes_and_in_tasks(job: Job, tmp_path: Path) -> None:
     for at in range(HOSTS):
         put(host(f"node{at:02}", work=5 + at / 20, later_ns=at * 1000), session(tmp_path, 1))
@@ -170,9 +202,10 @@ def test_where_no_cluster_runs_a_sentence_says_so(job: Job) -> None:
     done = job.capture("ray://auto", RAY_ADDRESS="")
     assert done.returncode == 5
     assert done.stderr.startswith("outpace: No Ray cluster is to be reached: Could not find any running Ray instance.")
-    done = job.capture(job.client)
-    assert done.returncode == 5
-    assert "Connection refused. Give the address of its Ray client server, port 10001" in done.stderr
+    for address in ("ray://auto", job.client):
+        done = job.capture(address)
+        assert done.returncode == 5
+        assert "Connection refused. Give ray://auto on a node of the cluster, or ray://HOST:PORT of its" in done.stderr
 
 
 def test_without_ray_a_sentence_says_what_to_install(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import os
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -37,22 +38,17 @@ def connected(place: str = "auto") -> Iterator[Any]:
     if place == "auto" and ray.is_initialized():
         yield ray
         return
-    if place != "auto":
-        _reach(place)
+    named = (os.environ.get("RAY_ADDRESS", "") if place == "auto" else place).removeprefix(SCHEME)
     try:
+        if ":" in named:
+            _reach(named)
         ray.init(place if place == "auto" else SCHEME + place, log_to_driver=False, configure_logging=False)
-    except (
-        OSError,
-        RuntimeError,
-        ValueError,
-        SystemExit,
-        ray.exceptions.RayError,
-    ) as error:  # it exits where RAY_ADDRESS leads nowhere
-        where = "" if place == "auto" else f" at {place}"
-        said = str(error).strip().rpartition("\n")[2].rstrip(".")  # a server's own errors are tracebacks
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        lines = str(getattr(error, "strerror", None) or error).strip().splitlines()  # a server's own errors are tracebacks
+        said = lines[-1] if lines else type(error).__name__
         raise CaptureError(
-            f"No Ray cluster is to be reached{where}: {said}. Run the command on a node of the cluster, or give ray://HOST:{CLIENT_PORT} of "
-            "its head node."
+            f"No Ray cluster is to be reached{named and f' at {named}'}: {said.rstrip('.')}. Give ray://auto on a node of the cluster, or "
+            f"ray://HOST:PORT of its Ray client server, which is port {CLIENT_PORT} of the head node by default."
         ) from None
     try:
         yield ray
@@ -63,9 +59,9 @@ def connected(place: str = "auto") -> Iterator[Any]:
 @contextlib.contextmanager
 def registered(ray: Any, address: str, run: str) -> Iterator[None]:
     """Let captures find this worker while the block lasts. `run`: what it belongs to; Ray's job by default."""
-    if not ray.is_initialized():
-        raise UsageError("Ray does not run in this process. Call outpace.ray.worker() in the function that Ray trains with.")
-    store, context = ray.experimental.internal_kv, ray.get_runtime_context()
+    if not ray.is_initialized() or (context := ray.get_runtime_context()).worker.mode != ray.WORKER_MODE:
+        raise UsageError("This process is no worker of Ray. Call outpace.ray.worker() in the function that Ray trains with.")
+    store = ray.experimental.internal_kv
     key = f"{context.get_worker_id()}/{address}".encode()
     entry = {"address": address, "run": run or context.get_job_id(), "node": context.get_node_id()}
     store._internal_kv_put(key, json.dumps(entry), namespace=_NAMESPACE)
@@ -88,9 +84,11 @@ def find_workers(place: str, run: str = "") -> list[str]:
         raise NotFoundError(
             "No worker of that Ray cluster can be captured: call outpace.ray.worker() in the function that it trains with."
         )
-    if (run or runs[0]) not in runs or (not run and len(runs) > 1):
-        known = f"Workers of {', '.join(runs)} are registered in that Ray cluster"
-        raise NotFoundError(f"{known}, none of {run}.") if run else UsageError(f"{known}. Choose one: --run {runs[-1]}")
+    known = f"Workers of {', '.join(runs)} are registered in that Ray cluster"
+    if run and run not in runs:
+        raise NotFoundError(f"{known}, none of {run}.")
+    if not run and len(runs) > 1:
+        raise UsageError(f"{known}. Choose one: --run {runs[-1]}")
     return sorted(entry["address"] for entry in entries if entry["run"] == (run or runs[0]))
 
 
@@ -116,12 +114,6 @@ def _anywhere(ray: Any, function: Callable[[], Any]) -> Any:
 
 
 def _reach(place: str) -> None:
-    """Raise CaptureError at once where nothing listens: Ray's client tries it for half a minute."""
+    """Raise OSError at once where nothing listens: Ray tries it for half a minute, and longer."""
     host, _, port = place.rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), _REACHED).close()
-    except OSError as error:
-        raise CaptureError(
-            f"No Ray cluster is to be reached at {place}: {error.strerror or error}. Give the address of its Ray client server, port "
-            f"{CLIENT_PORT} of the head node by default, or ray://auto on a node."
-        ) from None
+    socket.create_connection((host.strip("[]"), port), _REACHED).close()
