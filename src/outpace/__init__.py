@@ -10,6 +10,7 @@ from outpace import _lazy
 from outpace._version import __version__
 
 if TYPE_CHECKING:
+    from outpace import ray
     from outpace.api import Profile, open
     from outpace.capture.callback import ProfilerCallback, mark_tensorboard_steps
     from outpace.capture.manual import capture, start, stop
@@ -34,6 +35,7 @@ __all__ = [
     "mark_tensorboard_steps",
     "open",
     "race",
+    "ray",
     "serve",
     "start",
     "step",
