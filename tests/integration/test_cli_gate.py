@@ -90,7 +90,7 @@ def test_a_junit_file_that_cannot_be_written(outpace: Outpace, tmp_path: Path) -
 def test_a_baseline_stands_for_its_profile(outpace: Outpace, tmp_path: Path) -> None:
     saved = outpace("baseline", "save", "main", FIT)
     assert saved.returncode == 0, saved.stderr
-    assert saved.stdout == "16 steps are kept in outpace-baselines/main.json (51 kB).\n"
+    assert saved.stdout == "16 steps are kept in outpace-baselines/main.json (52 kB).\n"
     for name in ("main", "outpace-baselines/main.json"):
         from_file = json.loads(outpace("compare", name, LOOP, "--json").stdout)
         from_run = json.loads(outpace("compare", FIT, LOOP, "--json").stdout)
