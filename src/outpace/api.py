@@ -29,7 +29,6 @@ from outpace.timeline import Run
 from outpace.timeline.part import Part, StepRange
 from outpace.tools import Tool, discover, find
 from outpace.tools.every import EveryTool
-from outpace.trace import TERMS
 
 _LONGEST = 300  # characters of an error's sentence; its trace is whole
 
@@ -166,7 +165,7 @@ def open(source: Given, *, use_marks: bool = True, redact: bool | Redaction = Fa
     such as `outpace.ray.tasks`; processes of this machine by default.
     """
     found = find_profiles(source)
-    redaction = redact if isinstance(redact, Redaction) else Redaction(TERMS) if redact else None
+    redaction = redact if isinstance(redact, Redaction) else Redaction() if redact else None
     run, found = open_run(found, use_marks=use_marks, redaction=redaction, on=on, stored=_opens_again(found.files[0]))
     return Profile(run, found.older, redaction)
 

@@ -16,7 +16,6 @@ from outpace.report import parquet as parquet_
 from outpace.store.logdir import PROFILE_FOLDER, host_of, runs_at
 from outpace.store.tree import is_url
 from outpace.tools import find
-from outpace.trace import TERMS
 
 Told = Callable[[str, int, int], object]
 """Hears the name of the run that is read now, its place from 1, and how many there are."""
@@ -59,7 +58,7 @@ def export(
     runs: list[str] = []
     remarks: list[str] = []
     failed: list[Page] = []
-    redaction = Redaction(TERMS) if redact else None
+    redaction = Redaction() if redact else None
     names = names_of(places) if redaction is None else [f"run{at:0{len(str(len(places)))}}" for at in range(1, len(places) + 1)]
     for at, (place, name) in enumerate(zip(places, names, strict=True), 1):
         progress(name, at, len(places))

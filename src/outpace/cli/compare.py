@@ -137,9 +137,8 @@ def _read(before: list[str], after: list[str], redact: bool) -> tuple[Side, Side
     tune()
     from outpace.cli.sides import side
     from outpace.model.redact import Redaction
-    from outpace.trace import TERMS
 
-    redaction = Redaction(TERMS) if redact else None
+    redaction = Redaction() if redact else None
     return side(before, redaction), side(after, redaction)
 
 

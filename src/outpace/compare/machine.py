@@ -64,11 +64,10 @@ def explained(rows: Sequence[Row], count: int, step: float) -> tuple[list[Row], 
     logs = {id(row): np.log(row.means) - np.log(row.means).mean() for row in told}
     works = {work: [row for row in told if row.work == work] for work in sorted({row.work for row in rows})}
     captures = len(rows[0].means) if rows else 0
-    speaking = [row for mine in works.values() if len(mine) >= FEW for row in mine]
+    many = {work: mine for work, mine in works.items() if len(mine) >= FEW}
+    speaking = [row for mine in many.values() for row in mine]
     blind = _share(speaking, rows, count) < _SPEAKS or _share(told, rows, count) < _SHARED
-    known = (
-        {} if blind else {work: mine for work, mine in works.items() if len(mine) >= FEW}
-    )  # few parts of other programs say nothing
+    known = {} if blind else many  # what few parts of other programs say is nothing
     usual = np.zeros(captures) if blind or len(told) < FEW else _usual(speaking or told, logs)
     middles = {work: np.median([logs[id(row)] for row in mine], axis=0) for work, mine in known.items()}
     between = [float(middle[count:].mean() - middle[:count].mean()) for middle in middles.values()]

@@ -159,10 +159,11 @@ def _capture(run: Run) -> Capture:
 
 def _without_ops(run: Run, per_row: Mapping[str, int]) -> dict[str, Values]:
     """What hosts of the main program compute in a training step while no op runs, ps."""
-    told = [{part: times / per_row[host] for part, times in without_ops(run, host).items()} for host in main_program(run)]
-    return {
-        part: np.concatenate([each[part] for each in told]) for part in dict.fromkeys(part for each in told for part in each)
-    }
+    found: dict[str, list[Values]] = {}
+    for host in main_program(run):
+        for part, times in without_ops(run, host).items():
+            found.setdefault(part, []).append(times / per_row[host])
+    return {part: np.concatenate(times) for part, times in found.items()}
 
 
 def _joining(capture: Capture, short: Set[Part]) -> Capture:

@@ -2,8 +2,8 @@
 
 What a part takes beyond its class of work (`machine.py`) is the program's where it exceeds its error by a test that keeps the rate of false
 discoveries among all parts, and where it matters to the step. Time that appears in one place and goes in another of the same class has moved.
-Parts are times of threads, which may work beside the step: where what they say and what the step itself did exclude each other, or is less
-precise, the step speaks.
+Parts are times of threads, which may work beside the step: where they say more than the step itself did, or say it less precisely, the step
+speaks. Where the step took more than they say, what they say is the program's, and nobody knows whose the rest is.
 
 Of captures in turns more is known of the machine: whatever it does meanwhile falls on both sides alike. Where whole classes of work differ
 between the sides by more than captures of one side do, and that matters, the machine did not do it, and the step speaks, too.
@@ -85,8 +85,8 @@ class Comparison:
     machine, ps. program: what the program's own changes add to that, as a share of it, with `program_low` and `program_high`. least, most: what
     the program adds at least and at most, all parts together, and what classes of work take beyond each other. blind: whether too little is
     known of the machine to tell it from the program, so that the step alone speaks. in_turns: whether captures in turns rule the machine
-    out, so that it does so, too. beside: whether parts changed of which the step itself says otherwise, or more precisely, so that they run
-    beside it. differs: facts in which the sides differ, with whether that forbids to compare."""
+    out, so that it does so, too. beside: whether parts changed by more than the step itself did, so that they run beside it. differs: facts
+    in which the sides differ, with whether that forbids to compare."""
 
     before: Side
     after: Side

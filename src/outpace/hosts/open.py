@@ -21,7 +21,7 @@ from outpace.store.logdir import record_of
 from outpace.store.profiles import ProfileFile, ProfileSet
 from outpace.timeline import Run
 from outpace.timeline.vocabulary import WORDS
-from outpace.trace import Trace, learn
+from outpace.trace import TERMS, Trace, learn
 from outpace.trace import redact as redacted
 
 MOST_WHOLE = 16  # hosts whose events are all kept; in memory a profile takes several times its file
@@ -80,7 +80,7 @@ def _redacted(
 
 def _learn(redaction: Redaction, found: ProfileSet, records: Mapping[str, Mapping[str, Any]]) -> None:
     """Let a redaction see the names of all hosts, those included that remarks alone name, and of their folders."""
-    redaction.keep(WORDS)
+    redaction.keep(TERMS | WORDS)
     hosts = [file.host for file in found.files]
     for host in (*hosts, *missing_hosts(hosts)):
         for part in host.split("/"):  # some have their rank in front

@@ -52,7 +52,7 @@ def _asked(question: Callable[..., Answer]) -> Callable[..., Any]:
         return CallToolResult(content=[TextContent(type="text", text=text(answer))], structured_content=asdict(answer))
 
     said = said.replace(return_annotation=Annotated[CallToolResult, shape])
-    asked.__signature__ = said  # type: ignore[attr-defined]
+    asked.__signature__ = said  # type: ignore[attr-defined]  # what `inspect`, and so the SDK, reads of any callable
     asked.__annotations__ = {name: each.annotation for name, each in said.parameters.items()} | {
         "return": said.return_annotation
     }

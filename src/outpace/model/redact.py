@@ -18,7 +18,9 @@ _KEPT = re.compile(
 )  # what stands before it is the user's
 _HOME = re.compile(r"(?:^|[/\\])(?:home|[Uu]sers)[/\\]([^/\\]+)")
 _LITERAL = re.compile(r"([\"'])((?:\\.|(?!\1).)+)(\1|$)|(#)(.+)")  # of a line of source, and its comment
-_SCHEME = re.compile(r"(?s)(?:([A-Za-z][\w+.-]*:)((?:\\?/){2,}))?(.*)")
+_SCHEME = re.compile(r"[A-Za-z][\w+.-]*:(?:\\?/){2,}")
+_PLACES = re.compile(r"(?::\d+)+\Z")  # a line and a column
+_PORT = re.compile(r":\d+\Z")
 _UNTOLD = re.compile(r"\.\.?|~|[A-Za-z]:|\$\w+|\$\{\w+\}|%\w+%")  # parts of a path that are no names
 _NUMBER = re.compile(r"[-+.\de]+|True|False")
 _READABLE = re.compile(rb"[\t\n\r\x20-\x7e\x80-\xff]*")
@@ -29,16 +31,15 @@ _SHORTEST = 3  # letters of a name that is looked for in all texts
 
 class Redaction:
     """Stand-ins, the same for the same name for as long as this lives. Of paths, what lies in Python's own folders and in installed packages
-    keeps its place in them. `terms`: words that are no names of hosts, users or files, wherever they stand."""
+    keeps its place in them."""
 
-    def __init__(self, terms: Collection[str] = ()) -> None:
+    def __init__(self) -> None:
         self._terms = {"localhost", "root"}
         self._stand_ins: dict[str, str] = {}
         self._made: set[str] = set()
         self._count: Counter[int] = Counter()
         self._names: set[str] = set()
         self._pattern: re.Pattern[str] | None = None
-        self.keep(terms)
 
     def word(self, text: str) -> str:
         """The stand-in of a name, or of an argument."""
@@ -55,6 +56,8 @@ class Redaction:
     def keep(self, words: Collection[str]) -> None:
         """Let words stand in all texts, whoever is called so: what a profile says is told by them."""
         self._terms |= {part for word in words for part in (word, *word.split("_"))}  # a name may stand beside a `_`
+        self._names -= self._terms
+        self._pattern = None
 
     def name(self, text: str) -> str:
         """The stand-in of a host, a user or a file, which from now on stands for it in all texts."""
@@ -78,13 +81,14 @@ class Redaction:
         own = kept[0] if kept else text
         for user in _HOME.findall(own):
             self.name(user)
-        scheme, mark, rest = _SCHEME.match(own).groups("")  # type: ignore[union-attr]
-        parts = re.split(r"([/\\]+)", rest)
+        head = _SCHEME.match(own)
+        mark = head[0] if head else ""
+        parts = re.split(r"([/\\]+)", own[len(mark) :])
         if kept is None and ENDING.search(parts[-1]):
             self.name(parts[-1])
         if mark and _telling(host := re.sub(r".*@|:\d*$", "", parts[0])):
             self.host(host)
-        return scheme + mark + "".join(map(self._segment, parts)) + text[len(own) :]
+        return mark + "".join(map(self._segment, parts)) + text[len(own) :]
 
     def text(self, text: str) -> str:
         """A text with stand-ins for what tells in it, and for all names that were met before."""
@@ -141,16 +145,16 @@ class Redaction:
 
     def _placed(self, text: str) -> str:
         """A path with the numbers of a line and a column behind it, which stay."""
-        place, line = re.fullmatch(r"(.*?)((?::\d+)*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
-        return self.path(place) + line
+        place = _PLACES.sub("", text)
+        return self.path(place) + text[len(place) :]
 
     def _segment(self, part: str) -> str:
         if not part.strip("/\\") or _UNTOLD.fullmatch(part):
             return part
         if part.startswith("~"):
             return "~" + self.name(part[1:])
-        login, port = re.fullmatch(r"(.*?)((?::\d+)?)", part, re.DOTALL).groups()  # type: ignore[union-attr]
-        return self._file(login) + port
+        name = _PORT.sub("", part)
+        return self._file(name) + part[len(name) :]
 
     def _file(self, name: str) -> str:
         """The stand-in of a name; the ending of a file, which tells its kind, stays."""

@@ -140,3 +140,26 @@ def test_layers_that_are_all_numbered_on_are_the_same_in_order() -> None:
     after: list[Part] = [("Host", "MatMul", f"dense_{at}/MatMul") for at in (2, 3, 4)]
     assert pairs(before, after) == list(zip(before, after, strict=True))
     assert pairs(before, after[:2]) == [(before[1], before[1]), (before[2], before[2]), (before[0], before[0])]
+
+
+KERNELS: dict[Part, float] = {("Device", "dot", f"k{at}"): 0.05 * STEP for at in range(12)}
+
+
+def test_what_a_class_of_few_parts_takes_more_is_the_program_s() -> None:
+    """A program on a GPU, whose ops say that the machine is as it was: the time in which none of them runs grows by a third of the step."""
+    found = compared(KERNELS | {GAPS: 0.4 * STEP}, KERNELS | {GAPS: 0.73 * STEP}, captures=4)
+    assert found.verdict is Verdict.SLOWER and [each.part for each in found.own] == [GAPS] and outcome(found) is Outcome.FAILED
+
+
+def test_what_parts_explain_is_the_program_s_where_the_step_took_more() -> None:
+    """Of 40% that the step takes longer one op explains 6: that is said, and a gate of 5% fails for it; of 10% it stays open."""
+    one = {**PLAIN, ("Host", "MatMul", "m0"): 0.16 * STEP}
+    before, after = (
+        side(name, [captured(at, times, {}) for at in seeds])
+        for name, times, seeds in (("a", PLAIN, range(4)), ("b", one, range(4, 8)))
+    )
+    longer = [Capture(each.parts, 1.34 * each.steps, each.categories) for each in after.captures]
+    found = compare(before, side("b", longer), GATE)
+    assert found.verdict is Verdict.SLOWER and 0.04 < found.program < 0.08 and found.most > 0.3
+    assert judged(found, 0.1).outcome is Outcome.OPEN
+    assert "nothing tells whose the rest is" in report_of(found).headline

@@ -86,7 +86,8 @@ def test_what_only_looks_like_it_stays(text: str) -> None:
 
 
 def test_names_in_real_profiles_stay_but_for_those_of_files() -> None:
-    redaction = Redaction(TERMS)
+    redaction = Redaction()
+    redaction.keep(TERMS)
     for path in sorted(PROFILES.glob("*/*.xplane.pb*")):
         trace = open_trace(str(path), "host")
         for name in {*trace.names, *trace.lines.names, *trace.stat_names}:
@@ -101,7 +102,8 @@ def test_a_host_is_known_by_its_first_part_and_in_capitals() -> None:
 
 
 def test_who_is_called_like_a_word_of_a_framework_changes_no_name() -> None:
-    redaction = Redaction({"step_num", "Iterator"})
+    redaction = Redaction()
+    redaction.keep({"step_num", "Iterator"})
     for host in ("step", "Iterator"):
         assert redaction.name(host).startswith("x")
     assert redaction.text("Iterator::Root step_num") == "Iterator::Root step_num"
