@@ -70,7 +70,12 @@ OX_API int32_t ox_owner_stats(const ox_space* space, uint32_t* plane, int32_t* e
 OX_API int32_t ox_strings(const ox_space* space, uint8_t* field, uint64_t* at, uint32_t* len);
 OX_API int32_t ox_damages(const ox_space* space, uint64_t* at, uint64_t* lost, int32_t* plane, uint8_t* why);
 
-/* Decode all events, sorted within each line by (start, longer first), and count their stats. `name` is a row of ox_event_names, or event_names
+/* Of the events only those of a window count from here on: ps from the origin, [begin, end), what lies in it or (`touching`) whatever reaches
+ * into it; INT64_MIN and INT64_MAX are no bounds. At most once with a bound, after ox_open and before ox_lines and ox_events: ox_sizes.events is
+ * then the window's. Answers the first start and the last end of all events, but for times of 2^56 ps and more (0 and 0 where there is none). */
+OX_API int32_t ox_window(ox_space* space, int64_t begin_ps, int64_t end_ps, int32_t touching, int32_t threads, int64_t* first_ps, int64_t* last_ps);
+
+/* Decode all events that count, sorted within each line by (start, longer first), and count their stats. `name` is a row of ox_event_names, or event_names
  * for an unknown id. */
 OX_API int32_t ox_events(ox_space* space, int32_t threads, int32_t* name, int64_t* start_ps, int64_t* duration_ps);
 /* After ox_events: the events with num_occurrences (row and count; their start is their line's). */

@@ -10,31 +10,6 @@
 namespace outpace {
 namespace {
 
-struct Event {
-  int64_t name_id = 0;
-  int64_t offset_ps = 0;
-  int64_t duration_ps = 0;
-  int64_t occurrences = 0;
-};
-
-// Read one XEvent; visit(stat) for each of its stats.
-template <class Visit>
-Event read_event(Reader& message, Visit visit) {
-  Event event;
-  while (message.more()) {
-    const uint64_t field = message.varint();
-    switch (field) {
-      case tag(1, kVarint): event.name_id = static_cast<int64_t>(message.varint()); break;
-      case tag(2, kVarint): event.offset_ps = static_cast<int64_t>(message.varint()); break;
-      case tag(3, kVarint): event.duration_ps = static_cast<int64_t>(message.varint()); break;
-      case tag(4, kBytes): visit(message.message()); break;
-      case tag(5, kVarint): event.occurrences = static_cast<int64_t>(message.varint()); break;
-      default: message.skip(field);
-    }
-  }
-  return event;
-}
-
 [[gnu::cold, gnu::noinline]] uint64_t late_id(const Reader& stat, const ox_space& space) { return read_stat(stat, space).id; }
 
 // Row of a stat's name, -1 for an unknown id. The id usually comes first: an unwanted stat costs two bytes.
@@ -42,16 +17,6 @@ inline int32_t name_of(const Reader& stat, const IdMap& stat_names, const ox_spa
   Reader head = stat;
   const uint64_t id = head.varint() == tag(1, kVarint) ? head.varint() : late_id(stat, space);
   return stat_names.get(static_cast<int64_t>(id), -1);
-}
-
-// start = (timestamp - origin) * 1000 + offset, kept in range; returns whether it had to be clamped.
-bool place(const Event& event, int64_t timestamp_ns, int64_t origin_ns, int64_t* start, int64_t* duration) {
-  constexpr int64_t kLimit = INT64_MAX / 4;  // ends and sums of two still fit
-  __int128 at = (static_cast<__int128>(timestamp_ns) - origin_ns) * 1000 + event.offset_ps;
-  bool clamped = at > kLimit || at < -kLimit || event.duration_ps < 0 || event.duration_ps > kLimit;
-  *start = static_cast<int64_t>(std::clamp<__int128>(at, -kLimit, kLimit));
-  *duration = std::clamp<int64_t>(event.duration_ps, 0, kLimit);
-  return clamped;
 }
 
 struct Columns {
@@ -108,7 +73,7 @@ void decode_line(ox_space& space, Line& line, bool is_damaged, Columns all, std:
     const int32_t name = name_of(stat, plane.stat_names, space);
     if (name >= 0 && tally[name]++ == 0) line.stats.emplace_back(name, 0);
   };
-  each_event(line, [&](const Segment& segment, uint64_t i, Reader message) {
+  each_event(space, line, [&](const Segment& segment, uint64_t i, Reader message) {
     const uint8_t* begin = message.at;
     const Event event = read_event(message, count);
     space.check(message, begin, static_cast<int32_t>(line.plane));
@@ -180,7 +145,7 @@ void take_line(const ox_space& space, uint64_t number, const Wanted& wanted, Sta
     end[c] = wanted.first[c * space.lines.size() + number + 1];
   }
   const std::vector<uint64_t> begin(at);
-  each_event(line, [&](const Segment&, uint64_t i, Reader event) {
+  each_event(space, line, [&](const Segment&, uint64_t i, Reader event) {
     read_event(event, [&](const Reader& message) {
       const int32_t name = name_of(message, names, space);
       const int32_t c = name < 0 ? -1 : wanted.column[name];

@@ -205,9 +205,9 @@ class Arguments {
 };
 
 // Where the messages of a line's events stand, by row within the line.
-std::vector<Reader> messages_of(const Line& line) {
+std::vector<Reader> messages_of(const ox_space& space, const Line& line) {
   std::vector<Reader> messages(line.events, Reader(nullptr, nullptr));
-  each_event(line, [&](const Segment&, uint64_t i, Reader event) { messages[line.row_of.empty() ? i : line.row_of[i]] = event; });
+  each_event(space, line, [&](const Segment&, uint64_t i, Reader event) { messages[line.row_of.empty() ? i : line.row_of[i]] = event; });
   return messages;
 }
 
@@ -220,7 +220,7 @@ uint64_t write_line(ox_export& out, const ox_line_slices& job) {
   for (uint64_t row = line.first_event; row < line.first_event + line.events; ++row) {
     if (job.mask == nullptr || job.mask[row] != 0) rows.push_back(row);
   }
-  const std::vector<Reader> messages = job.argument == nullptr ? std::vector<Reader>() : messages_of(line);
+  const std::vector<Reader> messages = job.argument == nullptr ? std::vector<Reader>() : messages_of(space, line);
   Arguments arguments(job, plane);
   std::vector<uint64_t> flows_out, flows_in;
   const auto time = [&](uint64_t i) { return std::make_pair(job.start_ps[rows[i]], job.duration_ps[rows[i]]); };

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "event.h"
 #include "guard.h"
 #include "hash.h"
 #include "outpace.h"
@@ -71,7 +72,7 @@ struct Segment {
   int64_t id = 0;
   int64_t timestamp_ns = 0;
   Text name;
-  uint64_t events = 0;
+  uint64_t events = 0;  // those that count (see Window)
 };
 
 struct Line {
@@ -106,6 +107,7 @@ struct ox_space {
   uint64_t events = 0;
   uint64_t budget = UINT64_MAX;  // bytes of memory that the rest of the file may still ask for
   int64_t origin_ns = 0;
+  outpace::Window window;
   std::mutex lock;  // guards damages, aggregated, clamped and nameless_stats while lines are decoded in parallel
 
   // Take what `count` entries of the file cost from the budget.
@@ -172,10 +174,11 @@ inline bool nameless(const Stat& stat, const IdMap& stat_names) {
   return stat_names.get(static_cast<int64_t>(stat.id), -1) < 0 || (stat.kind == OX_STAT_REF && stat.value == UINT64_MAX);
 }
 
-// Call visit(segment, i, message) for each XEvent of a line, in the order of the file: as many as the index has counted. Whoever gave the bytes may change
-// them meanwhile, and everything is sized by these counts.
+// Call visit(segment, i, message) for each XEvent of a line that counts, in the order of the file: as many as were counted. Whoever gave the bytes may
+// change them meanwhile, and everything is sized by these counts.
 template <class Visit>
-void each_event(const Line& line, Visit visit) {
+void each_event(const ox_space& space, const Line& line, Visit visit) {
+  const bool all = space.window.whole();
   uint64_t i = 0;
   for (const Segment& segment : line.segments) {
     Reader messages(segment.begin, segment.end);
@@ -188,6 +191,7 @@ void each_event(const Line& line, Visit visit) {
       }
       const Reader event = messages.message();
       if (!messages.whole()) break;  // what read_segment did not count
+      if (!all && !space.window.holds(event, segment.timestamp_ns, space.origin_ns)) continue;
       if (i == last) refuse(OX_CHANGED);
       visit(segment, i++, event);
     }

@@ -98,10 +98,19 @@ void take_stats(Decoded& d, ox_space* space) {
   ox_stats(space, column.data(), columns, 2, d.stat_row.data(), d.stat_kind.data(), d.stat_value.data(), length.data());
 }
 
-Decoded decode(const Bytes& space_bytes) {
+struct Window {
+  int64_t begin = INT64_MIN, end = INT64_MAX;
+  int32_t touching = 0;
+  int64_t first = 0, last = 0;  // of all events, as ox_window answers
+};
+
+Decoded decode(const Bytes& space_bytes, Window* window = nullptr) {
   const std::vector<uint8_t> data(space_bytes.begin(), space_bytes.end());  // ends where it ends: a string has a zero more
   ox_space* space = nullptr;
   ox_open(data.data(), data.size(), UINT64_MAX, 2, &space);
+  if (window != nullptr) {
+    expect("a window is set", ox_window(space, window->begin, window->end, window->touching, 2, &window->first, &window->last) == OX_DONE);
+  }
   Decoded d;
   ox_get_sizes(space, &d.sizes);
   d.name.resize(d.sizes.events);
@@ -187,6 +196,29 @@ void aggregated_events_are_told() {
   expect<int64_t>("occurrences", d.occurrences, {12});
 }
 
+void a_window_holds_what_lies_in_it() {
+  const Bytes seven = stat(10, 3, 7);
+  // Around the window, across its beginning, at it, inside, an instant at its end, across its end; out of order on a second line.
+  const Bytes one = event(1, 0, 100) + event(1, 15, 10, seven) + event(1, 20, 10, seven) + event(1, 25, 2) + event(1, 40, 0, seven) + event(1, 35, 10);
+  const Bytes two = event(2, 50, 5, seven) + event(2, 30, 5, seven) + event(2, 20, 5);
+  const Bytes all = space(line(1, 0, one) + line(2, 0, two) + named(4, 1, "a") + named(4, 2, "b") + named(5, 10, "size"));
+  Window lies{20, 40};
+  const Decoded in = decode(all, &lies);
+  expect<int64_t>("what lies in it", in.start, {20, 25, 20, 30});
+  expect<int32_t>("with their names", in.name, {0, 0, 1, 1});
+  expect<int32_t>("and stats, by their rows among these", in.stat_row, {0, 3});
+  expect("the span is that of all events", lies.first == 0 && lies.last == 100);
+  Window reaches{20, 40, 1};
+  expect<int64_t>("what reaches into it", decode(all, &reaches).start, {0, 15, 20, 25, 35, 20, 30});
+  Window open;
+  expect("no bounds, all events", decode(all, &open).start == decode(all).start);
+  Window wild;
+  decode(space(line(1, 0, event(1, int64_t{1} << 57, 1) + event(1, 3, 4))), &wild);
+  expect("a time that cannot be is none of the span", wild.first == 3 && wild.last == 7);
+  Window nothing{200, 300};
+  expect("none there", decode(all, &nothing).start.empty() && nothing.last == 100);
+}
+
 void every_prefix_decodes() {
   const Bytes events = event(1, 50, 5, stat(10, 3, 7)) + event(1, 10, 5) + event(1, 20, 5);
   const Bytes whole = space(line(1, 0, events) + named(4, 1, "op") + named(5, 10, "size"));
@@ -213,6 +245,7 @@ int main() {
   lost_names_are_counted_where_bytes_are_lost();
   an_id_has_one_name_however_it_is_kept();
   aggregated_events_are_told();
+  a_window_holds_what_lies_in_it();
   every_prefix_decodes();
   return outpace_test::finish("decoding");
 }

@@ -85,6 +85,7 @@ class Exercise {
   // The first status that is not OX_DONE; `events` then means nothing.
   int32_t run(uint64_t& events) {
     if (const int32_t status = ox_open(data_, size_, kBudget, threads_, &space_)) return status;
+    if (const int32_t status = window()) return status;
     ox_get_sizes(space_, &sizes_);
     events = sizes_.events;
     name_.resize(events);
@@ -108,6 +109,18 @@ class Exercise {
   }
 
  private:
+  // The middle half of the time of two in three: what lies in it, or reaches into it.
+  int32_t window() {
+    if (size_ % 3 == 0) return OX_DONE;
+    int64_t first = 0, last = 0;
+    between_();
+    if (const int32_t status = ox_window(space_, INT64_MIN, INT64_MAX, 0, threads_, &first, &last)) return status;
+    require(first <= last);
+    const int64_t quarter = last / 4 - first / 4;
+    between_();
+    return ox_window(space_, first + quarter, last - quarter, static_cast<int32_t>(size_ % 3 - 1), threads_, &first, &last);
+  }
+
   void tables() {
     const auto table = [&](uint64_t rows, auto copy) {
       std::vector<uint32_t> plane(rows), length(rows), display_length(rows);
@@ -261,12 +274,12 @@ uint64_t exercise(const Bytes& data, int threads) {
 // Bytes that become others, before one of the passes, or while all of them run.
 void exercise_change(const Bytes& before, const Bytes& after, Chance& chance) {
   Bytes data = before;
-  uint64_t events = 0, passes = chance.below(5);
+  uint64_t events = 0, passes = chance.below(7);
   now = &before;
   later = &after;
   watch();
   const auto flip = [&] { std::copy_n(after.begin(), std::min(after.size(), data.size()), data.begin()); };
-  if (passes < 4) {
+  if (passes < 6) {
     Exercise(data.data(), data.size(), 2, [&] { if (passes-- == 0) flip(); }).run(events);
     return;
   }

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from outpace._cores import granted_cpus
+from outpace._memory import granted_memory
 from outpace.advice import following, headline, rank
 from outpace.hosts.map import Mapper
 from outpace.hosts.missing import missing_devices
@@ -29,6 +30,7 @@ from outpace.timeline import Run
 from outpace.timeline.part import Part, StepRange
 from outpace.tools import Tool, discover, find
 from outpace.tools.every import EveryTool
+from outpace.trace import Limits, Memory, Window, bytes_of, window_of
 
 _LONGEST = 300  # characters of an error's sentence; its trace is whole
 
@@ -154,20 +156,42 @@ class Profile(EveryTool):
             return tool.page(failure=Failure(clean(said, _LONGEST), trace))
 
 
-def open(source: Given, *, use_marks: bool = True, redact: bool | Redaction = False, on: Mapper | None = None) -> Profile:
+def open(
+    source: Given,
+    *,
+    use_marks: bool = True,
+    redact: bool | Redaction = False,
+    window: str | Window | None = None,
+    memory: str | int | None = None,
+    on: Mapper | None = None,
+) -> Profile:
     """Open a profile: the path or fsspec URL of a file, of a run folder or of a log directory (its newest run), or what is in memory.
 
     In memory are bytes (any buffer, gzipped or not), a file object that is open for reading in binary mode, an `XSpace` message, and what
     profilers return: the bytes of `ProfilerSession.stop()` of JAX and TensorFlow, or a `jax.profiler.ProfileData`, which lacks the compiled
-    programs. Raises UsageError for anything else, NotFoundError where nothing is, ProfileError for what is no profile.
+    programs. Raises UsageError for anything else, NotFoundError where nothing is, ProfileError for what is no profile, and TooLargeError
+    where its events need more memory than they may take.
     `use_marks=False` hides step marks, to see what step inference alone finds. `redact` puts stand-ins in the place of paths, hosts, users,
-    and the script's arguments; a `Redaction` gives what several profiles have in common the same ones. `on`: where very many hosts are read,
-    such as `outpace.ray.tasks`; processes of this machine by default.
+    and the script's arguments; a `Redaction` gives what several profiles have in common the same ones. `window`: only what lies in a
+    part of the time, from the trace's beginning, as in `"1.2s:1.5s"`, as if that had been captured; of a file of any size no more is decoded.
+    `memory`: what the events of all hosts may take beside their files' bytes, as in `"4GB"` or in bytes; a quarter of the machine's by
+    default. `on`: where very many hosts are read, such as `outpace.ray.tasks`; processes of this machine by default.
     """
     found = find_profiles(source)
     redaction = redact if isinstance(redact, Redaction) else Redaction() if redact else None
-    run, found = open_run(found, use_marks=use_marks, redaction=redaction, on=on, stored=_opens_again(found.files[0]))
+    part = window_of(window, "window") if isinstance(window, str) else window
+    given = bytes_of(memory, "memory") if isinstance(memory, str) else memory
+    limits = Limits(part, Memory(_usual_memory() if given is None else given))
+    run, found = open_run(
+        found, use_marks=use_marks, redaction=redaction, on=on, limits=limits, stored=_opens_again(found.files[0])
+    )
     return Profile(run, found.older, redaction)
+
+
+def _usual_memory() -> int | None:
+    """What events may take where nobody says: other programs, this one's tables and the file need the rest."""
+    granted = granted_memory()
+    return None if granted is None else granted // 4
 
 
 def _opens_again(file: ProfileFile) -> bool:

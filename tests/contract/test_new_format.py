@@ -32,7 +32,7 @@ import numpy as np
 from outpace.trace import InMemory, Lines, Plane, StatColumn, Trace, dialect
 
 
-def open_trace(path, host):
+def open_trace(path, host, limits):
     with open(path, newline="", encoding="utf-8") as file:
         rows = [(thread, name, int(start) * 10**6, int(us) * 10**6, step) for thread, name, start, us, step in csv.reader(file)]
     rows.sort(key=lambda row: (row[0], row[2], -row[3]))

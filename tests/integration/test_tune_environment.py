@@ -115,7 +115,7 @@ def test_what_the_user_sets_is_left_alone_and_a_module_can_be_raced(monkeypatch:
 def test_no_process_is_started_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     script = write("train.py", STEPS.replace("DROPPED", ""))
     for module in ("climb.environment", "trial.script"):
-        monkeypatch.setattr(f"outpace.tune.{module}.available_memory", lambda: 2**28)
+        monkeypatch.setattr(f"outpace.tune.{module}.free_memory", lambda: 2**28)
     outcome = tune_environment(script, budget=4, knobs=[KNOBS["intra_op_threads"]])
     assert all(tried.decision == "not applicable" and "0.2 GiB of memory are free" in tried.reason for tried in outcome.tried)
     assert outcome.tried and not outcome.races

@@ -18,7 +18,7 @@ from outpace._cores import granted_cpus
 from outpace.model.arrays import Codes, Column, Indices, Key, Mask, Numbers, Picoseconds, Values
 from outpace.model.errors import InstallationError, ProfileError
 
-ABI = 3025384227
+ABI = 1466644887
 """CRC-32 of `native/include/outpace.h`. A library that says another was built from other sources."""
 
 _STATUS: dict[int, tuple[type[Exception], str]] = {
@@ -40,6 +40,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "ox_owner_stats": (_P, _P, _P, _P, _P, _P, _P),
     "ox_strings": (_P, _P, _P, _P),
     "ox_damages": (_P, _P, _P, _P, _P),
+    "ox_window": (_P, _I64, _I64, _I32, _I32, _P, _P),
     "ox_events": (_P, _I32, _P, _P, _P),
     "ox_aggregated": (_P, _P, _P),
     "ox_stat_bounds": (_P, _P, _U32, _P),
@@ -141,7 +142,7 @@ def end(name: str, handle: int) -> None:
 def _argument(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return pointer(value)
-    return ctypes.byref(value) if isinstance(value, (ctypes.Structure, c_uint64, c_int32)) else value
+    return ctypes.byref(value) if isinstance(value, (ctypes.Structure, c_uint64, c_int64, c_int32)) else value
 
 
 def threads() -> int:

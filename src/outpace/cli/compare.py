@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from outpace.cli.console import option
-from outpace.cli.options import Color, Csv, Html, Json, Redact, Width, percent
+from outpace.cli.options import Color, Csv, Html, Json, Memory, Redact, Width, Window, percent, within
 from outpace.cli.process import needs_posix, tune
 
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ def compare(
     html: Html = None,
     csv: Csv = None,
     json: Json = False,
+    window: Window = None,
     redact: Redact = False,
+    memory: Memory = None,
     width: Width = None,
     color: Color = None,
 ) -> None:
@@ -83,7 +85,7 @@ def compare(
     """
     _check(effect, gate, junit)
     runs = [before, *(more_before or ())], [after, *(more_after or ())]
-    one, two, interrupted = _sides(runs, (against, run), (captures, warmup, steps, logdir), redact)
+    one, two, interrupted = _sides(runs, (against, run), (captures, warmup, steps, logdir), redact, within(window, memory))
     found, said = _judged(one, two, effect, gate, junit, in_turns=run is not None)
     from outpace.cli.output import show
     from outpace.compare import report_of
@@ -114,32 +116,35 @@ def _usage(sentence: str) -> Exception:
 def _sides(
     runs: tuple[list[str | None], list[str | None]],
     commands: tuple[str | None, str | None],
-    window: tuple[int | None, int | None, int | None, str | None],
+    captures: tuple[int | None, int | None, int | None, str | None],
     redact: bool,
+    part: dict[str, Any],
 ) -> tuple[Side, Side, bool]:
     """Both sides, read from runs or captured now, and whether Ctrl-C ended the capturing early."""
     against, run = commands
     if commands == (None, None):
         one, two = ([each for each in side if each is not None] for side in runs)
-        if not one or not two or window != (None,) * 4:
+        if not one or not two or captures != (None,) * 4:
             raise _usage(
                 "Give two runs; or two commands, with --run and --against, to capture (which other options of captures are for)."
             )
-        return *_read(one, two, redact), False
+        return *_read(one, two, redact, part), False
     if against is None or run is None or runs != ([None], [None]):
         raise _usage("--run and --against each name a command, and take the place of runs.")
-    if redact:
-        raise _usage("--redact is for runs that are there. Keep the captures with --logdir, and compare these with --redact.")
-    return _captured(against, run, *window)
+    if redact or any(value is not None for value in part.values()):
+        raise _usage(
+            "--redact, --window and --memory are for runs that are there. Keep the captures with --logdir, and compare these with them."
+        )
+    return _captured(against, run, *captures)
 
 
-def _read(before: list[str], after: list[str], redact: bool) -> tuple[Side, Side]:
+def _read(before: list[str], after: list[str], redact: bool, part: dict[str, Any]) -> tuple[Side, Side]:
     tune()
     from outpace.cli.sides import side
     from outpace.model.redact import Redaction
 
     redaction = Redaction() if redact else None
-    return side(before, redaction), side(after, redaction)
+    return side(before, redaction, part), side(after, redaction, part)
 
 
 def _captured(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from outpace.cli.options import Color, Redact, Width
+from outpace.cli.options import Color, Memory, Redact, Width, Window, within
 from outpace.cli.process import tune
 
 _NUMBER = re.compile(r"-?[0-9]+")
@@ -24,7 +24,9 @@ def explain(
     ] = None,
     host: Annotated[str | None, typer.Option(help="Host of the step; the first one that has it by default.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    window: Window = None,
     redact: Redact = False,
+    memory: Memory = None,
     width: Width = None,
     color: Color = None,
 ) -> None:
@@ -34,7 +36,7 @@ def explain(
     from outpace.cli.output import print_report
 
     step, category = _parse(what or [])
-    profile = api.open(path, redact=redact)
+    profile = api.open(path, redact=redact, **within(window, memory))
     print_report(
         profile.report_of(profile.explain(step=step, category=category, host=host)),
         single=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -35,6 +35,20 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 Redact = Annotated[
     bool, typer.Option("--redact", help="Put stand-ins in the place of paths, hosts, users and the script's arguments.")
 ]
+Window = Annotated[
+    str | None,
+    typer.Option(
+        metavar="BEGIN:END",
+        help="Only what lies in this time, counted from the trace's beginning: 1.2s:1.5s, 800ms: or :2s.",
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="How much memory the events may take beside the file's bytes, as in 4GB; a quarter of the machine's by default.",
+    ),
+]
 Width = Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")]
 Color = Annotated[bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")]
 
@@ -48,3 +62,13 @@ def of_script(context: typer.Context, args: list[str] | None) -> list[str]:
     if meant is not None:
         tell(f"{meant} is given to the script, because it stands behind it; Outpace's own options stand before the script")
     return args or []
+
+
+def within(window: str | None, memory: str | None) -> dict[str, Any]:
+    """Options of `outpace.open` for --window and --memory."""
+    from outpace.trace import bytes_of, window_of
+
+    return {
+        "window": None if window is None else window_of(window),
+        "memory": None if memory is None else bytes_of(memory),
+    }

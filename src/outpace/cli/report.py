@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from outpace.cli.console import note
-from outpace.cli.options import Color, Redact, Width
+from outpace.cli.options import Color, Memory, Redact, Width, Window, within
 from outpace.cli.process import in_background, tune
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def report(
     steps: Annotated[
         str | None, typer.Option(metavar="FIRST:LAST", help="Only these steps, both included: 3:5, 3: or 3.")
     ] = None,
+    window: Window = None,
     details: Annotated[bool, typer.Option("--details", help="Show every tool's page below the first screen.")] = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the first screen as Markdown, to paste into an issue.")
@@ -45,6 +46,7 @@ def report(
         typer.Option("--json", help="Print JSON instead of text; 'outpace report FILE.json' reads it again."),
     ] = False,
     redact: Redact = False,
+    memory: Memory = None,
     width: Width = None,
     color: Color = None,
 ) -> None:
@@ -59,7 +61,7 @@ def report(
     with in_background(
         lambda: api.load(tool, "json_" if json else "terminal")
     ):  # most of this work is the core's, without Python
-        profile = _opened(path, host, device, steps, redact)
+        profile = _opened(path, host, device, steps, window, redact=redact, memory=memory)
     report = profile.report(tool) if profile is not None else api.stored(path, tool)
     show(
         report,
@@ -74,7 +76,16 @@ def report(
     )
 
 
-def _opened(path: str, hosts: list[str] | None, devices: list[str] | None, steps: str | None, redact: bool) -> Profile | None:
+def _opened(
+    path: str,
+    hosts: list[str] | None,
+    devices: list[str] | None,
+    steps: str | None,
+    window: str | None,
+    *,
+    redact: bool,
+    memory: str | None,
+) -> Profile | None:
     """The profile, or the asked part of it; None for a report that was stored."""
     from outpace import api
     from outpace.model import UsageError
@@ -82,14 +93,14 @@ def _opened(path: str, hosts: list[str] | None, devices: list[str] | None, steps
     from outpace.timeline.part import steps_of
 
     if path.endswith(STORED) and api.is_stored(path):
-        if hosts or devices or steps:
-            raise UsageError("A stored report cannot be divided: give the profile with --host, --device or --steps.")
+        if hosts or devices or steps or window:
+            raise UsageError("A stored report cannot be divided: give the profile with --host, --device, --steps or --window.")
         if redact:
             raise UsageError(
                 "A stored report cannot be redacted: give the profile with --redact, and store the report of that."
             )
         return None
-    profile = api.open(path, redact=redact)
+    profile = api.open(path, redact=redact, **within(window, memory))
     profile.run.prepare()
     if profile.older:
         runs = counted(profile.older, "older run")

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from outpace.compare import Side
     from outpace.model.redact import Redaction
 
 
-def side(sources: Sequence[str], redaction: Redaction | None = None) -> Side:
-    """The captures of all sources as one side, redacted where that is asked for. No more than one profile is open at a time."""
+def side(sources: Sequence[str], redaction: Redaction | None = None, part: Mapping[str, Any] | None = None) -> Side:
+    """The captures of all sources as one side, redacted where that is asked for. No more than one profile is open at a time.
+
+    `part`: how much of each, as options of `outpace.open`.
+    """
     from outpace.compare import Side
 
     name = sources[0] if redaction is None else redaction.path(sources[0])
-    return Side.joined(name, [_side(source, redaction) for source in sources])
+    return Side.joined(name, [_side(source, redaction, part or {}) for source in sources])
 
 
-def _side(source: str, redaction: Redaction | None) -> Side:
+def _side(source: str, redaction: Redaction | None, part: Mapping[str, Any]) -> Side:
     from outpace import api
     from outpace.compare import Side, baseline, places
     from outpace.model import NotFoundError, UsageError
@@ -31,7 +34,7 @@ def _side(source: str, redaction: Redaction | None) -> Side:
             )
         return baseline.load(path, source)
     try:
-        with api.open(source, redact=redaction or False) as profile:
+        with api.open(source, redact=redaction or False, **part) as profile:
             return Side.of(profile.run.source if redaction else source, profile.run)
     except NotFoundError as error:
         there = places.names()

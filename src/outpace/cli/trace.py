@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
 from outpace.cli.console import note, option
-from outpace.cli.options import Redact
+from outpace.cli.options import Memory, Redact, within
 from outpace.cli.process import needs_posix, tune
 from outpace.model.units import counted
 
@@ -61,6 +62,7 @@ def trace(
     track: _Track = None,
     arguments: _Arguments = "all",
     redact: Redact = False,
+    memory: Memory = None,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the viewer in the browser, or only print its address.")
     ] = True,
@@ -77,7 +79,6 @@ def trace(
     chrome://tracing. All hosts of a run stand in one trace, on one clock. Nothing is written beside the profile.
     """
     tune()
-    from outpace import api
     from outpace.model import UsageError
     from outpace.viewer import Arguments, parse_selection
 
@@ -89,11 +90,22 @@ def trace(
         place = "" if out.absolute().parent.is_dir() else ", in a new folder"
         if form == "perfetto" and out.name.endswith((".json", ".json.gz")):
             form = "json"
-        profile = api.open(path, redact=redact)
+        profile = _opened(path, redact, window, memory)
         written = _to_file(profile, out, form, selection)
         _tell(profile, written, f"The trace is {out} ({out.stat().st_size / 1e6:,.1f} MB{place})")
     else:
-        _view(path, form, selection, browser, port, redact)
+        needs_posix("The viewer ('outpace trace' without --out)")
+        _view(_opened(path, redact, window, memory), form, selection, browser, port)
+
+
+def _opened(path: str, redact: bool, window: str | None, memory: str | None) -> Profile:
+    """The profile; where memory does not suffice for all of it, what reaches into the window."""
+    from outpace import api
+
+    wanted = within(window, memory)
+    if wanted["window"] is not None:
+        wanted["window"] = replace(wanted["window"], touching=True, spare=True)
+    return api.open(path, redact=redact, **wanted)
 
 
 def _write(profile: Profile, file: IO[bytes], form: str, selection: Selection) -> ExportSummary:
@@ -114,9 +126,7 @@ def _to_file(profile: Profile, target: Path, form: str, selection: Selection) ->
             return _write(profile, pipe, form, selection)
 
 
-def _view(path: str, form: str, selection: Selection, browser: bool, port: int, redact: bool) -> None:
-    needs_posix("The viewer ('outpace trace' without --out)")
-    from outpace import api
+def _view(profile: Profile, form: str, selection: Selection, browser: bool, port: int) -> None:
     from outpace.cli.ui import serve
     from outpace.model import OutputError
     from outpace.ui.server import Server
@@ -125,7 +135,6 @@ def _view(path: str, form: str, selection: Selection, browser: bool, port: int, 
     from outpace.viewer.sight import selected
 
     folder = interface()
-    profile = api.open(path, redact=redact)
     with tempfile.TemporaryFile() as file:
         try:
             written = _write(profile, file, form, selection)

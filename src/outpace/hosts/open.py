@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from posixpath import basename, dirname
 from typing import Any, TypeVar
 
@@ -14,14 +15,14 @@ from outpace.hosts.missing import missing_hosts, told
 from outpace.hosts.read import Asked, digest_of, shared, trace_of
 from outpace.metrics.machine.device_counts import device_counts
 from outpace.metrics.program.digest import Digest, digests
-from outpace.model import OutpaceError, OutputError, UsageError
+from outpace.model import OutpaceError, OutputError, TooLargeError, UsageError
 from outpace.model.redact import Redaction
 from outpace.model.units import counted
 from outpace.store.logdir import record_of
 from outpace.store.profiles import ProfileFile, ProfileSet
 from outpace.timeline import Run
 from outpace.timeline.vocabulary import WORDS
-from outpace.trace import TERMS, Trace, learn
+from outpace.trace import TERMS, Limits, Trace, learn
 from outpace.trace import redact as redacted
 
 MOST_WHOLE = 16  # hosts whose events are all kept; in memory a profile takes several times its file
@@ -32,13 +33,22 @@ _Read = TypeVar("_Read")
 
 
 def open_run(
-    found: ProfileSet, *, use_marks: bool = True, redaction: Redaction | None = None, on: Mapper | None = None, **more: Any
+    found: ProfileSet,
+    *,
+    use_marks: bool = True,
+    redaction: Redaction | None = None,
+    on: Mapper | None = None,
+    limits: Limits | None = None,
+    **more: Any,
 ) -> tuple[Run, ProfileSet]:
-    """The run with all of its hosts, and the profiles that it was made of. `on`: where many hosts are read; `more`: of the `Run`.
+    """The run with all of its hosts, and the profiles that it was made of. `on`: where many hosts are read; `limits`: how much of them; `more`:
+    of the `Run`.
 
-    A host that cannot be read is left out, which a remark says. Raises ProfileError or NotFoundError where none can, and UsageError for more
-    hosts than can be redacted: what is kept of very many is read elsewhere, and full of their names.
+    A host that cannot be read is left out, which a remark says. Raises ProfileError or NotFoundError where none can, TooLargeError where
+    the events of the hosts find no room, and UsageError for more hosts than can be redacted: what is kept of very many is read elsewhere,
+    and full of their names.
     """
+    limits = limits or Limits()
     found, joined = gathered(found)
     remarks = [*joined, *told([file.host for file in found.files])]
     every: tuple[Digest, ...] = ()
@@ -48,9 +58,10 @@ def open_run(
             raise UsageError(
                 f"At most {MOST_WHOLE} hosts are redacted together, and these are {len(files)}. Give some of their files."
             )
-        every = _digests(files, remarks, use_marks, on)
+        every = _digests([Asked(file, use_marks, limits.window) for file in files], remarks, on)
         files = _whole(files, every, remarks)
-    traces = _of_each(trace_of, files, files, remarks, here)
+    traces = _of_each(partial(trace_of, limits=limits), files, files, remarks, here)
+    remarks += _windows(traces)
     records = _records(files, remarks)
     title = title_of(found, traces)
     if redaction is not None:
@@ -61,6 +72,15 @@ def open_run(
         run.derived.give(digests, every)
         run.derived.give(device_counts, tuple(d.devices for d in every))
     return run, found
+
+
+def _windows(traces: Sequence[Trace]) -> list[str]:
+    """What a reader must know of traces of a part of the time."""
+    parts = dict.fromkeys(str(trace.window) for trace in traces if trace.window is not None)
+    return [
+        f"Only a part of the time is in this report: {part}. Steps that no mark numbers are counted from there."
+        for part in parts
+    ]
 
 
 def _redacted(
@@ -111,7 +131,7 @@ def _of_each(
     for file, answer in zip(files, map_hosts(function, items, on), strict=True):
         if not isinstance(answer, OutpaceError):
             read.append(answer)
-        elif isinstance(answer, OutputError):  # no room for a copy is no fault of a host
+        elif isinstance(answer, (OutputError, TooLargeError)):  # no room, for a copy or for events, is no fault of a host
             raise answer
         else:
             failed.append(answer)
@@ -132,10 +152,10 @@ def _records(files: Sequence[ProfileFile], remarks: list[str]) -> dict[str, Mapp
     return found
 
 
-def _digests(files: Sequence[ProfileFile], remarks: list[str], use_marks: bool, on: Mapper | None) -> tuple[Digest, ...]:
+def _digests(hosts: Sequence[Asked], remarks: list[str], on: Mapper | None) -> tuple[Digest, ...]:
     """A digest of each host that can be read, and what a reader must know of them as remarks."""
     warnings = list[str]()
-    read = [shared(each) for each in _of_each(digest_of, [Asked(file, use_marks) for file in files], files, warnings, on)]
+    read = [shared(each) for each in _of_each(digest_of, hosts, [each.file for each in hosts], warnings, on)]
     warnings += [warning for each in read for warning in each.warnings]
     remarks += warnings[:_MOST_WARNINGS]
     if len(warnings) > _MOST_WARNINGS:

@@ -11,26 +11,27 @@ from outpace.model.units import counted
 from outpace.store.logdir import local_copy
 from outpace.store.profiles import ProfileFile
 from outpace.timeline import Run
-from outpace.trace import Trace, open_trace
+from outpace.trace import Limits, Trace, Window, open_trace
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A host to read: its profile, and whether the marks of its steps count."""
+    """A host to read: its profile, whether the marks of its steps count, and the part of the time that is wanted."""
 
     file: ProfileFile
     use_marks: bool = True
+    window: Window | None = None
 
 
-def trace_of(file: ProfileFile) -> Trace:
+def trace_of(file: ProfileFile, limits: Limits) -> Trace:
     """The events of a host. Raises what `open_trace` and `local_copy` do."""
     with local_copy(file) as place:
-        return open_trace(place, file.host)
+        return open_trace(place, file.host, limits)
 
 
 def digest_of(asked: Asked) -> Digest:
     """What is kept of a host; its events are let go."""
-    trace = trace_of(asked.file)
+    trace = trace_of(asked.file, Limits(asked.window))
     found = digests(Run.of([trace], use_marks=asked.use_marks))[0]
     return replace(found, warnings=warnings_of(trace))
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         OutputError,
         PartialCaptureError,
         ProfileError,
+        TooLargeError,
         ToolError,
         UsageError,
     )
@@ -75,6 +76,7 @@ __all__ = [
     "Table",
     "Text",
     "Threshold",
+    "TooLargeError",
     "ToolError",
     "Unavailable",
     "Unit",
@@ -89,7 +91,7 @@ __all__ = [
 ]
 _HOMES = {
     "categories": "Category",
-    "errors": "CaptureError NotFoundError OutpaceError OutputError PartialCaptureError ProfileError ToolError UsageError",
+    "errors": "CaptureError NotFoundError OutpaceError OutputError PartialCaptureError ProfileError TooLargeError ToolError UsageError",
     "finding": "CAPTURE OUTSIDE Certainty Effort Evidence Finding Saving Severity Threshold",
     "interval": "Interval bootstrap_mean bootstrap_saving median medians_without",
     "page": "Chart ChartKind Failure Figure Figures Link Links Page Rows Section Text Unavailable filled",

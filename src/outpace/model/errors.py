@@ -75,6 +75,12 @@ class InconclusiveError(OutpaceError):
     exit_code = 11
 
 
+class TooLargeError(OutpaceError):
+    """A profile needs more memory than may be used."""
+
+    exit_code = 12
+
+
 class InstallationError(OutpaceError, ImportError):
     """Outpace itself is not installed as it should be."""
 

@@ -14,7 +14,7 @@ _COMPARABLE = 24 * 3600 * 10**9  # hosts further apart than a day were not captu
 @dataclass(frozen=True)
 class Origin:
     """Where a host's times are counted from: `ns` by the wall clock if it is `walled`, else as the file writes it, which is `own_ns`; `first`:
-    ns from there to the first event, None where there is none."""
+    ns from there to the earliest event, None where there is none."""
 
     ns: int
     walled: bool
@@ -25,7 +25,7 @@ class Origin:
 def origin_of(timeline: Timeline) -> Origin:
     """The origin of a host's times."""
     trace, unix = timeline.trace, timeline.unix_origin_ns
-    first = int(trace.start.min()) // 1000 if len(trace) else None
+    first = timeline.zero // 1000 if len(trace) else None
     return Origin(trace.origin_ns if unix is None else unix, unix is not None, trace.origin_ns, first)
 
 

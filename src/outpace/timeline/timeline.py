@@ -205,6 +205,11 @@ class Timeline:
         return began + self.trace.origin_ns if isinstance(began, int) and began > _UNIX else None
 
     @once
+    def zero(self) -> int:
+        """Where times are counted from for a reader: the start of the host's earliest event, ps, also where only a window's events are here."""
+        return self.span[0] if self.trace.first is None else self.trace.first
+
+    @once
     def span(self) -> tuple[int, int]:
         """First start and last end of all events, ps."""
         lines = [rows for line in range(len(self.trace.lines)) if (rows := self.trace.lines.rows(line)).stop > rows.start]

@@ -11,6 +11,7 @@ from outpace._lazy import lazy
 
 if TYPE_CHECKING:
     from outpace.trace.formats.xspace.reader import read_trace
+    from outpace.trace.limits import Limits, Memory, Window, bytes_of, window_of
     from outpace.trace.open import open_trace
     from outpace.trace.part import part_of
     from outpace.trace.source import InMemory, Source
@@ -21,23 +22,29 @@ if TYPE_CHECKING:
 __all__ = [
     "TERMS",
     "InMemory",
+    "Limits",
     "Lines",
     "Loss",
+    "Memory",
     "Plane",
     "Source",
     "StatColumn",
     "Trace",
     "Value",
+    "Window",
+    "bytes_of",
     "learn",
     "open_trace",
     "part_of",
     "read_trace",
     "redact",
+    "window_of",
 ]
 __getattr__ = lazy(
     __name__,
     {
         "formats.xspace.reader": "read_trace",
+        "limits": "Limits Memory Window bytes_of window_of",
         "open": "open_trace",
         "part": "part_of",
         "stand_ins": "TERMS learn redact",

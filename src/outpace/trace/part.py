@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from outpace.model.arrays import Indices
+from outpace.trace.limits import Window
 from outpace.trace.source import Rewriting
 from outpace.trace.stats import StatColumn
 from outpace.trace.trace import Lines, Trace
@@ -40,6 +41,15 @@ def part_of(trace: Trace, rows: Indices) -> Trace:
         _stats={},
         _loading=Lock(),
     )
+
+
+def within(trace: Trace, window: Window) -> Trace:
+    """The trace with the events of a window alone. Raises UsageError where it has none of them."""
+    first, last = (int(trace.start.min()), int((trace.start + trace.duration).max())) if len(trace) else (0, 0)
+    rows = np.flatnonzero(window.holds(trace.start, trace.duration, first))
+    if not len(rows):
+        raise window.empty(trace.source, last - first)
+    return replace(part_of(trace, rows), window=window, first=first)
 
 
 class _Part:

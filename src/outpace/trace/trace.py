@@ -15,6 +15,7 @@ from outpace import _native
 from outpace._dataclass import dataclass
 from outpace._once import Derived, once
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
+from outpace.trace.limits import Window
 from outpace.trace.source import Rewriting, Source
 from outpace.trace.stats import StatColumn, Value
 
@@ -99,6 +100,7 @@ class Trace:
 
     name: int32 row of `names`; start, duration: int64 ps, start counted from `origin_ns` (ns, as the file writes it).
     `cut`: whether the end of the file, or of something in it, is missing; `nameless_stats`: how many stats lost their name in damage.
+    `window`: the part of the time that was asked for, whose events alone are here; `first`: then the start of the earliest event of all, ps.
     `occurrences` maps the row of an aggregated event to how many it stands for. Columns cannot be written to; stats are decoded when
     first asked for.
     """
@@ -124,6 +126,8 @@ class Trace:
     _source: Source = field(repr=False)
     cut: bool = False
     nameless_stats: int = 0
+    window: Window | None = None
+    first: int | None = None
     _stats: dict[str, StatColumn] = field(default_factory=dict, repr=False)
     derived: Derived = field(default_factory=Derived, init=False, repr=False)
     _loading: Lock = field(default_factory=Lock, repr=False)

@@ -12,9 +12,8 @@ from outpace.model import UsageError
 from outpace.model.arrays import Mask, Picoseconds
 from outpace.timeline import Timeline
 from outpace.timeline.part import StepRange, steps_of
+from outpace.trace import window_of
 
-_PICOSECONDS = {"s": 10**12, "ms": 10**9, "us": 10**6, "µs": 10**6, "ns": 10**3}
-_TIME = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(s|ms|us|µs|ns)")
 _BOOKKEEPING = {"_pt", "_p", "_ct", "_c", "_a", "_r", "producer_type", "producer_id", "consumer_type", "consumer_id"}
 
 
@@ -88,23 +87,6 @@ def parse_selection(
         pattern = None if track is None else re.compile(track)
     except re.error as error:
         raise UsageError(f"--track {track!r} is no regular expression: {error}.") from error
-    return Selection(
-        None if window is None else _window(window), None if steps is None else steps_of(steps, "--steps"), pattern, arguments
-    )
-
-
-def _window(text: str) -> tuple[int | None, int | None]:
-    begin, colon, end = text.partition(":")
-    low, high = _moment(begin, text), _moment(end, text)
-    if not colon or (low is not None and high is not None and low >= high):
-        raise UsageError(f"--window {text!r} is no stretch of time: write begin:end, as in 1.2s:1.5s, 800ms: or :2s.")
-    return low, high
-
-
-def _moment(text: str, whole: str) -> int | None:
-    if not text.strip():
-        return None
-    match = _TIME.fullmatch(text.strip())
-    if match is None:
-        raise UsageError(f"--window {whole!r}: {text!r} is no time: write a number and s, ms, us or ns, as in 1.2s:1.5s.")
-    return round(float(match[1]) * _PICOSECONDS[match[2]])
+    time = None if window is None else window_of(window)
+    chosen = None if steps is None else steps_of(steps, "--steps")
+    return Selection(None if time is None else (time.begin, time.end), chosen, pattern, arguments)

@@ -6,17 +6,11 @@ import pytest
 
 from outpace.model.errors import RebuildError
 from outpace.tune.data import size
-from outpace.tune.data.size import COUNTED, CacheSize, available_memory
+from outpace.tune.data.size import COUNTED, CacheSize
 
 
 def test_the_total_is_elements_times_bytes() -> None:
     assert CacheSize(elements=1000, element_bytes=2.5).total == 2500
-
-
-def test_free_memory_is_less_than_the_machine_has() -> None:
-    with open("/proc/meminfo", encoding="ascii") as file:
-        total = int(file.readline().split()[1]) * 1024
-    assert 0 < available_memory() < total
 
 
 @pytest.mark.parametrize(("elements", "seconds"), [(COUNTED + 5, 0.0), (60, 0.1)])

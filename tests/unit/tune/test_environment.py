@@ -163,7 +163,7 @@ def test_the_page_names_what_is_kept_and_the_line_to_write() -> None:
 
 
 def test_no_more_processes_start_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outpace.tune.trial.script.available_memory", lambda: 100)
+    monkeypatch.setattr("outpace.tune.trial.script.free_memory", lambda: 100)
     assert room(10) == 8  # a fifth is left to others
     assert room(90) == 0
     assert room(0) > 50  # not known

@@ -98,7 +98,7 @@ def functions_called(timeline: Timeline) -> set[str]:
 def _sides(run: Run, timeline: Timeline) -> Iterator[ModelOps]:
     breakdown = step_breakdown(run).of(timeline.host)
     whole = breakdown.whole
-    counted = np.isin(timeline.steps.start - timeline.span[0], whole["start_ps"])
+    counted = np.isin(timeline.steps.start - timeline.zero, whole["start_ps"])
     steps = int(counted.sum()) * breakdown.per_row[timeline.host]
     if not steps:
         return

@@ -127,7 +127,7 @@ def _host_rows(timeline: Timeline) -> dict[str, Column]:
         "source": np.full(count, steps.source.value, dtype=object),
         "complete": steps.complete,
         "aside": np.array([reason.value for reason in steps.aside], dtype=object),
-        "start_ps": steps.start - timeline.span[0],
+        "start_ps": steps.start - timeline.zero,
         "duration_ps": steps.duration,
     }
     times = _kind_times(timeline)

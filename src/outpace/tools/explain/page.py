@@ -59,7 +59,7 @@ def analyse(run: Run, *, step: int | None = None, category: Category | str | Non
             if chosen.device
             else []
         ),
-        Figure("Starts", begin - chosen.timeline.span[0], Unit.PS, "after the first event of its host"),
+        Figure("Starts", begin - chosen.timeline.zero, Unit.PS, "after the first event of its host"),
     )
     sections: tuple[Section, ...] = (
         Figures("The step", items),

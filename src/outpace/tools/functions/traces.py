@@ -56,7 +56,7 @@ def _jitted(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[obj
         source = source_line(note["file"], note["line"]) if note["line"] else ""
         cause, kind = difference(note["before"], note["arguments"], _SAME_JITTED)
         number = int(timeline.steps.number[step]) if step >= 0 else float("nan")
-        when = (build.start - timeline.span[0], build.end - build.start)
+        when = (build.start - timeline.zero, build.end - build.start)
         yield timeline.host, build.function, source, number, *when, float("nan"), cause, kind
 
 
@@ -70,7 +70,7 @@ def _rows(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[objec
         step = int(timeline.step_of[row])
         number = int(timeline.steps.number[step]) if step >= 0 else float("nan")
         source, cause, kind = _why(timeline, noted, name, start, duration, graphs)
-        yield timeline.host, name, source, number, start - timeline.span[0], duration, graphs, cause, kind
+        yield timeline.host, name, source, number, start - timeline.zero, duration, graphs, cause, kind
 
 
 def _why(

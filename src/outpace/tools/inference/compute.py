@@ -40,7 +40,7 @@ def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
     ops = _longest_ops(timeline, call_of, len(calls))
     for i, row in enumerate(calls.tolist()):
         own = [parts[name][i] for name in CATEGORIES]
-        times = (int(start[i]) - timeline.span[0], int(end[i] - start[i]), int(before[i]))
+        times = (int(start[i]) - timeline.zero, int(end[i] - start[i]), int(before[i]))
         yield timeline.host, i, trace.names[trace.name[row]], *times, *own, *ops[i]
 
 

@@ -75,7 +75,7 @@ def _memory(run: Run, log: MemoryLog) -> tuple[object, ...]:
 def _begin_and_numbers(run: Run, log: MemoryLog) -> tuple[int, Numbers]:
     """First event of the log's host, and the numbers of its steps."""
     timeline = run.by_host[log.host]
-    return timeline.span[0], timeline.handed_over[0].number
+    return timeline.zero, timeline.handed_over[0].number
 
 
 def timeline(run: Run, logs: Logs) -> Table:

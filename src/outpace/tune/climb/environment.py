@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from outpace._dataclass import dataclass
+from outpace._memory import free_memory
 from outpace.model.errors import CaptureError
 from outpace.tune.climb.outcome import Tried
-from outpace.tune.data.size import available_memory
 from outpace.tune.optimisations import environment_knobs
 from outpace.tune.optimisations.environment import EnvironmentKnob, Host, Observed, Setting
 from outpace.tune.optimisations.optimisation import Applies
@@ -110,7 +110,7 @@ class _Search:
 
     def _fitting(self, candidates: list[Candidate], running: ScriptArm) -> list[Candidate]:
         """Those whose processes fit into memory beside the baseline's two, of which one runs; the others are noted as not tried."""
-        each, free = running.memory, available_memory()
+        each, free = running.memory, free_memory()
         fit = max(0, room(each) - 1)
         why = f"its process would need about {each / 2**30:.1f} GiB beside the others, and {free / 2**30:.1f} GiB of memory are free"
         self.tried += [Tried(one.knob.id, one.setting.title, "not applicable", why, one.why) for one in candidates[fit:]]

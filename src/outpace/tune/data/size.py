@@ -1,8 +1,7 @@
-"""How many bytes a cache of a pipeline would hold, and how many there are."""
+"""How many bytes a cache of a pipeline would hold."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,8 +14,6 @@ SAMPLE = 32  # elements looked at for their size
 COUNTED, SECONDS = 200_000, 5.0  # how far elements are counted that TensorFlow does not know the number of
 _ONE_FOR_ONE = ("map", "prefetch", "shuffle", "cache", "with_options", "enumerate")
 SHARE = 0.5  # of what is free: the model, its batches and other processes need the rest
-_LIMITS = (("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-           ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -82,28 +79,6 @@ def element_bytes(element: Any) -> int:
         else:
             total += sum(24 + len(text) for text in (array.ravel().tolist() if hasattr(array, "ravel") else [array]))
     return total
-
-
-def available_memory() -> int:
-    """Bytes that this process may still take: the smaller of what the machine has free and what its control group allows."""
-    return max(0, min([_free_memory(), *(room for limit, usage in _LIMITS if (room := _room(limit, usage)) is not None)]))
-
-
-def _room(limit: str, usage: str) -> int | None:
-    """What a control group has left; None where there is no such group, or it has no limit ("max")."""
-    try:
-        with open(limit, encoding="ascii") as most, open(usage, encoding="ascii") as used:
-            return int(most.read()) - int(used.read())
-    except (OSError, ValueError):
-        return None
-
-
-def _free_memory() -> int:
-    with open("/proc/meminfo", encoding="ascii") as file:
-        for line in file:
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return int(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
 def _taken(dataset: Any, count: int) -> list[Any]:

@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 from outpace._dataclass import dataclass
+from outpace._memory import free_memory
 from outpace.tune.guard import kernel
 from outpace.tune.guard.mounts import DAEMONS, REAL, SHARED, Mount, ancestors, below, mounts, outermost
 
@@ -254,22 +255,3 @@ class _Builder:
 def _escaped(path: str) -> str:
     """A path in the options of a mount."""
     return "".join(f"\\{letter}" if letter in ":,\\" else letter for letter in path)
-
-
-_GROUPS = (("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-           ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"))  # fmt: skip
-
-
-def free_memory() -> int:
-    """Bytes that are free, of the machine's and of the control group's."""
-    found = []
-    with open("/proc/meminfo", encoding="ascii") as file:
-        found += [int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:")]
-    for limit, usage in _GROUPS:
-        with (
-            contextlib.suppress(OSError, ValueError),
-            open(limit, encoding="ascii") as most,
-            open(usage, encoding="ascii") as used,
-        ):
-            found.append(max(0, int(most.read()) - int(used.read())))
-    return min(found)

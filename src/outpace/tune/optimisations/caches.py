@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from outpace._memory import free_memory
 from outpace.model.errors import RebuildError
 from outpace.model.units import Unit, humanize
 from outpace.tune.data import caching, size
@@ -91,7 +92,7 @@ class CacheAnyOrder(Cache):
 
 def exceeds_memory(measured: size.CacheSize) -> str | None:
     """Why a cache is too large for memory, or None when it fits."""
-    free = size.available_memory()
+    free = free_memory()
     if measured.total <= free * size.SHARE:
         return None
     each = f"{measured.elements:,} elements of {humanize(measured.element_bytes, Unit.BYTES)}"

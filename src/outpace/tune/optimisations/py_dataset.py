@@ -7,8 +7,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from outpace._memory import free_memory
 from outpace.model.units import Unit, humanize
-from outpace.tune.data.size import SHARE, available_memory, element_bytes
+from outpace.tune.data.size import SHARE, element_bytes
 from outpace.tune.optimisations.knob import ReaderKnob
 from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
 from outpace.tune.purity.evidence import ELEMENTS, SECONDS
@@ -51,7 +52,7 @@ class KeptBatches(ReaderKnob):
         other = _other(x, program.batches)
         if other is not None:
             return NotApplicable(f"its batch {other} was another when it was made again")
-        total, free = program.batches * element_bytes(program.spare), available_memory()
+        total, free = program.batches * element_bytes(program.spare), free_memory()
         if total > SHARE * free:
             return NotApplicable(
                 f"its batches take {humanize(total, Unit.BYTES)}, more than half of the {humanize(free, Unit.BYTES)} that are free"

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
+from outpace._memory import free_memory
 from outpace.capture.family import noted
 from outpace.capture.recording import tell
 from outpace.model.errors import CaptureError, NotFoundError, UsageError
 from outpace.model.units import counted
-from outpace.tune.data.size import available_memory
 from outpace.tune.reason import last_words
 from outpace.tune.starts import Forks, Process
 from outpace.tune.trial.arm import Arm, Facts, Work
@@ -98,7 +98,7 @@ MEMORY_SHARE = 0.8  # of what is free, for the processes of a race
 
 def room(each: int) -> int:
     """How many more processes of so many bytes the free memory holds."""
-    return int(MEMORY_SHARE * available_memory() / max(each, 1))
+    return int(MEMORY_SHARE * free_memory() / max(each, 1))
 
 
 @dataclass(eq=False)

@@ -13,6 +13,7 @@ from outpace.trace.content import read
 from outpace.trace.formats.held import Held
 from outpace.trace.formats.xspace.refusal import PLANE_PREFIXES, refusal
 from outpace.trace.formats.xspace.space import Space
+from outpace.trace.limits import Limits, Window
 from outpace.trace.stats import Value, decode_value, text_at
 from outpace.trace.trace import Lines, Loss, Plane, Trace
 
@@ -23,25 +24,27 @@ _TEXT = (np.uint64, np.uint32)  # offset and length
 UNNAMED = "(name lost)"
 
 
-def open_trace(place: Path | Held, host: str) -> Trace:
+def open_trace(place: Path | Held, host: str, limits: Limits) -> Trace:
     """Decode a profile (`*.xplane.pb`, gzipped or not).
 
-    Damage does not fail: what stands before it is kept and listed in `Trace.losses`. Raises NotFoundError, or ProfileError for a file
-    that is empty or holds no XSpace at all.
+    Damage does not fail: what stands before it is kept and listed in `Trace.losses`. Raises NotFoundError, ProfileError for a file that is
+    empty or holds no XSpace at all, UsageError for a window without an event, and TooLargeError where the limits hold no room for the events.
     """
     data, remark = read(place)
-    return _from_bytes(data, str(place), host, remark)
+    return _from_bytes(data, str(place), host, remark, limits)
 
 
 def read_trace(data: bytes, host: str = "host") -> Trace:
     """Decode a serialized XSpace that is already in memory (uncompressed)."""
-    return _from_bytes(np.frombuffer(data, np.uint8), "<memory>", host, "")
+    return _from_bytes(np.frombuffer(data, np.uint8), "<memory>", host, "", Limits())
 
 
-def _from_bytes(data: Bytes, source: str, host: str, remark: str) -> Trace:
+def _from_bytes(data: Bytes, source: str, host: str, remark: str, limits: Limits) -> Trace:
     space = Space(data, source)
-    planes, lines = _planes_and_lines(space, data)
+    planes = _planes(space, data)
     _require_profile(planes, space, source, remark)
+    window, first = _limited(space, source, limits)
+    lines = _lines(space, data)
     name, start, duration = space.events()
     sizes = space.sizes
     clamped = max(sizes.clamped, _clamp(start, duration))
@@ -71,6 +74,8 @@ def _from_bytes(data: Bytes, source: str, host: str, remark: str) -> Trace:
         losses=_losses(space, planes, remark, data, clamped),
         cut=_is_cut(space),
         nameless_stats=sizes.nameless_stats,
+        window=window,
+        first=first,
         _source=space,
     )
 
@@ -95,14 +100,37 @@ def _texts(data: Bytes, at: np.ndarray, length: np.ndarray) -> list[str]:
     return [text_at(data, a, n) for a, n in zip(at.tolist(), length.tolist(), strict=True)]
 
 
-def _planes_and_lines(space: Space, data: Bytes) -> tuple[tuple[Plane, ...], Lines]:
+def _limited(space: Space, source: str, limits: Limits) -> tuple[Window | None, int | None]:
+    """Let only those events count that are wanted. Returns, where they are not all, their window and the start of the earliest of all, ps."""
+    window, events = limits.window, space.sizes.events
+    fits = (window is None or window.spare) and limits.memory.holds(events)
+    if fits:
+        return None, None
+    first, last = space.span()
+    if window is None:
+        raise limits.memory.exceeded(source, len(space.data), events, 0, last - first)
+    space.narrow(window, first)
+    if not space.sizes.events:
+        raise window.empty(source, last - first)
+    if not limits.memory.holds(space.sizes.events):
+        begin, end = max(window.begin or 0, 0), last - first if window.end is None else min(window.end, last - first)
+        raise limits.memory.exceeded(
+            f"The window {window} of {source}", len(space.data), space.sizes.events, begin, end - begin
+        )
+    return window, first
+
+
+def _planes(space: Space, data: Bytes) -> tuple[Plane, ...]:
     identity, at, length, first = space.table("planes", np.int64, *_TEXT, np.uint32)
     bounds = [*first.tolist(), space.sizes.lines]
     names = zip(identity.tolist(), _texts(data, at, length), strict=True)
-    found = tuple(Plane(i, plane, name, range(bounds[i], bounds[i + 1]), {}) for i, (plane, name) in enumerate(names))
+    return tuple(Plane(i, plane, name, range(bounds[i], bounds[i + 1]), {}) for i, (plane, name) in enumerate(names))
+
+
+def _lines(space: Space, data: Bytes) -> Lines:
     first_event = np.empty(space.sizes.lines + 1, np.uint64)
     owner, line_id, stamp, at, length = space.table("lines", np.uint32, np.int64, np.int64, *_TEXT, more=(first_event,))
-    return found, Lines(owner, line_id, stamp, first_event.astype(np.int64), tuple(_texts(data, at, length)))
+    return Lines(owner, line_id, stamp, first_event.astype(np.int64), tuple(_texts(data, at, length)))
 
 
 def _require_profile(planes: tuple[Plane, ...], space: Space, source: str, remark: str) -> None:

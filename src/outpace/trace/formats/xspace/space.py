@@ -15,6 +15,7 @@ from outpace.model import ProfileError
 from outpace.model.arrays import Bytes, Codes, Column, Ids, Picoseconds
 from outpace.model.units import counted
 from outpace.trace.export import Slices, Writer
+from outpace.trace.limits import Window
 from outpace.trace.source import Rewriting
 from outpace.trace.stats import BYTES, TEXT, StatColumn, text_at
 from outpace.trace.trace import Trace
@@ -47,6 +48,20 @@ class Space:
         columns = tuple(np.empty(getattr(self.sizes, name), each) for each in types)
         _native.call(f"ox_{name}", self.address, *columns, *more)
         return columns
+
+    def span(self) -> tuple[int, int]:
+        """The first start and the last end of all events that count, ps."""
+        return self._narrow(Window(), 0)
+
+    def narrow(self, window: Window, first: int) -> None:
+        """Let only the events of a window count from here on, where the earliest of all starts at `first`."""
+        self._narrow(window, first)
+
+    def _narrow(self, window: Window, earliest: int) -> tuple[int, int]:
+        first, last = ctypes.c_int64(), ctypes.c_int64()
+        _native.call("ox_window", self.address, *window.bounds(earliest), window.touching, _native.threads(), first, last)
+        _native.call("ox_get_sizes", self.address, self.sizes)
+        return first.value, last.value
 
     def events(self) -> tuple[Codes, Picoseconds, Picoseconds]:
         """Decode all events: name, start, duration."""

@@ -1,0 +1,136 @@
+"""What of a profile is wanted, and how much memory it may take."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import field
+
+from outpace._dataclass import dataclass
+from outpace.model import TooLargeError, Unit, UsageError, humanize
+from outpace.model.arrays import Mask, Picoseconds
+from outpace.model.units import counted
+
+_PICOSECONDS = {"s": 10**12, "ms": 10**9, "us": 10**6, "µs": 10**6, "ns": 10**3}
+_TIME = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(s|ms|us|µs|ns)")
+_BYTES = {
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KIB": 1 << 10,
+    "MIB": 1 << 20,
+    "GIB": 1 << 30,
+    "TIB": 1 << 40,
+}
+_SIZE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([KMGT]?I?B)", re.IGNORECASE)
+_EVENT_BYTES = 90  # what an event takes beside its bytes in the file until all tools have run (measured: 80 to 87)
+_ROOM = 0.9  # of the memory, for the stretch of time that is offered instead
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of a capture's time: ps from its earliest event, [begin, end), None for no bound.
+
+    An event counts that lies in it, as a capture of that time would hold it, or (`touching`) that reaches into it, as a viewer shows it.
+    `spare`: it is taken only where memory does not suffice for the whole.
+    """
+
+    begin: int | None = None
+    end: int | None = None
+    touching: bool = False
+    spare: bool = False
+
+    def __str__(self) -> str:
+        begin, end = (None if at is None else humanize(at, Unit.PS) for at in (self.begin, self.end))
+        return f"{begin or '0 s'} to {end or 'the end'}"
+
+    def bounds(self, first: int) -> tuple[int, int]:
+        """Begin and end, where the earliest event starts at `first`; without a bound, one beyond all times."""
+        return -(1 << 63) if self.begin is None else first + self.begin, (1 << 63) - 1 if self.end is None else first + self.end
+
+    def holds(self, start: Picoseconds, duration: Picoseconds, first: int) -> Mask:
+        """Which of these events count, where the earliest of all starts at `first`."""
+        begin, end = self.bounds(first)
+        if self.touching:
+            return (start < end) & ((start + duration > begin) | (start >= begin))
+        return (start >= begin) & (start < end) & (start + duration <= end)
+
+    def empty(self, source: str, length: int) -> UsageError:
+        """The sentence for a window without an event of a source whose events take `length` ps."""
+        return UsageError(f"{source} has no event that lies in the window {self}: it is {humanize(length, Unit.PS)} long.")
+
+
+class Memory:
+    """What the events of all hosts of a run may take together, in bytes beside those of their files; without a limit, anything."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
+        self._left = limit
+
+    def holds(self, events: int) -> bool:
+        """Whether there is room for so many events, which is then taken."""
+        if self._left is None:
+            return True
+        if events * _EVENT_BYTES > self._left:
+            return False
+        self._left -= events * _EVENT_BYTES
+        return True
+
+    def exceeded(self, source: str, size: int, events: int, begin: int, length: int) -> TooLargeError:
+        """The sentence for a source of `size` bytes whose events, of the `length` ps from `begin` on, find no room."""
+        left, needed = self._left or 0, events * _EVENT_BYTES
+        until = begin + int(length * _ROOM * left / needed)
+        more = _amount(needed + (self.limit or 0) - left)
+        return TooLargeError(
+            f"{source} holds {counted(events, 'event')} in {humanize(length, Unit.PS)}: all of them need about "
+            f"{humanize(needed, Unit.BYTES)} of memory beside the file's own {humanize(size, Unit.BYTES)}, and {humanize(left, Unit.BYTES)} "
+            f"may be used. Ask for a part of the time (--window {_written(begin)}:{_written(until)}), or allow more "
+            f"(--memory {more})."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """What of a profile is wanted: all of it, or what a window holds, in a given memory."""
+
+    window: Window | None = None
+    memory: Memory = field(default_factory=Memory)
+
+
+def window_of(text: str, name: str = "--window") -> Window:
+    """The window of `1.2s:1.5s`, `800ms:` or `:2s`. Raises UsageError for anything else; `name`: what the user calls it."""
+
+    def moment(given: str) -> int | None:
+        if not given.strip():
+            return None
+        match = _TIME.fullmatch(given.strip())
+        if match is None:
+            raise UsageError(f"{name} {text!r}: {given!r} is no time: write a number and s, ms, us or ns, as in 1.2s:1.5s.")
+        return round(float(match[1]) * _PICOSECONDS[match[2]])
+
+    begin, colon, end = text.partition(":")
+    low, high = moment(begin), moment(end)
+    if not colon or (low is not None and high is not None and low >= high):
+        raise UsageError(f"{name} {text!r} is no stretch of time: write begin:end, as in 1.2s:1.5s, 800ms: or :2s.")
+    return Window(low, high)
+
+
+def bytes_of(text: str, name: str = "--memory") -> int:
+    """The number of bytes of `4GB`, `500MB` or `2GiB`. Raises UsageError for anything else; `name`: what the user calls it."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or not (size := int(float(match[1]) * _BYTES[match[2].upper()])):
+        raise UsageError(f"{name} {text!r} is no amount of memory: write a number and MB or GB, as in 4GB.")
+    return size
+
+
+def _written(at: int) -> str:
+    """A moment as `window_of` reads it: whole, or cut off behind its third digit."""
+    unit, size = next((unit, size) for unit, size in _PICOSECONDS.items() if at % size == 0 or at >= 100 * size or unit == "ns")
+    return f"{at // size}{unit}"
+
+
+def _amount(size: int) -> str:
+    """An amount of memory as `bytes_of` reads it, rounded up."""
+    unit = "GB" if size >= _BYTES["GB"] else "MB"
+    return f"{-(-10 * size // _BYTES[unit]) / 10:g}{unit}"
