@@ -10,7 +10,7 @@ namespace {
 
 struct Point {
   int64_t at;
-  uint64_t place;  // of an event that starts; its end comes `count` behind
+  uint32_t place;
 };
 
 struct Parts {
@@ -23,6 +23,12 @@ struct Parts {
   }
 };
 
+// Let `points` be the events in order of their `time`, equal ones as they stand.
+void sort_by(const int64_t* time, std::vector<Point>& points) {
+  for (uint32_t i = 0; i < points.size(); ++i) points[i] = {time[i], i};
+  std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.at != b.at ? a.at < b.at : a.place < b.place; });
+}
+
 }  // namespace
 
 extern "C" {
@@ -30,38 +36,43 @@ extern "C" {
 int32_t ox_share(uint64_t count, const int64_t* start_ps, const int64_t* end_ps, const int32_t* parent, const uint8_t* waits, double* own,
                  double* alone, double* sums) {
   return outpace::guarded([&] {
-    std::vector<Point> points(2 * count);
-    for (uint64_t i = 0; i < count; ++i) {
-      points[i] = {start_ps[i], i};
-      points[count + i] = {end_ps[i], count + i};
-    }
-    std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.at != b.at ? a.at < b.at : a.place < b.place; });
-    std::vector<Parts> inside(count), below(count);
+    std::vector<Point> ends(count);
+    sort_by(start_ps, ends);
+    std::vector<uint32_t> starts(count);
+    for (uint64_t i = 0; i < count; ++i) starts[i] = ends[i].place;
+    sort_by(end_ps, ends);
+    std::vector<Parts> inside(count);
     Parts now;
-    int64_t working = 0, waiting = 0, last = count > 0 ? points.front().at : 0;
+    int64_t working = 0, waiting = 0, last = count > 0 ? start_ps[starts.front()] : 0;
     sums[0] = sums[1] = sums[2] = 0;
-    for (const Point& point : points) {
-      const auto gap = static_cast<double>(outpace::subtract(point.at, last));
+    const auto pass = [&](int64_t at, uint64_t i, int64_t step) {
+      const auto gap = static_cast<double>(outpace::subtract(at, last));
       now.shared += working > 0 ? gap / static_cast<double>(working) : 0;
       now.single += working == 1 ? gap : 0;
       now.left += working == 0 && waiting > 0 ? gap / static_cast<double>(waiting) : 0;
       sums[0] += working > 0 ? gap : 0;
       sums[1] += working == 1 ? gap : 0;
       sums[2] += gap * static_cast<double>(working);
-      last = point.at;
-      const uint64_t i = point.place % count;
-      const int64_t step = point.place < count ? 1 : -1;
+      last = at;
       inside[i].add(now, static_cast<double>(-step));
       (waits[i] != 0 ? waiting : working) += step;
       if (parent[i] >= 0) (waits[parent[i]] != 0 ? waiting : working) -= step;  // a nested event takes its time out
+    };
+    uint64_t begun = 0;
+    for (const Point& end : ends) {
+      for (; begun < count && start_ps[starts[begun]] <= end.at; ++begun) pass(start_ps[starts[begun]], starts[begun], 1);
+      pass(end.at, end.place, -1);
+    }
+    std::fill(own, own + count, 0.0);  // first what the events inside each have of it
+    std::fill(alone, alone + count, 0.0);
+    for (uint64_t i = 0; i < count; ++i) {
+      if (parent[i] < 0) continue;
+      own[parent[i]] += waits[parent[i]] != 0 ? inside[i].left : inside[i].shared;
+      alone[parent[i]] += inside[i].single;
     }
     for (uint64_t i = 0; i < count; ++i) {
-      if (parent[i] >= 0) below[parent[i]].add(inside[i], 1);
-    }
-    for (uint64_t i = 0; i < count; ++i) {
-      inside[i].add(below[i], -1);
-      own[i] = std::max(waits[i] != 0 ? inside[i].left : inside[i].shared, 0.0);
-      alone[i] = waits[i] != 0 ? 0 : std::max(inside[i].single, 0.0);
+      own[i] = std::max((waits[i] != 0 ? inside[i].left : inside[i].shared) - own[i], 0.0);
+      alone[i] = waits[i] != 0 ? 0 : std::max(inside[i].single - alone[i], 0.0);
     }
   });
 }

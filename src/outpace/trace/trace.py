@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -53,6 +53,14 @@ class Lines:
     def rows(self, line: int) -> slice:
         """Event rows of one line."""
         return slice(int(self.first_event[line]), int(self.first_event[line + 1]))
+
+    def blocks(self, least: int = 1 << 18) -> Iterator[slice]:
+        """Event rows of whole lines, in order, of as many as hold so many events: what is made of all events goes block by block."""
+        begin, last = 0, int(self.first_event[-1])
+        for end in self.first_event[1:].tolist():
+            if end > begin and (end - begin >= least or end == last):
+                yield slice(begin, end)
+                begin = end
 
     @once
     def titles(self) -> tuple[str, ...]:

@@ -167,7 +167,7 @@ def _pipelines(timeline: Timeline, graph: IteratorGraph) -> list[Pipeline]:
     stage_of = np.full(len(graph.ids) + 1, -1, np.int32)
     stage_of[list(place)] = list(place.values())
     owner = _owners(timeline, graph)
-    totals = _totals(timeline, owner, stage_of[owner.of], len(positions))  # -1 (nobody's event) looks up the last entry: -1
+    totals = _totals(timeline, owner, stage_of, len(positions))
     ids = {int(identity): i for i, identity in enumerate(graph.ids.tolist())}
     stages: dict[int, list[StageWork]] = {root: [] for root in calls}
     for at, ((root, position), group) in enumerate(positions.items()):
@@ -212,8 +212,10 @@ def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
     nested = np.flatnonzero(is_iterator | produce)
     _, self_time = trace.nested(nested)
     iterates = is_iterator[nested]
-    outermost = (of >= 0) & ((parent < 0) | (of[parent] != of))
-    pool = np.flatnonzero(outermost & ~is_iterator & ~timeline.names.events(Is.PRODUCES | Is.CONSUMES))
+    claimed = np.flatnonzero((of >= 0) & ~is_iterator)
+    above = parent[claimed]
+    pool = claimed[(above < 0) | (of[above] != of[claimed])]
+    pool = pool[~timeline.names.are(Is.PRODUCES | Is.CONSUMES)[trace.name[pool]]]
     return _Owners(of, nested[iterates], self_time[iterates], nested[~iterates], self_time[~iterates], pool)
 
 
@@ -265,19 +267,19 @@ class _Totals:
     ops: list[dict[str, int]]
 
 
-def _totals(timeline: Timeline, owner: _Owners, by_stage: Codes, count: int) -> _Totals:
-    """Sums per stage, each over the events that it names."""
+def _totals(timeline: Timeline, owner: _Owners, stage_of: Codes, count: int) -> _Totals:
+    """Sums per stage (`stage_of`: of each iterator, and -1 at the end for nobody's events), each over the events that it names."""
     trace = timeline.trace
     lines = max(len(trace.lines), 1)
 
     def total(rows: Indices, values: Picoseconds | Values) -> Numbers:
-        stage = by_stage[rows]
+        stage = stage_of[owner.of[rows]]
         mine = stage >= 0
         return np.bincount(stage[mine], weights=values[mine].astype(np.float64), minlength=count).astype(np.int64)
 
     def thread_count(rows: Indices) -> Numbers:
-        rows = rows[(by_stage[rows] >= 0) & (trace.duration[rows] > 0)]
-        cell = by_stage[rows].astype(np.int64) * lines + trace.line[rows]
+        rows = rows[(stage_of[owner.of[rows]] >= 0) & (trace.duration[rows] > 0)]
+        cell = stage_of[owner.of[rows]].astype(np.int64) * lines + trace.line[rows]
         return np.bincount(distinct(cell) // lines, minlength=count)
 
     return _Totals(
@@ -288,18 +290,19 @@ def _totals(timeline: Timeline, owner: _Owners, by_stage: Codes, count: int) -> 
         threads=thread_count(owner.iterator),
         handing_threads=thread_count(owner.produce),
         function_threads=thread_count(owner.pool),
-        ops=_function_ops(timeline, by_stage, count),
+        ops=_function_ops(timeline, owner.of, stage_of, count),
     )
 
 
-def _function_ops(timeline: Timeline, by_stage: Codes, count: int) -> list[dict[str, int]]:
+def _function_ops(timeline: Timeline, of: Codes, stage_of: Codes, count: int) -> list[dict[str, int]]:
     """Time of the ops in each stage's function, by name."""
     trace = timeline.trace
     ops = np.flatnonzero(timeline.is_kind(OpKind.TENSORFLOW))
     code = np.full(len(trace.names), -1, np.int64)
     code[ops] = np.arange(len(ops))
-    rows = np.flatnonzero((by_stage >= 0) & looked_up(code >= 0, trace.name))
-    cell = by_stage[rows].astype(np.int64) * len(ops) + code[trace.name[rows]]
+    rows = np.flatnonzero((of >= 0) & looked_up(code >= 0, trace.name))
+    rows = rows[stage_of[of[rows]] >= 0]
+    cell = stage_of[of[rows]].astype(np.int64) * len(ops) + code[trace.name[rows]]
     cells = distinct(cell)
     time = np.bincount(np.searchsorted(cells, cell), weights=trace.duration[rows].astype(np.float64), minlength=len(cells))
     found: list[dict[str, int]] = [{} for _ in range(count)]

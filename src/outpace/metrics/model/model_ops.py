@@ -269,15 +269,18 @@ def _measured(
     step = timeline.step_of[found.row]
     start = np.maximum(trace.start[found.row], timeline.steps.start[step])
     end = np.maximum(np.minimum(trace.end[found.row], timeline.steps.end[step]), start)
-    apart = found.lane * (int(end.max()) - int(start.min()) + 1)  # devices are laid one behind the other
-    start, end = start + apart, end + apart
-    parent, _ = trace.nested(found.row)
-    parent = np.where(parent >= 0, np.searchsorted(found.row, parent), -1)
+    if found.lane.any():  # devices are laid one behind the other
+        apart = found.lane * (int(end.max()) - int(start.min()) + 1)
+        start, end = start + apart, end + apart
+    parent = _places(found.row, trace.nested(found.row)[0])
     own, alone, (busy, single, threads) = share(start, end, parent, what == WAIT)
+    del end
     scale = min(1.0, most / total) if most is not None and (total := float(own.sum())) > 0 else 1.0
-    own, alone = own * scale, alone * scale
+    own *= scale
+    alone *= scale
     is_op = what != OVERHEAD
     overhead = _to_ops(own, what, start, step, parent, found.loop)
+    del start, parent
     return ModelOps(
         timeline.host,
         side,
@@ -298,6 +301,14 @@ def _measured(
         float(threads) / steps,
         float(own[~is_op].sum()) / steps,
     )
+
+
+def _places(rows: Indices, of: Indices) -> Indices:
+    """Where each of `of` (a row or -1) stands among `rows`, -1 for none; int32."""
+    place = np.full(len(of), -1, np.int32)
+    known = np.flatnonzero(of >= 0)
+    place[known] = np.searchsorted(rows, of[known])
+    return place
 
 
 def _to_ops(own: Values, what: Codes, start: Picoseconds, step: Codes, parent: Indices, loop: Mask) -> Values:

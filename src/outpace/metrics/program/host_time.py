@@ -16,7 +16,7 @@ from outpace.metrics.model.model_ops import AWAITS, OVERHEAD, WAIT, WORK, by_nam
 from outpace.metrics.program.step_breakdown import category_of, event_kinds, step_breakdown, unseen
 from outpace.metrics.spans import union, within
 from outpace.model import Category, Table, schema
-from outpace.model.arrays import Codes, Mask, Values
+from outpace.model.arrays import Codes, Mask, Picoseconds, Values
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Is
 from outpace.timeline.workers import executed, on_host
@@ -128,34 +128,40 @@ def _rows(run: Run, timeline: Timeline) -> Iterator[tuple[object, ...]]:
 def _times(timeline: Timeline, counted: Mask) -> np.ndarray:
     """Time of each part in each step, ps, of shape (steps, parts); zero where a step does not count."""
     trace, steps = timeline.trace, timeline.steps
-    kind = event_kinds(timeline)
-    of_name, op = _of_names(timeline), np.zeros(len(trace), bool)
-    # What stands around an op that runs by itself is of no category.
-    wanted = (kind > 0) | looked_up(of_name == _RUNS, trace.name)
-    rows = np.flatnonzero(wanted & (timeline.step_of >= 0))
-    rows = rows[counted[timeline.step_of[rows]]]
+    kind, of_name = event_kinds(timeline), _of_names(timeline)
     ran = executed(trace)
-    row, more_kind, begin, stop = unseen(timeline, kind)
+    op = np.zeros(len(trace), bool)
     op[ran[on_host(trace, ran)]] = True
-    what, more = (
-        np.where(k <= _COMPUTE, np.where(op[r], _RUNS, of_name[trace.name[r]]), _OTHER)
-        for r, k in ((rows, kind[rows]), (row, more_kind))
-    )
-    of_event = np.zeros(len(trace), np.uint8)
-    of_event[rows] = what
-    step, parent = (
-        timeline.step_of,
-        trace.nesting[0][rows],
-    )  # events inside one of the same part and step add nothing to a union
-    kept = (parent < 0) | (of_event[parent] != what) | (step[parent] != step[rows])
-    rows, what = rows[kept], what[kept]
-    found = [(step[rows], what, trace.start[rows], trace.end[rows])]
+    found = [_spans(timeline, block, kind[block], op[block], of_name, counted) for block in trace.lines.blocks()]
+    row, kinds, begin, stop = unseen(timeline, kind)
+    more = np.where(kinds <= _COMPUTE, np.where(op[row], _RUNS, of_name[trace.name[row]]), _OTHER)
     for code in np.flatnonzero(np.bincount(more, minlength=1)).tolist():
         window, low, high = within(steps.start, steps.end, union(begin[more == code], stop[more == code]))
-        found.append((window, np.full(len(window), code, np.int64), low, high))
+        found.append((window.astype(np.int32), np.full(len(window), code, np.uint8), low, high))
     of, code_of, began, ended = (np.concatenate(column) for column in zip(*found, strict=True))
+    del found
     times = sweep(of, code_of, began, ended, steps.start, steps.end, _OTHER + 1)
     return np.asarray(times[:, 1:_OTHER])
+
+
+def _spans(
+    timeline: Timeline, block: slice, kind: Codes, op: Mask, of_name: Codes, counted: Mask
+) -> tuple[Codes, Codes, Picoseconds, Picoseconds]:
+    """(step, part, start, end) of what a block of lines did in steps that count. Events inside one of the same part and step add nothing."""
+    trace, step = timeline.trace, timeline.step_of[block]
+    part = looked_up(of_name, trace.name[block])
+    # What stands around an op that runs by itself is of no category.
+    wanted = ((kind > 0) | (part == _RUNS)) & np.append(counted, False)[step]
+    part[op] = _RUNS
+    part[kind > _COMPUTE] = _OTHER
+    part[~wanted] = 0
+    at = np.flatnonzero(wanted)
+    parent = trace.nesting[0][block][at] - block.start  # of the same line, and so of this block
+    inner = parent >= 0
+    inner[inner] = (part[parent[inner]] == part[at[inner]]) & (step[parent[inner]] == step[at[inner]])
+    at = at[~inner]
+    rows = at + block.start
+    return step[at], part[at], trace.start[rows], trace.end[rows]
 
 
 def _of_names(timeline: Timeline) -> Codes:
@@ -171,4 +177,4 @@ def _of_names(timeline: Timeline) -> Codes:
         (names.are(Is.AWAITS_DEVICE | Is.BLOCKS), _AWAITS),
         (names.are(_CALL), _CALLS),
     )
-    return np.select([mask for mask, _ in found], [code for _, code in found], _PYTHON)
+    return np.select([mask for mask, _ in found], [np.uint8(code) for _, code in found], np.uint8(_PYTHON))

@@ -208,16 +208,15 @@ class _Reader:
     """Stats of some events of one host, in the order of `rows`."""
 
     def __init__(self, trace: Trace, rows: Indices) -> None:
-        self._trace, self._count = trace, len(rows)
-        self._place = np.full(len(trace), -1, np.int32)  # cheaper than a search for every stat
-        self._place[rows] = np.arange(len(rows), dtype=np.int32)
+        self._trace, self._rows, self._count = trace, rows.astype(np.int32), len(rows)
 
     def _aligned(self, name: str) -> tuple[StatColumn, Indices, Indices]:
         """The stat, and the positions in it that belong to the events, with the event of each."""
         stat = self._trace.stat(name)
-        at = self._place[stat.row]
-        source = np.flatnonzero(at >= 0)
-        return stat, at[source], source
+        place = np.searchsorted(stat.row, self._rows, side="right") - 1
+        at = np.flatnonzero(place >= 0)
+        at = at[stat.row[place[at]] == self._rows[at]]
+        return stat, at, place[at]
 
     def numbers(self, name: str, *, missing: int) -> Numbers:
         """int64 values, `missing` where none, or no whole number, is recorded."""
