@@ -3,7 +3,8 @@
 What a part takes beyond its class of work (`machine.py`) is the program's where it exceeds its error by a test that keeps the rate of false
 discoveries among all parts, and where it matters to the step. Time that appears in one place and goes in another of the same class has moved.
 Parts are times of threads, which may work beside the step: where they say more than the step itself did, or say it less precisely, the step
-speaks. Where the step took more than they say, what they say is the program's, and nobody knows whose the rest is.
+speaks, and a step that surely changed the same way is slower, or faster, by them. Where the step took more than they say, what they say is
+the program's, and nobody knows whose the rest is.
 
 Of captures in turns more is known of the machine: whatever it does meanwhile falls on both sides alike. Where whole classes of work differ
 between the sides by more than captures of one side do, and that matters, the machine did not do it, and the step speaks, too.
@@ -28,7 +29,8 @@ from outpace.tune.trial.statistics import LEVEL, student
 
 EFFECT = 0.05  # of a step: up to that, "no difference" is said
 FALSE = 0.05  # share of parts that are called changed and are not
-MATTERS = 0.005  # of a step, that a part must change by
+MATTERS, MATTERS_OF_FEW = 0.005, 0.01  # of a step, that a part must change by
+ENOUGH = 3  # captures of each side, which show by how much one op differs from process to process, where its arrays lie in memory for example
 _HALF = 1.96  # standard errors: half of a 95% interval of a normal number
 _CANCELS = 0.25  # of two changes, that may be left of them where time has moved
 
@@ -164,14 +166,17 @@ def compare(before: Side, after: Side, effect: float = EFFECT, *, in_turns: bool
     sure = not (alone or program.low <= 0 <= program.high)  # that it is the program that changed
     less = sure and (whole.low > program.high > 0 or whole.high < program.low < 0)  # parts say less of it than the step did
     beside = not (alone or less) and (program.low > whole.high or program.high < whole.low)
+    bears = (
+        min(program.low, whole.low) > 0 or max(program.high, whole.high) < 0
+    )  # on the step, which surely changed the same way
     step_speaks = alone or beside or (program.half > whole.half and not less)
     program = whole if step_speaks else program
     every = whole if step_speaks or less else summed(changes, step)
     apart = Added(0.0, 0.0, 0.0) if step_speaks or less else _apart(changes, factors, step)
     differs = differences(before.facts, after.facts)
     least, most = every.low + apart.low, every.high + apart.high
-    touched = own and not (alone or beside) and (sure or not step_speaks)
-    verdict = _verdict(one, two, program, every, max(most, -least), touched, alone, effect)
+    touched = own and not alone and (bears or not beside) and (sure or not step_speaks)
+    verdict = _verdict(one, two, program, every, max(most, -least), touched, alone, effect, _matters(before, after))
     changes.sort(key=lambda each: -abs(each.delta))
     categories = {each: (_mean(before, each), _mean(after, each)) for each in Category}
     return Comparison(
@@ -235,10 +240,10 @@ def _interval(one: Mean, two: Mean, apart_by: float) -> tuple[float, float]:
 
 
 def _verdict(
-    one: Mean, two: Mean, program: Added, every: Added, bound: float, touched: bool, alone: bool, effect: float
+    one: Mean, two: Mean, program: Added, every: Added, bound: float, touched: bool, alone: bool, effect: float, matters: float
 ) -> Verdict:
     log = math.log(two.value / one.value)
-    if touched and not program.low <= 0 <= program.high and abs(program.value) >= MATTERS:
+    if touched and not program.low <= 0 <= program.high and abs(program.value) >= matters:
         return Verdict.SLOWER if program.low > 0 else Verdict.FASTER
     if alone and (every.low > effect or every.high < 1 / (1 + effect) - 1):
         return Verdict.SLOWER if log > 0 else Verdict.FASTER
@@ -248,6 +253,11 @@ def _verdict(
         return Verdict.OPEN
     steps = _HALF * math.hypot(one.sampled / one.value, two.sampled / two.value)  # of these captures alone
     return Verdict.MACHINE if abs(log) - steps > effect else Verdict.OPEN
+
+
+def _matters(before: Side, after: Side) -> float:
+    """Share of a step from which on a change is one."""
+    return MATTERS if min(len(before.captures), len(after.captures)) >= ENOUGH else MATTERS_OF_FEW
 
 
 def _changes(rows: Sequence[Row], factors: Mapping[str, Factor], before: Side, after: Side, step: float) -> list[Change]:
@@ -265,7 +275,7 @@ def _changes(rows: Sequence[Row], factors: Mapping[str, Factor], before: Side, a
             found.append((Change(row.part, row.other[2], row.work, one, two, expected, kind, delta, low, high), chance))
         else:  # too small to say anything of its class, too
             found.append(alone(row.part, row.other[2], row.work, one, two, factors[row.work]))
-    return _moved(believed(found, step))
+    return _moved(believed(found, step, _matters(before, after)))
 
 
 def alone(part: Part, name_after: str, work: str, one: Mean, two: Mean, factor: Factor) -> tuple[Change, float]:
@@ -279,11 +289,11 @@ def alone(part: Part, name_after: str, work: str, one: Mean, two: Mean, factor: 
     return Change(part, name_after, work, one, two, expected, kind, delta, delta - half, delta + half), chance
 
 
-def believed(found: Sequence[tuple[Change, float]], step: float) -> list[Change]:
-    """Changes with their chances; those that chance or the machine may have made are the machine's."""
+def believed(found: Sequence[tuple[Change, float]], step: float, matters: float = MATTERS) -> list[Change]:
+    """Changes with their chances; those that chance or the machine may have made, or that do not matter, are the machine's."""
     heavy = [at for at, (each, _) in enumerate(found) if max(each.before.value, each.after.value) >= SEEN * step]
     are_sure = discoveries([found[at][1] for at in heavy], FALSE)
-    sure = {at for at, is_sure in zip(heavy, are_sure, strict=True) if is_sure and abs(found[at][0].delta) >= MATTERS * step}
+    sure = {at for at, is_sure in zip(heavy, are_sure, strict=True) if is_sure and abs(found[at][0].delta) >= matters * step}
     return [each if at in sure else replace(each, kind=Kind.MACHINE) for at, (each, _) in enumerate(found)]
 
 

@@ -23,26 +23,34 @@ SUMS: dict[Part, float] = {("Host", "AddV2", f"a{at}"): 0.04 * STEP for at in ra
 PLAIN = PRODUCTS | SUMS | {GAPS: 0.08 * STEP}
 
 
-def captured(seed: int, times: Mapping[Part, float], hidden: Mapping[Part, float], steps: int = 40) -> Capture:
-    """Parts with a noise of 2 %; what is hidden takes its time beside the step."""
+def captured(
+    seed: int, times: Mapping[Part, float], hidden: Mapping[Part, float], waits: float = 0.0, steps: int = 40
+) -> Capture:
+    """Parts with a noise of 2 %; what is hidden takes its time beside the step, which waits for it so long."""
     draw = rng(seed)
     parts: dict[Part, Values] = {
         part: time * np.exp(draw.normal(0, 0.01)) * np.exp(draw.normal(0, 0.02, steps))
         for part, time in {**times, **hidden}.items()
     }
-    step = np.asarray(sum(parts[part] for part in times), np.float64)
+    step = np.asarray(sum(parts[part] for part in times), np.float64) + waits
     return Capture(parts, step, dict.fromkeys(Category, np.zeros(steps)))
 
 
 def compared(
-    before: Mapping[Part, float], after: Mapping[Part, float], captures: int = 3, hidden: tuple[float, float] = (0.0, 0.0)
+    before: Mapping[Part, float],
+    after: Mapping[Part, float],
+    captures: int = 3,
+    hidden: tuple[float, float] = (0.0, 0.0),
+    waits: float = 0.0,
 ) -> Comparison:
-    """hidden: what a stage of the input, whose others do not change, takes beside each side's step, in steps."""
+    """hidden: what a stage of the input, whose others do not change, takes beside each side's step, in steps; waits: how long the second side's
+    step waits for it."""
     sides = []
     for at, (name, times, beside) in enumerate((("before", before, hidden[0]), ("after", after, hidden[1]))):
         stages = (beside, 0.3, 0.3, 0.3) if beside else ()
         behind: dict[Part, float] = {(OF_INPUT, "Dataset", f"Iterator::S{at}"): time * STEP for at, time in enumerate(stages)}
-        sides.append(side(name, [captured(10 * at + number, times, behind) for number in range(captures)]))
+        waited = at * waits * STEP
+        sides.append(side(name, [captured(10 * at + number, times, behind, waited) for number in range(captures)]))
     before_side, after_side = sides
     return compare(before_side, after_side, GATE)
 
@@ -54,6 +62,18 @@ def outcome(found: Comparison) -> Outcome:
 def test_work_that_is_hidden_behind_the_step_fails_nothing() -> None:
     found = compared(PLAIN, PLAIN, hidden=(0.8, 1.2))
     assert found.beside and found.verdict in (Verdict.SAME, Verdict.OPEN) and outcome(found) is not Outcome.FAILED
+
+
+def test_hidden_work_that_the_step_comes_to_wait_for_makes_it_slower() -> None:
+    """The stage takes 0.4 steps more, the step a tenth: what the step pays is said, and by what."""
+    found = compared(PLAIN, PLAIN, captures=8, hidden=(0.8, 1.2), waits=0.1)
+    assert found.beside and found.verdict is Verdict.SLOWER
+    assert found.program == pytest.approx(0.1 / 1.0, rel=0.4) and found.leading.part[0] == OF_INPUT
+
+
+def test_hidden_work_that_goes_makes_no_slower_step_faster() -> None:
+    found = compared(PLAIN, PLAIN, captures=8, hidden=(1.2, 0.8), waits=0.1)
+    assert found.verdict is not Verdict.FASTER and found.verdict is not Verdict.SLOWER
 
 
 def test_an_op_that_is_replaced_by_a_slower_one_adds_what_it_takes_more() -> None:
