@@ -79,8 +79,8 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @needs_wheels
 def test_from_wheel_to_report_without_compiler_and_network(empty: Path) -> None:
-    alone = ["unshare", "--map-root-user", "--net"]
-    if shutil.which("unshare") is None or subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+    alone = [shutil.which("unshare") or "", "--map-root-user", "--net"]
+    if not alone[0] or subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
         pytest.skip("this machine lends nobody a network namespace")
     said = ran(
         [*alone, empty / "outpace", "report", "tests/data/profiles/retracing"], env={"PATH": str(empty), "LANG": "C.UTF-8"}
