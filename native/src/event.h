@@ -43,6 +43,8 @@ inline bool place(const Event& event, int64_t timestamp_ns, int64_t origin_ns, i
   return clamped;
 }
 
+constexpr int64_t kFar = int64_t{1} << 56;  // ps, 20 hours: a time that is further away is none, and in no window
+
 // ps from the origin, [begin, end): what lies in it counts, or (`touching`) whatever reaches into it.
 struct Window {
   int64_t begin = INT64_MIN, end = INT64_MAX;
@@ -50,7 +52,7 @@ struct Window {
 
   bool whole() const { return begin == INT64_MIN && end == INT64_MAX; }
   bool holds(int64_t start, int64_t duration) const {
-    if (start >= end) return false;
+    if (start >= end || ((start >= kFar || start <= -kFar) && !whole())) return false;
     return touching ? start >= begin || start + duration > begin : start >= begin && start + duration <= end;
   }
   bool holds(Reader message, int64_t timestamp_ns, int64_t origin_ns) const {

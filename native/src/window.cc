@@ -8,8 +8,6 @@
 namespace outpace {
 namespace {
 
-constexpr int64_t kFar = int64_t{1} << 56;  // ps, 20 hours: a time that is further away is none
-
 struct Span {
   int64_t first = INT64_MAX, last = INT64_MIN;
 

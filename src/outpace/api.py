@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from outpace._cores import granted_cpus
-from outpace._memory import granted_memory
 from outpace.advice import following, headline, rank
 from outpace.hosts.map import Mapper
 from outpace.hosts.missing import missing_devices
-from outpace.hosts.open import open_run
+from outpace.hosts.open import MOST_WHOLE, open_run
 from outpace.hosts.read import warnings_of
 from outpace.metrics.program.budget import budgets
 from outpace.model import Failure, Finding, Page, Report, Severity, UsageError
@@ -173,25 +172,19 @@ def open(
     where its events need more memory than they may take.
     `use_marks=False` hides step marks, to see what step inference alone finds. `redact` puts stand-ins in the place of paths, hosts, users,
     and the script's arguments; a `Redaction` gives what several profiles have in common the same ones. `window`: only what lies in a
-    part of the time, from the trace's beginning, as in `"1.2s:1.5s"`, as if that had been captured; of a file of any size no more is decoded.
-    `memory`: what the events of all hosts may take beside their files' bytes, as in `"4GB"` or in bytes; a quarter of the machine's by
-    default. `on`: where very many hosts are read, such as `outpace.ray.tasks`; processes of this machine by default.
+    part of the time, from the earliest event of each host, as in `"1.2s:1.5s"`, as if that had been captured: no more is decoded.
+    `memory`: what the events of all hosts that are kept whole may take together beside their files' bytes, as in `"4GB"` or in bytes; as
+    much as there is by default. `on`: where very many hosts are read, such as `outpace.ray.tasks`; processes of this machine by default.
     """
     found = find_profiles(source)
     redaction = redact if isinstance(redact, Redaction) else Redaction() if redact else None
     part = window_of(window, "window") if isinstance(window, str) else window
     given = bytes_of(memory, "memory") if isinstance(memory, str) else memory
-    limits = Limits(part, Memory(_usual_memory() if given is None else given))
+    limits = Limits(part, Memory(given, min(len(found.files), MOST_WHOLE)))
     run, found = open_run(
         found, use_marks=use_marks, redaction=redaction, on=on, limits=limits, stored=_opens_again(found.files[0])
     )
     return Profile(run, found.older, redaction)
-
-
-def _usual_memory() -> int | None:
-    """What events may take where nobody says: other programs, this one's tables and the file need the rest."""
-    granted = granted_memory()
-    return None if granted is None else granted // 4
 
 
 def _opens_again(file: ProfileFile) -> bool:

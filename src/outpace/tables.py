@@ -10,7 +10,7 @@ from pathlib import Path
 
 from outpace import api
 from outpace._dataclass import dataclass
-from outpace.model import NotFoundError, Page, ProfileError, Table, TooLargeError, UsageError
+from outpace.model import NotFoundError, Page, ProfileError, Table, UsageError
 from outpace.model.redact import Redaction
 from outpace.report import parquet as parquet_
 from outpace.store.logdir import PROFILE_FOLDER, host_of, runs_at
@@ -42,12 +42,11 @@ def export(
     tables: Sequence[str] = (),
     progress: Told = lambda name, at, of: None,
     redact: bool = False,
-    memory: int | str | None = None,
 ) -> Exported:
     """Write every table of some runs into the folder `parquet`, one Parquet file per table, which holds the rows of all runs.
 
     A path is a profile, the folder of a run, or a log directory, of which all runs are taken. `tables` chooses some (`overview.steps`), or
-    all of a tool (`overview`). `redact` and `memory`: see `outpace.open`; redacted runs are numbered, in the order of the paths. A run that
+    all of a tool (`overview`). `redact`: see `outpace.open`; runs are numbered, in the order of the paths. A run that
     cannot be read is left out, unless no other can. Raises UsageError for a table that no run has,
     OutpaceError where pyarrow is missing.
     """
@@ -64,8 +63,8 @@ def export(
     for at, (place, name) in enumerate(zip(places, names, strict=True), 1):
         progress(name, at, len(places))
         try:
-            profile = api.open(place, redact=redaction or False, memory=memory)
-        except (ProfileError, NotFoundError, TooLargeError) as error:
+            profile = api.open(place, redact=redaction or False)
+        except (ProfileError, NotFoundError) as error:
             if at == len(places) and not runs:
                 raise
             remarks.append(f"{name} is left out: {error}" if redaction is None else f"{name} is left out.")

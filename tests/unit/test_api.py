@@ -16,10 +16,10 @@ from tests.support import profile_path
 def failing(monkeypatch: pytest.MonkeyPatch, error: Exception, *hosts: str) -> None:
     """Let the files of these hosts fail when they are opened."""
 
-    def open_trace(path: Any, host: str) -> Any:
+    def open_trace(path: Any, host: str, *limits: Any) -> Any:
         if host in hosts:
             raise error
-        return really(path, host)
+        return really(path, host, *limits)
 
     monkeypatch.setattr(read, "open_trace", open_trace)
 

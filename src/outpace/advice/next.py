@@ -14,12 +14,19 @@ def following(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> t
     """At most two: capture again where the capture itself is the trouble; else look where the first finding points, and try changes."""
     script = run.script
     source = shlex.quote(run.source) if run.stored else "FILE"  # of what is in memory, once it is written
+    source += _part(run)
     first = next((f for f in findings if f.severity is not Severity.INFO), None)
     if first is not None and first.id.startswith(CAPTURE):
         damaged = first.id == f"{CAPTURE}damaged"
         what = "capture again, if no whole copy is left" if damaged else "capture again, while the program trains"
         return (Command(f"outpace profile {script or 'SCRIPT'}", what),)
     return tuple(filter(None, (_closer(source, pages, first), _trial(run, script))))
+
+
+def _part(run: Run) -> str:
+    """The options for the part of the time that the run holds."""
+    window = next((t.trace.window for t in run.hosts if t.trace.window is not None), None)
+    return "" if window is None else f" --window {window}"
 
 
 def _closer(source: str, pages: Sequence[Page], first: Finding | None) -> Command:

@@ -85,7 +85,7 @@ def compare(
     """
     _check(effect, gate, junit)
     runs = [before, *(more_before or ())], [after, *(more_after or ())]
-    one, two, interrupted = _sides(runs, (against, run), (captures, warmup, steps, logdir), redact, within(window, memory))
+    one, two, interrupted = _sides(runs, (against, run), (captures, warmup, steps, logdir), redact, (window, memory))
     found, said = _judged(one, two, effect, gate, junit, in_turns=run is not None)
     from outpace.cli.output import show
     from outpace.compare import report_of
@@ -118,7 +118,7 @@ def _sides(
     commands: tuple[str | None, str | None],
     captures: tuple[int | None, int | None, int | None, str | None],
     redact: bool,
-    part: dict[str, Any],
+    part: tuple[str | None, str | None],
 ) -> tuple[Side, Side, bool]:
     """Both sides, read from runs or captured now, and whether Ctrl-C ended the capturing early."""
     against, run = commands
@@ -128,10 +128,10 @@ def _sides(
             raise _usage(
                 "Give two runs; or two commands, with --run and --against, to capture (which other options of captures are for)."
             )
-        return *_read(one, two, redact, part), False
+        return *_read(one, two, redact, within(*part)), False
     if against is None or run is None or runs != ([None], [None]):
         raise _usage("--run and --against each name a command, and take the place of runs.")
-    if redact or any(value is not None for value in part.values()):
+    if redact or part != (None, None):
         raise _usage(
             "--redact, --window and --memory are for runs that are there. Keep the captures with --logdir, and compare these with them."
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from outpace.cli.console import note, option
-from outpace.cli.options import Memory, Redact
+from outpace.cli.options import Redact
 from outpace.cli.process import tune
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ def export(
         ),
     ] = None,
     redact: Redact = False,
-    memory: Memory = None,
 ) -> None:
     """Write the tables of one or many runs as Parquet files, for DuckDB, Polars and pandas.
 
@@ -52,7 +51,7 @@ def export(
     from outpace.tables import export as exported
 
     with option("--parquet"), _progress() as progress:
-        made = exported(*paths, parquet=parquet, tables=table or (), progress=progress, redact=redact, memory=memory)
+        made = exported(*paths, parquet=parquet, tables=table or (), progress=progress, redact=redact)
     for remark in made.remarks:
         note(f"Note: {remark}")
     note(f"{counted(len(made.files), 'table')} of {counted(len(made.runs), 'run')} are in {parquet}")

@@ -32,6 +32,10 @@ def _side(source: str, redaction: Redaction | None, part: Mapping[str, Any]) -> 
             raise UsageError(
                 f"{source} is a baseline, which cannot be redacted: give the profiles that it was saved from with --redact."
             )
+        if part.get("window") is not None:
+            raise UsageError(
+                f"{source} is a baseline, of which no part of the time can be taken: give the profiles that it was saved from."
+            )
         return baseline.load(path, source)
     try:
         with api.open(source, redact=redaction or False, **part) as profile:

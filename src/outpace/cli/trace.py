@@ -99,7 +99,7 @@ def trace(
 
 
 def _opened(path: str, redact: bool, window: str | None, memory: str | None) -> Profile:
-    """The profile; where memory does not suffice for all of it, what reaches into the window."""
+    """The profile; of one host that memory does not suffice for, what reaches into the window."""
     from outpace import api
 
     wanted = within(window, memory)

@@ -50,6 +50,8 @@ def open_run(
     """
     limits = limits or Limits()
     found, joined = gathered(found)
+    if limits.window is not None and limits.window.spare and len(found.files) > 1:
+        limits = Limits(None, limits.memory)  # counted from the earliest event of all hosts, it would be another one on each
     remarks = [*joined, *told([file.host for file in found.files])]
     every: tuple[Digest, ...] = ()
     files = found.files

@@ -11,7 +11,7 @@ from outpace.model.arrays import Mask, Picoseconds
 from outpace.model.units import counted
 
 _PICOSECONDS = {"s": 10**12, "ms": 10**9, "us": 10**6, "µs": 10**6, "ns": 10**3}
-_TIME = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(s|ms|us|µs|ns)")
+_TIME = re.compile(r"(\d{1,12}(?:\.\d*)?|\.\d+)\s*(s|ms|us|µs|ns)")
 _BYTES = {
     "B": 1,
     "KB": 10**3,
@@ -23,14 +23,15 @@ _BYTES = {
     "GIB": 1 << 30,
     "TIB": 1 << 40,
 }
-_SIZE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([KMGT]?I?B)", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,12}(?:\.\d*)?|\.\d+)\s*([KMGT]?I?B)", re.IGNORECASE)
+_BEYOND = (1 << 63) - 1  # ps: no event ends later
 _EVENT_BYTES = 90  # what an event takes beside its bytes in the file until all tools have run (measured: 80 to 87)
 _ROOM = 0.9  # of the memory, for the stretch of time that is offered instead
 
 
 @dataclass(frozen=True)
 class Window:
-    """A part of a capture's time: ps from its earliest event, [begin, end), None for no bound.
+    """A part of a capture's time: ps from its host's earliest event, [begin, end), None for no bound.
 
     An event counts that lies in it, as a capture of that time would hold it, or (`touching`) that reaches into it, as a viewer shows it.
     `spare`: it is taken only where memory does not suffice for the whole.
@@ -42,12 +43,13 @@ class Window:
     spare: bool = False
 
     def __str__(self) -> str:
-        begin, end = (None if at is None else humanize(at, Unit.PS) for at in (self.begin, self.end))
-        return f"{begin or '0 s'} to {end or 'the end'}"
+        """As `window_of` reads it."""
+        return ":".join("" if at is None else _exact(at) for at in (self.begin, self.end))
 
     def bounds(self, first: int) -> tuple[int, int]:
         """Begin and end, where the earliest event starts at `first`; without a bound, one beyond all times."""
-        return -(1 << 63) if self.begin is None else first + self.begin, (1 << 63) - 1 if self.end is None else first + self.end
+        begin = -_BEYOND - 1 if self.begin is None else min(first + self.begin, _BEYOND)
+        return begin, _BEYOND if self.end is None else min(first + self.end, _BEYOND)
 
     def holds(self, start: Picoseconds, duration: Picoseconds, first: int) -> Mask:
         """Which of these events count, where the earliest of all starts at `first`."""
@@ -64,29 +66,30 @@ class Window:
 class Memory:
     """What the events of all hosts of a run may take together, in bytes beside those of their files; without a limit, anything."""
 
-    def __init__(self, limit: int | None = None) -> None:
-        self.limit = limit
-        self._left = limit
+    def __init__(self, limit: int | None = None, hosts: int = 1) -> None:
+        if limit is not None and limit <= 0:
+            raise UsageError(f"{limit} bytes are no amount of memory.")
+        self._limit, self._hosts, self._taken = limit, hosts, 0
 
     def holds(self, events: int) -> bool:
         """Whether there is room for so many events, which is then taken."""
-        if self._left is None:
-            return True
-        if events * _EVENT_BYTES > self._left:
+        if self._limit is not None and self._taken + events * _EVENT_BYTES > self._limit:
             return False
-        self._left -= events * _EVENT_BYTES
+        self._taken += events * _EVENT_BYTES
         return True
 
     def exceeded(self, source: str, size: int, events: int, begin: int, length: int) -> TooLargeError:
-        """The sentence for a source of `size` bytes whose events, of the `length` ps from `begin` on, find no room."""
-        left, needed = self._left or 0, events * _EVENT_BYTES
-        until = begin + int(length * _ROOM * left / needed)
-        more = _amount(needed + (self.limit or 0) - left)
+        """The sentence for a source of `size` bytes whose events, of the `length` ps from `begin` on, find no room. A window that fits is
+        offered as if events came evenly, and all hosts had as many."""
+        limit, needed = self._limit or 0, events * _EVENT_BYTES
+        most = max(self._taken + needed, needed * self._hosts)
+        part = _written(begin, int(length * _ROOM * limit / most))
+        held = f"; all {self._hosts} hosts, if they are like it, about {humanize(most, Unit.BYTES)}" if self._hosts > 1 else ""
         return TooLargeError(
             f"{source} holds {counted(events, 'event')} in {humanize(length, Unit.PS)}: all of them need about "
-            f"{humanize(needed, Unit.BYTES)} of memory beside the file's own {humanize(size, Unit.BYTES)}, and {humanize(left, Unit.BYTES)} "
-            f"may be used. Ask for a part of the time (--window {_written(begin)}:{_written(until)}), or allow more "
-            f"(--memory {more})."
+            f"{humanize(needed, Unit.BYTES)} of memory beside the file's own {humanize(size, Unit.BYTES)}{held}. "
+            f"{humanize(limit, Unit.BYTES)} may be used. Ask for a part of the time (--window {part}), or allow more "
+            f"(--memory {_amount(most)})."
         )
 
 
@@ -111,7 +114,7 @@ def window_of(text: str, name: str = "--window") -> Window:
 
     begin, colon, end = text.partition(":")
     low, high = moment(begin), moment(end)
-    if not colon or (low is not None and high is not None and low >= high):
+    if not colon or low is high is None or (low is not None and high is not None and low >= high):
         raise UsageError(f"{name} {text!r} is no stretch of time: write begin:end, as in 1.2s:1.5s, 800ms: or :2s.")
     return Window(low, high)
 
@@ -124,10 +127,17 @@ def bytes_of(text: str, name: str = "--memory") -> int:
     return size
 
 
-def _written(at: int) -> str:
-    """A moment as `window_of` reads it: whole, or cut off behind its third digit."""
-    unit, size = next((unit, size) for unit, size in _PICOSECONDS.items() if at % size == 0 or at >= 100 * size or unit == "ns")
+def _exact(at: int) -> str:
+    """A moment as `window_of` reads it."""
+    unit, size = next((unit, size) for unit, size in _PICOSECONDS.items() if at % size == 0 or unit == "ns")
     return f"{at // size}{unit}"
+
+
+def _written(begin: int, length: int) -> str:
+    """A window as `window_of` reads it, begin and length cut off behind the third digit of the length."""
+    unit, size = next((unit, size) for unit, size in _PICOSECONDS.items() if length >= 100 * size or unit == "ns")
+    first = begin // size
+    return f"{first}{unit}:{first + max(length // size, 1)}{unit}"
 
 
 def _amount(size: int) -> str:

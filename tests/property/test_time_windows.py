@@ -117,14 +117,19 @@ def test_a_window_counts_from_the_earliest_event(long_run: Path) -> None:
 
 
 def test_what_needs_more_memory_says_how_to_ask_for_less(long_run: Path) -> None:
-    with pytest.raises(TooLargeError, match=r"--window 0s:\d+ms\), or allow more \(--memory 0\.1MB\)") as raised:
+    with pytest.raises(TooLargeError, match=r"--window 0ms:\d+ms\), or allow more \(--memory 0\.1MB\)") as raised:
         outpace.open(long_run, memory="20KB")
     assert "holds 1,010 events in 10.0 s" in str(raised.value)
     offered = str(raised.value).partition("--window ")[2].partition(")")[0]
     with outpace.open(long_run, memory="20KB", window=offered) as part:
         assert 100 < len(part.run.hosts[0].trace) < 300
-    with pytest.raises(TooLargeError, match=r"^The window 2\.00 s to 9\.00 s of .*--window 2s:\d+ms\)"):
+    with pytest.raises(TooLargeError, match=r"^The window 2s:9s of .*--window 2000ms:\d+ms\)"):
         outpace.open(long_run, memory="20KB", window="2s:9s")
+    for beyond in ("18446744.1s:", "9999999s:99999999s"):  # 2^64 ps and more
+        with pytest.raises(UsageError, match="no event that lies in the window"):
+            outpace.open(long_run, window=beyond)
+    with outpace.open(long_run, window="0s:18446800s") as all_of_it:
+        assert len(all_of_it.run.hosts[0].trace) == 1010
     with outpace.open(long_run, memory="0.1MB") as whole:
         assert len(whole.run.hosts[0].trace) == 1010
 
@@ -138,8 +143,10 @@ def test_a_host_without_room_is_not_left_out(tmp_path: Path) -> None:
             space.plane("/host:CPU").line("python").event("x", 10 * at, 5)
         space.write(tmp_path)
     assert len(outpace.open(tmp_path, memory="20KB").run.hosts) == 2
-    with pytest.raises(TooLargeError, match=r"b\.xplane\.pb"):
+    with pytest.raises(TooLargeError, match=r"b\.xplane\.pb.*all 2 hosts, if they are like it, about 17\.6 KiB\."):
         outpace.open(tmp_path, memory="15KB")
+    with pytest.raises(UsageError):
+        outpace.open(tmp_path, memory=-5)
 
 
 def test_a_viewer_gets_the_same_events_where_memory_is_short(long_run: Path, tmp_path: Path) -> None:
@@ -159,8 +166,16 @@ def test_the_command_line_says_it(long_run: Path) -> None:
     refused = subprocess.run(command, capture_output=True, text=True, check=False)
     assert refused.returncode == 12 and refused.stdout == "" and refused.stderr.startswith("outpace: ")
     done = CliRunner().invoke(app, ["report", str(long_run), "--memory", "20KB", "--window", ":2s"])
-    assert done.exit_code == 0 and "Only a part of the time is in this report: 0 s to 2.00 s." in done.output
-    for wrong in (["--memory", "4 apples"], ["--window", "2s"], ["--window", "3s:2s"], ["--window", "20s:"]):
+    assert done.exit_code == 0 and "Only a part of the time is in this report: :2s." in done.output
+    for wrong in (
+        ["--memory", "4 apples"],
+        ["--window", "2s"],
+        ["--window", "3s:2s"],
+        ["--window", "20s:"],
+        ["--window", ":"],
+        ["--window", f"{10**400}s:"],
+        ["--memory", f"{10**400}GB"],
+    ):
         done = CliRunner().invoke(app, ["report", str(long_run), *wrong])
         assert isinstance(done.exception, UsageError), wrong
 
@@ -174,10 +189,29 @@ def test_amounts_of_memory(text: str, size: int) -> None:
 
 def test_windows_are_read_back() -> None:
     assert window_of("800ms:") == Window(800 * MS) and window_of(":2s") == Window(None, 2000 * MS)
-    assert str(window_of("1.2s:")) == "1.20 s to the end" and str(window_of(":2s")) == "0 s to 2.00 s"
+    assert [str(window_of(text)) for text in ("1.2s:", ":2s", "150.2s:150.9s")] == ["1200ms:", ":2s", "150200ms:150900ms"]
 
 
 def test_memory_is_taken_once() -> None:
     memory = Memory(1000)
     assert memory.holds(10) and not memory.holds(10) and memory.holds(1)
     assert Memory().holds(10**12)
+
+
+def test_hosts_that_begin_at_other_times_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    """A viewer's window counts from the earliest event of all."""
+    for host, begins in (("a", 0), ("b", 3000)):
+        space = SpaceBuilder(host)
+        line = space.plane("/host:CPU").line("python", timestamp_ns=1_800_000_000_000_000_000 + begins * 10**6)
+        for at in range(1000):
+            line.event("x", 10 * at * MS, 5 * MS)
+        space.write(tmp_path)
+    wanted = ["trace", str(tmp_path), "--window", "5s:6s", "--track", "python", "--out", str(tmp_path / "all.json")]
+    assert CliRunner().invoke(app, wanted).exit_code == 0
+    assert (tmp_path / "all.json").read_bytes().count(b'"x"') == 200
+    assert isinstance(CliRunner().invoke(app, [*wanted, "--memory", "100KB"]).exception, TooLargeError)
+
+
+def test_what_to_do_next_speaks_of_the_same_part() -> None:
+    with api.open(profile_path("custom_loop"), window=":100s") as part:
+        assert any(" --window :100s" in command.line for command in part.report().next)
