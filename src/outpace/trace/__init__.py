@@ -11,7 +11,7 @@ from outpace._lazy import lazy
 
 if TYPE_CHECKING:
     from outpace.trace.formats.xspace.reader import read_trace
-    from outpace.trace.limits import Limits, Memory, Window, bytes_of, window_of
+    from outpace.trace.limits import Limits, Memory, Window, bytes_of, overlaps, window_of
     from outpace.trace.open import open_trace
     from outpace.trace.part import part_of
     from outpace.trace.source import InMemory, Source
@@ -35,6 +35,7 @@ __all__ = [
     "bytes_of",
     "learn",
     "open_trace",
+    "overlaps",
     "part_of",
     "read_trace",
     "redact",
@@ -44,7 +45,7 @@ __getattr__ = lazy(
     __name__,
     {
         "formats.xspace.reader": "read_trace",
-        "limits": "Limits Memory Window bytes_of window_of",
+        "limits": "Limits Memory Window bytes_of overlaps window_of",
         "open": "open_trace",
         "part": "part_of",
         "stand_ins": "TERMS learn redact",

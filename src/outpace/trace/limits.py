@@ -55,7 +55,7 @@ class Window:
         """Which of these events count, where the earliest of all starts at `first`."""
         begin, end = self.bounds(first)
         if self.touching:
-            return (start < end) & ((start + duration > begin) | (start >= begin))
+            return overlaps(start, duration, (begin, end))
         return (start >= begin) & (start < end) & (start + duration <= end)
 
     def empty(self, source: str, length: int) -> UsageError:
@@ -99,6 +99,11 @@ class Limits:
 
     window: Window | None = None
     memory: Memory = field(default_factory=Memory)
+
+
+def overlaps(start: Picoseconds, duration: Picoseconds, span: tuple[int, int]) -> Mask:
+    """Whether each slice reaches into the half-open span; one without duration belongs to the instant at which it stands."""
+    return (start < span[1]) & ((start + duration > span[0]) | (start >= span[0]))
 
 
 def window_of(text: str, name: str = "--window") -> Window:

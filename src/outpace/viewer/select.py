@@ -9,7 +9,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.model import UsageError
-from outpace.model.arrays import Mask, Picoseconds
+from outpace.model.arrays import Mask
 from outpace.timeline import Timeline
 from outpace.timeline.part import StepRange, steps_of
 from outpace.trace import window_of
@@ -70,11 +70,6 @@ def _steps_span(timeline: Timeline, first: int | None, last: int | None) -> tupl
             f"The selected steps are not in the profile: {timeline.host} has {steps.there}. Select others with --steps."
         )
     return int(steps.start[wanted].min()), int(steps.end[wanted].max())
-
-
-def overlaps(start: Picoseconds, duration: Picoseconds, span: tuple[int, int]) -> Mask:
-    """Whether each slice reaches into the half-open span; one without duration belongs to the instant at which it stands."""
-    return (start < span[1]) & ((start + duration > span[0]) | (start >= span[0]))
 
 
 def parse_selection(

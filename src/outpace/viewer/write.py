@@ -13,10 +13,11 @@ from outpace.metrics.input.iterators import iterators
 from outpace.metrics.program.clocks import right_shifts_ns
 from outpace.model.arrays import Column, Indices
 from outpace.timeline import Run, Timeline
+from outpace.trace import overlaps
 from outpace.trace.export import ComputedSlices, Flows, Format, Kind, Slices, Writer
 from outpace.viewer import computed
 from outpace.viewer.sections import Section, sections
-from outpace.viewer.select import Selection, overlaps
+from outpace.viewer.select import Selection
 
 
 @dataclass(frozen=True)
