@@ -1,7 +1,7 @@
 /* The C interface of Outpace's native core: the only door between Python and C++.
  *
  * Units: time is int64 picoseconds relative to the space's origin (ox_sizes.origin_ns, nanoseconds as written in the file); offsets and
- * lengths are bytes in the buffer given to ox_open, which the caller keeps alive and should keep unchanged. All output arrays are allocated by the
+ * lengths are bytes in the profile given to ox_open, which the caller keeps alive and should keep unchanged. All output arrays are allocated by the
  * caller with the sizes that ox_sizes reports. No function throws, allocates Python objects or needs the GIL. Each returns a status, OX_DONE or
  * why not, and what it fills in is of no use then; those that end something return nothing.
  *
@@ -37,8 +37,8 @@ typedef struct {
 } ox_sizes;
 
 /* What a function returns. OX_TOO_MANY: more events than int32 rows can number. OX_CHANGED: other bytes than ox_open
- * has seen. OX_TOO_LARGE: the entries of the file would take more memory than the budget. */
-enum { OX_DONE = 0, OX_NO_MEMORY = 1, OX_FAILED = 2, OX_TOO_MANY = 3, OX_CHANGED = 4, OX_TOO_LARGE = 5 };
+ * has seen. OX_TOO_LARGE: the entries of the file would take more memory than the budget. OX_UNREADABLE: the system did not give bytes of the file. */
+enum { OX_DONE = 0, OX_NO_MEMORY = 1, OX_FAILED = 2, OX_TOO_MANY = 3, OX_CHANGED = 4, OX_TOO_LARGE = 5, OX_UNREADABLE = 6 };
 
 /* Which text of this file the library was built with: its CRC-32, which setup.py defines. */
 OX_API uint32_t ox_abi(void);
@@ -50,10 +50,21 @@ enum { OX_DAMAGE_TRUNCATED = 1, OX_DAMAGE_MALFORMED = 2 };
  * the row of the stat name that it names (UINT64_MAX when there is none). */
 enum { OX_STAT_NONE = 0, OX_STAT_DOUBLE = 2, OX_STAT_UINT = 3, OX_STAT_INT = 4, OX_STAT_TEXT = 5, OX_STAT_BYTES = 6, OX_STAT_REF = 7 };
 
+/* The `size` bytes of a profile: in memory, or (`memory` NULL) in a file, by its descriptor, of which every pass reads blocks as it goes.
+ * `block`: the most bytes to read at a time where fewer will do; 0: the usual. */
+typedef struct {
+  const uint8_t* memory;
+  uint64_t size;
+  int64_t file;
+  uint64_t block;
+} ox_source;
+
 /* Index a serialized XSpace: planes, lines and metadata tables, not yet the events. `budget`: bytes of memory that may be needed, by the core and by
- * its caller, for what the file holds. A small file may claim any number of planes, lines, names and events: OX_TOO_LARGE then. */
-OX_API int32_t ox_open(const uint8_t* data, uint64_t size, uint64_t budget, int32_t threads, ox_space** space);
+ * its caller, for what the file holds. `timed`: ox_window will be called, and finds the times of the events noted. A small file may claim any number of planes, lines, names and events: OX_TOO_LARGE then. */
+OX_API int32_t ox_open(const ox_source* source, int32_t timed, uint64_t budget, int32_t threads, ox_space** space);
 OX_API void ox_close(ox_space* space);
+/* From here on read the bytes in memory, as many as the file had. */
+OX_API int32_t ox_hold(ox_space* space, const uint8_t* memory);
 OX_API int32_t ox_get_sizes(const ox_space* space, ox_sizes* out);
 
 OX_API int32_t ox_planes(const ox_space* space, int64_t* id, uint64_t* name_at, uint32_t* name_len, uint32_t* first_line);

@@ -12,18 +12,22 @@ extern "C" {
 
 uint32_t ox_abi(void) { return OX_ABI; }
 
-int32_t ox_open(const uint8_t* data, uint64_t size, uint64_t budget, int32_t threads, ox_space** space) {
+int32_t ox_open(const ox_source* source, int32_t timed, uint64_t budget, int32_t threads, ox_space** space) {
   return outpace::guarded([&] {
     auto made = std::make_unique<ox_space>();
-    made->base = data;
-    made->size = size;
+    made->source = *source;
     made->budget = budget;
-    outpace::build_index(*made, threads);
+    outpace::build_index(*made, timed != 0, threads);
     *space = made.release();
   });
 }
 
 void ox_close(ox_space* space) { delete space; }
+
+int32_t ox_hold(ox_space* space, const uint8_t* memory) {
+  space->source.memory = memory;
+  return OX_DONE;
+}
 
 int32_t ox_get_sizes(const ox_space* s, ox_sizes* out) {
   return outpace::guarded([&] {

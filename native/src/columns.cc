@@ -10,12 +10,12 @@
 namespace outpace {
 namespace {
 
-[[gnu::cold, gnu::noinline]] uint64_t late_id(const Reader& stat, const ox_space& space) { return read_stat(stat, space).id; }
+[[gnu::cold, gnu::noinline]] uint64_t late_id(const Reader& stat, const Bytes& bytes) { return read_stat(stat, bytes).id; }
 
 // Row of a stat's name, -1 for an unknown id. The id usually comes first: an unwanted stat costs two bytes.
-inline int32_t name_of(const Reader& stat, const IdMap& stat_names, const ox_space& space) {
+inline int32_t name_of(const Reader& stat, const IdMap& stat_names, const Bytes& bytes) {
   Reader head = stat;
-  const uint64_t id = head.varint() == tag(1, kVarint) ? head.varint() : late_id(stat, space);
+  const uint64_t id = head.varint() == tag(1, kVarint) ? head.varint() : late_id(stat, bytes);
   return stat_names.get(static_cast<int64_t>(id), -1);
 }
 
@@ -54,8 +54,8 @@ void sort_line(Line& line, Columns c) {
   std::copy(name.begin(), name.end(), c.name);
 }
 
-[[gnu::cold, gnu::noinline]] bool lacks_name(const Reader& message, const IdMap& stat_names, const ox_space& space) {
-  Stat stat = read_stat(message, space);
+[[gnu::cold, gnu::noinline]] bool lacks_name(const Reader& message, const IdMap& stat_names, const Bytes& bytes) {
+  Stat stat = read_stat(message, bytes);
   resolve(stat, stat_names);
   return nameless(stat, stat_names);
 }
@@ -68,15 +68,17 @@ void decode_line(ox_space& space, Line& line, bool is_damaged, Columns all, std:
   std::vector<std::pair<uint64_t, int64_t>> aggregated;
   uint64_t clamped = 0, nameless_stats = 0;
   line.stats.clear();
-  const auto count = [&](const Reader& stat) {
-    if (is_damaged) nameless_stats += lacks_name(stat, plane.stat_names, space);
-    const int32_t name = name_of(stat, plane.stat_names, space);
-    if (name >= 0 && tally[name]++ == 0) line.stats.emplace_back(name, 0);
-  };
-  each_event(space, line, [&](const Segment& segment, uint64_t i, Reader message) {
+  each_event(space, line, [&](const Segment& segment, uint64_t i, Reader message, const Bytes& bytes) {
     const uint8_t* begin = message.at;
-    const Event event = read_event(message, count);
-    space.check(message, begin, static_cast<int32_t>(line.plane));
+    const Event event = read_event(message, [&](const Reader& stat) {
+      if (is_damaged) nameless_stats += lacks_name(stat, plane.stat_names, bytes);
+      const int32_t name = name_of(stat, plane.stat_names, bytes);
+      if (name >= 0 && tally[name]++ == 0) line.stats.emplace_back(name, 0);
+    });
+    if (message.bad) {
+      const auto lost = static_cast<uint64_t>(message.end - begin);
+      space.damaged(bytes.offset(begin), lost, static_cast<int32_t>(line.plane), OX_DAMAGE_MALFORMED);
+    }
     c.name[i] = plane.event_names.get(event.name_id, unknown);
     clamped += place(event, segment.timestamp_ns, space.origin_ns, &c.start[i], &c.duration[i]);
     if (event.occurrences != 0) aggregated.emplace_back(i, event.occurrences);
@@ -145,12 +147,12 @@ void take_line(const ox_space& space, uint64_t number, const Wanted& wanted, Sta
     end[c] = wanted.first[c * space.lines.size() + number + 1];
   }
   const std::vector<uint64_t> begin(at);
-  each_event(space, line, [&](const Segment&, uint64_t i, Reader event) {
+  each_event(space, line, [&](const Segment&, uint64_t i, Reader event, const Bytes& bytes) {
     read_event(event, [&](const Reader& message) {
-      const int32_t name = name_of(message, names, space);
+      const int32_t name = name_of(message, names, bytes);
       const int32_t c = name < 0 ? -1 : wanted.column[name];
       if (c < 0) return;
-      Stat stat = read_stat(message, space);
+      Stat stat = read_stat(message, bytes);
       resolve(stat, names);
       if (at[c] == end[c]) refuse(OX_CHANGED);  // more than ox_events has counted
       const uint64_t to = at[c]++;

@@ -70,6 +70,7 @@ struct ox_export {
   outpace::Output out;
   std::unique_ptr<outpace::TraceSink> sink;
   std::map<uint64_t, outpace::Track> tracks;
+  std::map<const ox_space*, outpace::Texts> texts;  // spaces live longer than what is written of them
 
   explicit ox_export(int file) : out(file) {}
 };
@@ -82,10 +83,6 @@ constexpr char kUnnamed[] = "(name lost)";  // as UNNAMED in outpace/trace/reade
 uint64_t lane_id(uint64_t track, uint64_t lane) { return track << 32 | lane; }
 
 std::string text_of(const char* text, uint32_t length) { return length == 0 ? std::string() : std::string(text, length); }
-
-std::string_view text_of(const ox_space& space, const Text& text) {
-  return {reinterpret_cast<const char*>(space.base) + text.at, text.length};
-}
 
 // Write `count` slices: time(i) gives start and duration in ps, fill(i, slice) everything else.
 template <class Time, class Fill>
@@ -138,7 +135,8 @@ uint64_t write_slices(ox_export& out, uint64_t track, size_t names, size_t argum
 // The arguments of one event: its own stats, then those that its name carries.
 class Arguments {
  public:
-  Arguments(const ox_line_slices& job, const Plane& plane) : job_(job), space_(*job.space), plane_(plane) {
+  Arguments(const ox_line_slices& job, const Plane& plane, Texts& texts)
+      : job_(job), space_(*job.space), plane_(plane), texts_(texts), bytes_(space_.source) {
     const auto owner = static_cast<uint32_t>(&plane - space_.planes.data());
     for (const OwnerStat& stat : space_.owner_stats) {
       if (stat.plane == owner && stat.event_name >= 0) by_name_.emplace_back(stat.event_name, &stat.stat);
@@ -146,22 +144,28 @@ class Arguments {
     std::stable_sort(by_name_.begin(), by_name_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   }
 
-  const std::vector<Argument>* of(Reader event, int32_t name) {
+  const std::vector<Argument>* of(const Text& message, int32_t name) {
     found_.clear();
-    if (job_.argument == nullptr) return &found_;
+    Reader event = bytes_.show(message.at, message.length);
     while (event.more()) {
       const uint64_t field = event.varint();
       if (field != tag(4, kBytes)) {
         event.skip(field);
         continue;
       }
-      Stat stat = read_stat(event.message(), space_);
+      const Reader one = event.message();
+      Stat stat = read_stat(one, bytes_);
       resolve(stat, plane_.stat_names);
-      add(stat);
+      std::string_view text;
+      if (stat.kind == OX_STAT_TEXT) text = {reinterpret_cast<const char*>(one.at) + (stat.value - bytes_.offset(one.at)), stat.length};
+      add(stat, text);
     }
     const size_t own = found_.size();
     auto at = std::lower_bound(by_name_.begin(), by_name_.end(), name, [](const auto& entry, int32_t key) { return entry.first < key; });
-    for (; at != by_name_.end() && at->first == name; ++at) add(*at->second, own);
+    for (; at != by_name_.end() && at->first == name; ++at) {
+      const Stat& stat = *at->second;
+      add(stat, stat.kind == OX_STAT_TEXT ? texts_.of(space_.source, {stat.value, stat.length}) : std::string_view(), own);
+    }
     add_long_name(name);
     return &found_;
   }
@@ -174,40 +178,45 @@ class Arguments {
   void add_long_name(int32_t name) {
     if (static_cast<size_t>(name) >= space_.event_names.size()) return;
     const Name& entry = space_.event_names[static_cast<size_t>(name)];
-    const std::string_view text = text_of(space_, entry.name);
-    if (entry.display.length == 0 || text.empty() || text == text_of(space_, entry.display)) return;
+    const std::string_view text = texts_.of(space_.source, entry.name);
+    if (entry.display.length == 0 || text.empty() || text == texts_.of(space_.source, entry.display)) return;
     const auto key = static_cast<int32_t>(space_.stat_names.size());
     found_.push_back({{"long_name", key}, OX_STAT_TEXT, 0, {text, key + 1 + name}});
   }
 
-  // Add a stat, unless one of the first `own` arguments has its name: what an event says itself counts.
-  void add(const Stat& stat, size_t own = 0) {
+  // Add a stat and what it says, if that is text, unless one of the first `own` arguments has its name: what an event says itself counts.
+  void add(const Stat& stat, std::string_view text, size_t own = 0) {
     const int32_t name = plane_.stat_names.get(static_cast<int64_t>(stat.id), -1);
     if (name < 0 || job_.argument[name] == 0) return;
     for (size_t i = 0; i < own; ++i) {
       if (found_[i].name.key == name) return;
     }
-    Argument argument{{text_of(space_, space_.stat_names[static_cast<size_t>(name)].name), name}, stat.kind, stat.value, {{}, -1}};
+    Argument argument{{name_of(name), name}, stat.kind, stat.value, {text, -1}};
     if (stat.kind == OX_STAT_NONE || stat.kind == OX_STAT_BYTES) return;  // bytes are protobuf messages: nothing to read in a details pane
-    if (stat.kind == OX_STAT_TEXT) argument.text.text = text_of(space_, {stat.value, stat.length});
     if (stat.kind == OX_STAT_REF) {
       if (stat.value >= space_.stat_names.size()) return;
-      argument.text = {text_of(space_, space_.stat_names[stat.value].name), static_cast<int32_t>(stat.value)};
+      argument.text = {name_of(static_cast<int32_t>(stat.value)), static_cast<int32_t>(stat.value)};
     }
     found_.push_back(argument);
   }
 
+  std::string_view name_of(int32_t stat) { return texts_.of(space_.source, space_.stat_names[static_cast<size_t>(stat)].name); }
+
   const ox_line_slices& job_;
   const ox_space& space_;
   const Plane& plane_;
+  Texts& texts_;
+  Bytes bytes_;  // of the event at hand
   std::vector<std::pair<int32_t, const Stat*>> by_name_;
   std::vector<Argument> found_;
 };
 
 // Where the messages of a line's events stand, by row within the line.
-std::vector<Reader> messages_of(const ox_space& space, const Line& line) {
-  std::vector<Reader> messages(line.events, Reader(nullptr, nullptr));
-  each_event(space, line, [&](const Segment&, uint64_t i, Reader event) { messages[line.row_of.empty() ? i : line.row_of[i]] = event; });
+std::vector<Text> messages_of(const ox_space& space, const Line& line) {
+  std::vector<Text> messages(line.events);
+  each_event(space, line, [&](const Segment&, uint64_t i, const Reader& event, const Bytes& bytes) {
+    messages[line.row_of.empty() ? i : line.row_of[i]] = bytes.text(event);
+  });
   return messages;
 }
 
@@ -220,8 +229,9 @@ uint64_t write_line(ox_export& out, const ox_line_slices& job) {
   for (uint64_t row = line.first_event; row < line.first_event + line.events; ++row) {
     if (job.mask == nullptr || job.mask[row] != 0) rows.push_back(row);
   }
-  const std::vector<Reader> messages = job.argument == nullptr ? std::vector<Reader>() : messages_of(space, line);
-  Arguments arguments(job, plane);
+  const std::vector<Text> messages = job.argument == nullptr ? std::vector<Text>() : messages_of(space, line);
+  Texts& texts = out.texts[job.space];
+  Arguments arguments(job, plane, texts);
   std::vector<uint64_t> flows_out, flows_in;
   const auto time = [&](uint64_t i) { return std::make_pair(job.start_ps[rows[i]], job.duration_ps[rows[i]]); };
   const auto fill = [&](uint64_t i, Slice& slice) {
@@ -231,7 +241,7 @@ uint64_t write_line(ox_export& out, const ox_line_slices& job) {
     slice.name = {kUnnamed, name};
     if (known) {
       const Name& entry = space.event_names[static_cast<size_t>(name)];
-      slice.name.text = text_of(space, entry.display.length > 0 ? entry.display : entry.name);
+      slice.name.text = texts.of(space.source, entry.display.length > 0 ? entry.display : entry.name);
     }
     slice.arguments = messages.empty() ? nullptr : arguments.of(messages[rows[i] - line.first_event], name);
     flows_out.clear();

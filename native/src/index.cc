@@ -4,14 +4,10 @@
 #include "parallel.h"
 #include "space.h"
 
-void ox_space::damaged(const uint8_t* at, uint64_t lost, int32_t plane, uint8_t why) {
+void ox_space::damaged(uint64_t at, uint64_t lost, int32_t plane, uint8_t why) {
   const std::lock_guard<std::mutex> hold(lock);
   ++damages_total;
-  if (damages.size() < outpace::kMaxDamages) damages.push_back({static_cast<uint64_t>(at - base), lost, plane, why});
-}
-
-void ox_space::check(const outpace::Reader& walked, const uint8_t* begin, int32_t plane) {
-  if (walked.bad) damaged(begin, static_cast<uint64_t>(walked.end - begin), plane, OX_DAMAGE_MALFORMED);
+  if (damages.size() < outpace::kMaxDamages) damages.push_back({at, lost, plane, why});
 }
 
 namespace outpace {
@@ -30,13 +26,15 @@ void IdMap::set(int64_t id, int32_t row) {
 
 namespace {
 
-void add_owner_stat(Reader message, uint32_t plane, int32_t event_name, ox_space& space) {
+Text text_of(const Fields& fields) { return {fields.from, static_cast<uint32_t>(std::min<uint64_t>(fields.to - fields.from, UINT32_MAX))}; }
+
+void add_owner_stat(Reader message, const Bytes& bytes, uint32_t plane, int32_t event_name, ox_space& space) {
   space.spend(kTextCost);
-  space.owner_stats.push_back({plane, event_name, read_stat(message, space)});
+  space.owner_stats.push_back({plane, event_name, read_stat(message, bytes)});
 }
 
 // One entry of an event_metadata or stat_metadata map: key = 1, value = 2 {id, name, ...}.
-void read_name(Reader entry, uint32_t plane, bool is_event, ox_space& space) {
+void read_name(Reader entry, const Bytes& bytes, uint32_t plane, bool is_event, ox_space& space) {
   std::vector<Name>& table = is_event ? space.event_names : space.stat_names;
   const auto row = static_cast<int32_t>(table.size());
   space.spend(is_event ? kEventNameCost : kStatNameCost);
@@ -50,9 +48,9 @@ void read_name(Reader entry, uint32_t plane, bool is_event, ox_space& space) {
   }
   while (value.more()) {
     const uint64_t field = value.varint();
-    if (field == tag(2, kBytes)) name.name = space.text(value.message());
-    else if (is_event && field == tag(4, kBytes)) name.display = space.text(value.message());
-    else if (is_event && field == tag(5, kBytes)) add_owner_stat(value.message(), plane, row, space);
+    if (field == tag(2, kBytes)) name.name = bytes.text(value.message());
+    else if (is_event && field == tag(4, kBytes)) name.display = bytes.text(value.message());
+    else if (is_event && field == tag(5, kBytes)) add_owner_stat(value.message(), bytes, plane, row, space);
     else value.skip(field);
   }
   Plane& owner = space.planes[plane];
@@ -60,71 +58,69 @@ void read_name(Reader entry, uint32_t plane, bool is_event, ox_space& space) {
   table.push_back(name);
 }
 
-void read_plane(Reader message, ox_space& space, std::vector<Segment>& segments) {
+// Note what a walk over fields could not read.
+void check(const Fields& walked, int32_t plane, ox_space& space) {
+  if (walked.bad) space.damaged(walked.begin, walked.end() - walked.begin, plane, OX_DAMAGE_MALFORMED);
+}
+
+void read_plane(uint64_t from, uint64_t to, ox_space& space, std::vector<Segment>& segments) {
   const auto index = static_cast<uint32_t>(space.planes.size());
   space.spend(kPlaneCost);
   space.planes.emplace_back();
   space.planes[index].first_line = static_cast<uint32_t>(space.lines.size());
-  const uint8_t* begin = message.at;
   segments.clear();
-  while (message.more()) {
-    begin = message.at;
-    const uint64_t field = message.varint();
-    switch (field) {
-      case tag(1, kVarint): space.planes[index].id = static_cast<int64_t>(message.varint()); break;
-      case tag(2, kBytes): space.planes[index].name = space.text(message.message()); break;
+  Fields fields(space.source, from, to);
+  while (fields.next()) {
+    switch (fields.tag) {
+      case tag(1, kVarint): space.planes[index].id = static_cast<int64_t>(fields.value); break;
+      case tag(2, kBytes): space.planes[index].name = text_of(fields); break;
       case tag(3, kBytes): {
-        const Reader line = message.message();
-        if (message.bad) break;
         space.spend(kLineCost);
-        segments.push_back({line.at, line.end, 0, 0, {}, 0});
-        if (message.missing > 0) return;  // the line itself tells where it ends too early
+        segments.push_back({fields.from, fields.to, 0, 0, {}, 0, {}});
+        if (fields.missing > 0) return;  // the line itself tells where it ends too early
         break;
       }
       case tag(4, kBytes):
       case tag(5, kBytes):
       case tag(6, kBytes): {
-        const Reader entry = message.message();
-        if (!message.whole()) break;  // half a name is none
-        if (entry.left() > UINT32_MAX) refuse(OX_TOO_LARGE);
-        if (field == tag(6, kBytes)) add_owner_stat(entry, index, -1, space);
-        else read_name(entry, index, field == tag(4, kBytes), space);
+        if (!fields.whole()) break;  // half a name is none
+        if (fields.to - fields.from > UINT32_MAX) refuse(OX_TOO_LARGE);
+        const Reader entry = fields.message();
+        if (fields.tag == tag(6, kBytes)) add_owner_stat(entry, fields.bytes, index, -1, space);
+        else read_name(entry, fields.bytes, index, fields.tag == tag(4, kBytes), space);
         break;
       }
-      default: message.skip(field);
     }
   }
-  space.check(message, begin, static_cast<int32_t>(index));
-  if (message.missing > 0) space.damaged(begin, static_cast<uint64_t>(message.end - begin), static_cast<int32_t>(index), OX_DAMAGE_TRUNCATED);
+  check(fields, static_cast<int32_t>(index), space);
+  if (fields.missing > 0) space.damaged(fields.begin, to - fields.begin, static_cast<int32_t>(index), OX_DAMAGE_TRUNCATED);
 }
 
-// Header fields of a line, and how many events it has (one hop over each).
-void read_segment(Segment& segment, int32_t plane, ox_space& space) {
-  Reader line(segment.begin, segment.end);
-  const uint8_t* begin = line.at;
-  while (line.more()) {
-    begin = line.at;
-    const uint64_t field = line.varint();
-    switch (field) {
+// Header fields of a line, and how many events it has (one hop over each, unless their times are wanted).
+void read_segment(Segment& segment, int32_t plane, bool timed, ox_space& space) {
+  Fields fields(space.source, segment.begin, segment.end);
+  while (fields.next()) {
+    switch (fields.tag) {
       case tag(4, kBytes):
-        if (line.message().left() > UINT32_MAX) refuse(OX_TOO_LARGE);  // texts are shorter
-        if (line.whole()) ++segment.events;
+        if (fields.to - fields.from > UINT32_MAX) refuse(OX_TOO_LARGE);  // texts are shorter
+        if (!fields.whole()) break;
+        if (timed) segment.note(fields, segment.events);
+        ++segment.events;
         break;
-      case tag(1, kVarint): segment.id = static_cast<int64_t>(line.varint()); break;
-      case tag(3, kVarint): segment.timestamp_ns = static_cast<int64_t>(line.varint()); break;
-      case tag(2, kBytes): segment.name = space.text(line.message()); break;
+      case tag(1, kVarint): segment.id = static_cast<int64_t>(fields.value); break;
+      case tag(3, kVarint): segment.timestamp_ns = static_cast<int64_t>(fields.value); break;
+      case tag(2, kBytes): segment.name = text_of(fields); break;
       case tag(11, kBytes): {
-        const Text display = space.text(line.message());
+        const Text display = text_of(fields);
         if (display.length > 0) segment.name = display;
         break;
       }
-      default: line.skip(field);
     }
   }
-  space.check(line, begin, plane);
-  if (line.missing > 0) {  // the last event is not whole: it was not counted
-    space.damaged(begin, static_cast<uint64_t>(line.end - begin), plane, OX_DAMAGE_TRUNCATED);
-    segment.end = begin;
+  check(fields, plane, space);
+  if (fields.missing > 0) {  // the last event is not whole: it was not counted
+    space.damaged(fields.begin, segment.end - fields.begin, plane, OX_DAMAGE_TRUNCATED);
+    segment.end = fields.begin;
   }
 }
 
@@ -142,31 +138,24 @@ void merge_lines(uint32_t plane, const std::vector<Segment>& segments, ox_space&
 
 }  // namespace
 
-void build_index(ox_space& space, int threads) {
-  Reader all(space.base, space.base + space.size);
-  const uint8_t* begin = all.at;
+void build_index(ox_space& space, bool timed, int threads) {
+  Fields all(space.source, 0, space.source.size);
   std::vector<Segment> segments;
-  while (all.more()) {
-    begin = all.at;
-    const uint64_t field = all.varint();
-    if (field == tag(1, kBytes)) {
+  while (all.next()) {
+    if (all.tag == tag(1, kBytes)) {
       const auto plane = static_cast<uint32_t>(space.planes.size());
-      const Reader message = all.message();
-      if (all.bad) break;
-      read_plane(message, space, segments);
+      read_plane(all.from, all.to, space, segments);
       parallel(segments.size(), threads, [&](uint64_t i) { return segments[i].end - segments[i].begin; },
-               [&](uint64_t i) { read_segment(segments[i], static_cast<int32_t>(plane), space); });
+               [&](uint64_t i) { read_segment(segments[i], static_cast<int32_t>(plane), timed, space); });
       for (const Segment& segment : segments) space.spend(kEventCost, segment.events);
       merge_lines(plane, segments, space);
-    } else if (field == tag(2, kBytes) || field == tag(3, kBytes) || field == tag(4, kBytes)) {
+    } else if (all.tag == tag(2, kBytes) || all.tag == tag(3, kBytes) || all.tag == tag(4, kBytes)) {
       space.spend(kTextCost);
-      space.strings.emplace_back(static_cast<uint8_t>(field >> 3), space.text(all.message()));
-    } else {
-      all.skip(field);
+      space.strings.emplace_back(static_cast<uint8_t>(all.tag >> 3), text_of(all));
     }
   }
-  space.check(all, begin, -1);
-  if (all.missing > 0) space.damaged(all.end, all.missing, static_cast<int32_t>(space.planes.size()) - 1, OX_DAMAGE_TRUNCATED);
+  check(all, -1, space);
+  if (all.missing > 0) space.damaged(space.source.size, all.missing, static_cast<int32_t>(space.planes.size()) - 1, OX_DAMAGE_TRUNCATED);
   for (OwnerStat& owner : space.owner_stats) resolve(owner.stat, space.planes[owner.plane].stat_names);
   bool first = true;
   for (Line& line : space.lines) {

@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "bytes.h"
 #include "event.h"
 #include "guard.h"
 #include "hash.h"
@@ -13,11 +16,6 @@
 #include "wire.h"
 
 namespace outpace {
-
-struct Text {
-  uint64_t at = 0;
-  uint32_t length = 0;
-};
 
 struct Stat {
   uint64_t id = 0;
@@ -65,14 +63,23 @@ struct Plane {
   IdMap event_names, stat_names;
 };
 
+// Where some events of a segment begin in the file, and the first start and the last end of them, ps from the segment's time.
+struct Stretch {
+  uint64_t at;
+  int64_t first, last;
+};
+
 // One XLine message; several with the same id make up one line of the trace.
 struct Segment {
-  const uint8_t* begin;
-  const uint8_t* end;
+  uint64_t begin, end;  // in the file
   int64_t id = 0;
   int64_t timestamp_ns = 0;
   Text name;
   uint64_t events = 0;  // those that count (see Window)
+  std::vector<Stretch> stretches;  // where windows are asked for: of all of its events
+
+  // Take the event at hand into account, the `number`th.
+  void note(Fields& fields, uint64_t number);
 };
 
 struct Line {
@@ -84,6 +91,25 @@ struct Line {
   std::vector<std::pair<int32_t, uint64_t>> stats;  // how many stats its events have of each name (a row) that they have any of
 };
 
+// Texts of a profile by where they stand, each read once. For one thread at a time.
+class Texts {
+ public:
+  std::string_view of(const ox_source& source, const Text& text) {
+    if (source.memory != nullptr) return {reinterpret_cast<const char*>(source.memory) + text.at, text.length};
+    if (text.length == 0) return {};
+    const auto [found, is_new] = known_.try_emplace(text.at);
+    if (is_new) {
+      Bytes bytes(source);
+      const Reader shown = bytes.show(text.at, text.length);
+      found->second.assign(reinterpret_cast<const char*>(shown.at), shown.left());
+    }
+    return found->second;
+  }
+
+ private:
+  std::unordered_map<uint64_t, std::string, Scrambled> known_;
+};
+
 struct Damage {
   uint64_t at, lost;
   int32_t plane;
@@ -93,8 +119,7 @@ struct Damage {
 }  // namespace outpace
 
 struct ox_space {
-  const uint8_t* base = nullptr;
-  uint64_t size = 0;
+  ox_source source{};
   std::vector<outpace::Plane> planes;
   std::vector<outpace::Line> lines;
   std::vector<outpace::Name> event_names, stat_names;
@@ -115,13 +140,8 @@ struct ox_space {
     if (count > budget / cost) outpace::refuse(OX_TOO_LARGE);
     budget -= count * cost;
   }
-  outpace::Text text(const outpace::Reader& r) const {
-    return {static_cast<uint64_t>(r.at - base), static_cast<uint32_t>(r.left() > UINT32_MAX ? UINT32_MAX : r.left())};
-  }
   // Note that `lost` bytes from `at` on could not be read.
-  void damaged(const uint8_t* at, uint64_t lost, int32_t plane, uint8_t why);
-  // Note the faults of a reader that was given [begin, end) after it has been walked.
-  void check(const outpace::Reader& walked, const uint8_t* begin, int32_t plane);
+  void damaged(uint64_t at, uint64_t lost, int32_t plane, uint8_t why);
 };
 
 namespace outpace {
@@ -132,7 +152,7 @@ constexpr uint64_t kMaxDamages = 256;
 constexpr uint64_t kPlaneCost = 900, kLineCost = 400, kEventCost = 165, kEventNameCost = 2000, kStatNameCost = 300, kTextCost = 300;
 
 // Read one XStat; text and bytes stay where they are. (A call would cost the passes over all stats a quarter of their time.)
-[[gnu::always_inline]] inline Stat read_stat(Reader message, const ox_space& space) {
+[[gnu::always_inline]] inline Stat read_stat(Reader message, const Bytes& bytes) {
   Stat stat;
   while (message.more()) {
     const uint64_t field = message.varint();
@@ -150,7 +170,7 @@ constexpr uint64_t kPlaneCost = 900, kLineCost = 400, kEventCost = 165, kEventNa
         break;
       case tag(5, kBytes):
       case tag(6, kBytes): {
-        const Text text = space.text(message.message());
+        const Text text = bytes.text(message.message());
         stat.value = text.at;
         stat.length = text.length;
         stat.kind = static_cast<uint8_t>(field >> 3);
@@ -174,31 +194,28 @@ inline bool nameless(const Stat& stat, const IdMap& stat_names) {
   return stat_names.get(static_cast<int64_t>(stat.id), -1) < 0 || (stat.kind == OX_STAT_REF && stat.value == UINT64_MAX);
 }
 
-// Call visit(segment, i, message) for each XEvent of a line that counts, in the order of the file: as many as were counted. Whoever gave the bytes may
-// change them meanwhile, and everything is sized by these counts.
+// Call visit(segment, i, message, bytes) for each XEvent of a line that counts, in the order of the file: as many as were counted. Whoever gave the
+// bytes may change them meanwhile, and everything is sized by these counts.
 template <class Visit>
 void each_event(const ox_space& space, const Line& line, Visit visit) {
   const bool all = space.window.whole();
   uint64_t i = 0;
   for (const Segment& segment : line.segments) {
-    Reader messages(segment.begin, segment.end);
+    Fields fields(space.source, segment.begin, segment.end);
     const uint64_t last = i + segment.events;
-    while (messages.more()) {
-      const uint64_t field = messages.varint();
-      if (field != tag(4, kBytes)) {
-        messages.skip(field);
-        continue;
-      }
-      const Reader event = messages.message();
-      if (!messages.whole()) break;  // what read_segment did not count
+    while (fields.next()) {
+      if (fields.tag != tag(4, kBytes)) continue;
+      if (!fields.whole()) break;  // what read_segment did not count
+      const Reader event = fields.message();
       if (!all && !space.window.holds(event, segment.timestamp_ns, space.origin_ns)) continue;
       if (i == last) refuse(OX_CHANGED);
-      visit(segment, i++, event);
+      visit(segment, i++, event, fields.bytes);
     }
     if (i != last) refuse(OX_CHANGED);
   }
 }
 
-void build_index(ox_space& space, int threads);
+// `timed`: whether windows will be asked for.
+void build_index(ox_space& space, bool timed, int threads);
 
 }  // namespace outpace

@@ -1,7 +1,11 @@
 // The wire reader on single fields, and the whole decoder on small profiles written here byte by byte.
+#include <cstdio>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
+
+#include <unistd.h>
 
 #include "../src/wire.h"
 #include "check.h"
@@ -74,6 +78,22 @@ void fields() {
   expect("three bytes are no fixed32", fixed32.bad);
 }
 
+// A file without a name that holds these bytes.
+class File {
+ public:
+  explicit File(const Bytes& content) : file_(std::tmpfile()) {
+    expect("a file is written", std::fwrite(content.data(), 1, content.size(), file_) == content.size() && std::fflush(file_) == 0);
+  }
+  ~File() { std::fclose(file_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  int descriptor() const { return fileno(file_); }
+
+ private:
+  std::FILE* file_;
+};
+
 // A decoded profile, for as many stat columns as there are stat names.
 struct Decoded {
   ox_sizes sizes{};
@@ -104,10 +124,9 @@ struct Window {
   int64_t first = 0, last = 0;  // of all events, as ox_window answers
 };
 
-Decoded decode(const Bytes& space_bytes, Window* window = nullptr) {
-  const std::vector<uint8_t> data(space_bytes.begin(), space_bytes.end());  // ends where it ends: a string has a zero more
+Decoded decode(const ox_source& source, Window* window) {
   ox_space* space = nullptr;
-  ox_open(data.data(), data.size(), UINT64_MAX, 2, &space);
+  ox_open(&source, source.block == 7, UINT64_MAX, 2, &space);
   if (window != nullptr) {
     expect("a window is set", ox_window(space, window->begin, window->end, window->touching, 2, &window->first, &window->last) == OX_DONE);
   }
@@ -123,6 +142,26 @@ Decoded decode(const Bytes& space_bytes, Window* window = nullptr) {
   ox_aggregated(space, d.occurrence_row.data(), d.occurrences.data());
   take_stats(d, space);
   ox_close(space);
+  return d;
+}
+
+// From memory, and from a file by blocks of every size: the same.
+Decoded decode(const Bytes& space_bytes, Window* window = nullptr) {
+  const std::vector<uint8_t> data(space_bytes.begin(), space_bytes.end());  // ends where it ends: a string has a zero more
+  const Decoded d = decode(ox_source{data.data(), data.size(), -1, 0}, window);
+  const File file(space_bytes);
+  for (const uint64_t block : {0, 1, 7, 64}) {
+    Window again = window == nullptr ? Window{} : *window;
+    const Decoded other = decode(ox_source{nullptr, data.size(), file.descriptor(), block}, window == nullptr ? nullptr : &again);
+    expect("the span from a file", window == nullptr || (again.first == window->first && again.last == window->last));
+    expect<int32_t>("names from a file", other.name, d.name);
+    expect<int64_t>("starts from a file", other.start, d.start);
+    expect<int64_t>("durations from a file", other.duration, d.duration);
+    expect<int32_t>("rows of stats from a file", other.stat_row, d.stat_row);
+    expect<uint64_t>("values of stats from a file", other.stat_value, d.stat_value);
+    expect<uint64_t>("rows of aggregated events from a file", other.occurrence_row, d.occurrence_row);
+    expect("what else is counted, from a file", std::memcmp(&other.sizes, &d.sizes, sizeof(ox_sizes)) == 0);
+  }
   return d;
 }
 
@@ -219,6 +258,26 @@ void a_window_holds_what_lies_in_it() {
   expect("none there", decode(all, &nothing).start.empty() && nothing.last == 100);
 }
 
+void a_file_that_gets_shorter_has_changed() {
+  Bytes events;
+  for (int i = 0; i < 1000; ++i) events += event(1, i, 1);
+  const Bytes whole = space(line(1, 0, events) + named(4, 1, "op"));
+  const File file(whole);
+  const ox_source source{nullptr, whole.size(), file.descriptor(), 0};
+  ox_space* opened = nullptr;
+  expect("it opens", ox_open(&source, 0, UINT64_MAX, 1, &opened) == OX_DONE);
+  expect("it is cut", ftruncate(file.descriptor(), 500) == 0);
+  std::vector<int32_t> name(1000);
+  std::vector<int64_t> start(1000), duration(1000);
+  expect("and a pass says so", ox_events(opened, 1, name.data(), start.data(), duration.data()) == OX_CHANGED);
+  const std::vector<uint8_t> held(whole.begin(), whole.end());
+  expect("what is held in memory instead is read there", ox_hold(opened, held.data()) == OX_DONE);
+  expect("from then on", ox_events(opened, 1, name.data(), start.data(), duration.data()) == OX_DONE && start[999] == 999);
+  ox_close(opened);
+  const ox_source none{nullptr, 8, -1, 0};
+  expect("what cannot be read", ox_open(&none, 0, UINT64_MAX, 1, &opened) == OX_UNREADABLE);
+}
+
 void every_prefix_decodes() {
   const Bytes events = event(1, 50, 5, stat(10, 3, 7)) + event(1, 10, 5) + event(1, 20, 5);
   const Bytes whole = space(line(1, 0, events) + named(4, 1, "op") + named(5, 10, "size"));
@@ -246,6 +305,7 @@ int main() {
   an_id_has_one_name_however_it_is_kept();
   aggregated_events_are_told();
   a_window_holds_what_lies_in_it();
+  a_file_that_gets_shorter_has_changed();
   every_prefix_decodes();
   return outpace_test::finish("decoding");
 }

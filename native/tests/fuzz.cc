@@ -5,6 +5,7 @@
 //   fuzz MUTANTS SEED FILE...      a file.after.pb beside file.pb is what that one becomes
 #include <fcntl.h>
 #include <sanitizer/common_interface_defs.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -71,11 +72,11 @@ void require_inside(const std::vector<uint64_t>& at, const std::vector<uint32_t>
   for (size_t i = 0; i < at.size(); ++i) require(length[i] == 0 || (at[i] <= size && length[i] <= size - at[i]));
 }
 
-// The core over one buffer. `between` is called before every pass that reads the bytes; a status other than OX_DONE ends a pass.
+// The core over one profile. `between` is called before every pass that reads the bytes; a status other than OX_DONE ends a pass.
 class Exercise {
  public:
-  Exercise(const uint8_t* data, uint64_t size, int threads, std::function<void()> between)
-      : data_(data), size_(size), threads_(threads), between_(std::move(between)) {}
+  Exercise(const ox_source& source, int threads, std::function<void()> between)
+      : source_(source), size_(source.size), threads_(threads), between_(std::move(between)) {}
   ~Exercise() {
     ox_close(space_);
   }
@@ -84,7 +85,7 @@ class Exercise {
 
   // The first status that is not OX_DONE; `events` then means nothing.
   int32_t run(uint64_t& events) {
-    if (const int32_t status = ox_open(data_, size_, kBudget, threads_, &space_)) return status;
+    if (const int32_t status = ox_open(&source_, static_cast<int32_t>(source_.block % 2), kBudget, threads_, &space_)) return status;
     if (const int32_t status = window()) return status;
     ox_get_sizes(space_, &sizes_);
     events = sizes_.events;
@@ -222,7 +223,7 @@ class Exercise {
     return OX_DONE;
   }
 
-  const uint8_t* data_;
+  ox_source source_;
   uint64_t size_;
   int threads_;
   std::function<void()> between_;
@@ -260,14 +261,25 @@ void watch() {
   setitimer(ITIMER_VIRTUAL, &limit, nullptr);
 }
 
-// Bytes that stay: they are decoded, or too much for the budget.
-uint64_t exercise(const Bytes& data, int threads) {
-  uint64_t events = 0;
+ox_source in_memory(const Bytes& data) { return {data.data(), data.size(), -1, 0}; }
+
+// The one file of this program, with these bytes in it now; read by blocks of up to so many bytes.
+ox_source in_file(const Bytes& data, uint64_t block) {
+  static const int file = memfd_create("profile", 0);
+  require(ftruncate(file, 0) == 0 && pwrite(file, data.data(), data.size(), 0) == static_cast<ssize_t>(data.size()));
+  return {nullptr, data.size(), file, block};
+}
+
+// Bytes that stay: they are decoded, or too much for the budget; the same from a file.
+uint64_t exercise(const Bytes& data, int threads, Chance& chance) {
+  uint64_t events = 0, again = 0;
   now = &data;
   later = nullptr;
   watch();
-  const int32_t status = Exercise(data.data(), data.size(), threads, [] {}).run(events);
+  const int32_t status = Exercise(in_memory(data), threads, [] {}).run(events);
   require(status == OX_DONE || status == OX_TOO_LARGE);
+  watch();
+  require(Exercise(in_file(data, chance.below(300)), threads, [] {}).run(again) == status && (status != OX_DONE || again == events));
   return status == OX_DONE ? events : 0;
 }
 
@@ -278,9 +290,13 @@ void exercise_change(const Bytes& before, const Bytes& after, Chance& chance) {
   now = &before;
   later = &after;
   watch();
-  const auto flip = [&] { std::copy_n(after.begin(), std::min(after.size(), data.size()), data.begin()); };
   if (passes < 6) {
-    Exercise(data.data(), data.size(), 2, [&] { if (passes-- == 0) flip(); }).run(events);
+    const bool file = chance.one_in(2);
+    const auto flip = [&] {
+      if (file) in_file(after, 0);  // which may also be shorter
+      else std::copy_n(after.begin(), std::min(after.size(), data.size()), data.begin());
+    };
+    Exercise(file ? in_file(data, chance.below(300)) : in_memory(data), 2, [&] { if (passes-- == 0) flip(); }).run(events);
     return;
   }
   std::atomic<bool> stop{false};
@@ -291,7 +307,7 @@ void exercise_change(const Bytes& before, const Bytes& after, Chance& chance) {
       bytes[at] = (i / data.size()) % 2 == 0 && at < after.size() ? after[at] : before[at];
     }
   });
-  Exercise(data.data(), data.size(), 2, [] {}).run(events);
+  Exercise(in_memory(data), 2, [] {}).run(events);
   stop = true;
   writer.join();
 }
@@ -306,7 +322,7 @@ uint64_t exercise_failures(const Bytes& data, int threads) {
       watch();
       int32_t status = OX_DONE;
       try {
-        Exercise run(data.data(), data.size(), threads, [] {});
+        Exercise run(n % 2 == 0 ? in_memory(data) : in_file(data, 64), threads, [] {});
         *left = n;
         status = run.run(events);
       } catch (const std::bad_alloc&) {  // one of this program's own
@@ -343,7 +359,7 @@ int main(int count, char** arguments) {
     const std::string path = arguments[f], end = ".after.pb";
     if (path.size() > end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0) continue;
     const Bytes whole = content(path);
-    events += exercise(whole, 2);
+    events += exercise(whole, 2, chance);
     if (const Bytes after = content(path.substr(0, path.size() - 3) + end); !after.empty()) {
       for (int i = 0; i < 50; ++i) exercise_change(whole, after, chance);
     }
@@ -359,7 +375,7 @@ int main(int count, char** arguments) {
   for (uint64_t i = 0; i < mutants && !seeds.empty(); ++i) {
     const auto& seed = seeds[i % seeds.size()];
     const Bytes data = mutant(seed, chance);
-    events += exercise(data, 1 + static_cast<int>(i % 2));
+    events += exercise(data, 1 + static_cast<int>(i % 2), chance);
     if (!chance.one_in(3)) continue;
     exercise_change(data, mutant(seed, chance), chance);
     ++changed;

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-flags=(-std=c++17 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -Wall -Wextra -Inative/include -DOX_TASK_SIZE=1 -pthread)
+flags=(-std=c++17 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -Wall -Wextra -Inative/include -DOX_TASK_SIZE=1 -DOX_STRETCH=3 -pthread)
 for source in native/src/*.cc; do
   g++ "${flags[@]}" -c "$source" -o "$work/$(basename "$source" .cc).o"
 done

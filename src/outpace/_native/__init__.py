@@ -18,7 +18,7 @@ from outpace._cores import granted_cpus
 from outpace.model.arrays import Codes, Column, Indices, Key, Mask, Numbers, Picoseconds, Values
 from outpace.model.errors import InstallationError, ProfileError
 
-ABI = 1466644887
+ABI = 973842653
 """CRC-32 of `native/include/outpace.h`. A library that says another was built from other sources."""
 
 _STATUS: dict[int, tuple[type[Exception], str]] = {
@@ -27,11 +27,16 @@ _STATUS: dict[int, tuple[type[Exception], str]] = {
     3: (MemoryError, "there are more events than it can number (2^31; in {})"),
     4: (ProfileError, "The bytes of the profile changed while they were read. Open it again once whatever writes it is done."),
     5: (OverflowError, "there is more in the file than its budget allows (in {})"),
+    6: (
+        ProfileError,
+        "The file of the profile cannot be read any more: the system answers with an error. Open it again once it can be.",
+    ),
 }
 
 _P, _I32, _I64, _U32, _U64 = c_void_p, c_int32, c_int64, c_uint32, c_uint64
 SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "ox_open": (_P, _U64, _U64, _I32, _P),
+    "ox_open": (_P, _I32, _U64, _I32, _P),
+    "ox_hold": (_P, _P),
     "ox_get_sizes": (_P, _P),
     "ox_planes": (_P, _P, _P, _P, _P),
     "ox_lines": (_P, _P, _P, _P, _P, _P, _P),
@@ -63,6 +68,12 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
 
 ENDINGS = ("ox_close", "ox_export_close")
 """Functions that free what they are given, and return nothing."""
+
+
+class Source(ctypes.Structure):
+    """Mirror of `ox_source`."""
+
+    _fields_ = [("memory", c_void_p), ("size", c_uint64), ("file", c_int64), ("block", c_uint64)]
 
 
 class Sizes(ctypes.Structure):

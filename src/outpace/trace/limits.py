@@ -78,8 +78,8 @@ class Memory:
         self._taken += events * _EVENT_BYTES
         return True
 
-    def exceeded(self, source: str, size: int, events: int, begin: int, length: int) -> TooLargeError:
-        """The sentence for a source of `size` bytes whose events, of the `length` ps from `begin` on, find no room. A window that fits is
+    def exceeded(self, source: str, events: int, begin: int, length: int) -> TooLargeError:
+        """The sentence for a source whose events, of the `length` ps from `begin` on, find no room. A window that fits is
         offered as if events came evenly, and all hosts had as many."""
         limit, needed = self._limit or 0, events * _EVENT_BYTES
         most = max(self._taken + needed, needed * self._hosts)
@@ -87,7 +87,7 @@ class Memory:
         held = f"; all {self._hosts} hosts, if they are like it, about {humanize(most, Unit.BYTES)}" if self._hosts > 1 else ""
         return TooLargeError(
             f"{source} holds {counted(events, 'event')} in {humanize(length, Unit.PS)}: all of them need about "
-            f"{humanize(needed, Unit.BYTES)} of memory beside the file's own {humanize(size, Unit.BYTES)}{held}. "
+            f"{humanize(needed, Unit.BYTES)} of memory{held}. "
             f"{humanize(limit, Unit.BYTES)} may be used. Ask for a part of the time (--window {part}), or allow more "
             f"(--memory {_amount(most)})."
         )

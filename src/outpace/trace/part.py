@@ -81,4 +81,6 @@ def _taken(column: StatColumn, rows: Indices) -> StatColumn:
     at = np.searchsorted(rows, column.row)
     kept = np.flatnonzero(np.append(rows, -1)[at] == column.row)
     row = at[kept].astype(column.row.dtype)
-    return StatColumn(column.name, row, column.kind[kept], column.bits[kept], column.length[kept], column._data, column._names)
+    return StatColumn(
+        column.name, row, column.kind[kept], column.bits[kept], column.length[kept], column._content, column._names
+    )

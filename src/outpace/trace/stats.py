@@ -10,19 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from outpace._dataclass import dataclass
-from outpace.model.arrays import Bytes, Codes, Ids, Indices, Mask, Numbers, Values
+from outpace.model.arrays import Codes, Ids, Indices, Mask, Numbers, Values
+from outpace.trace.content import Content
 
 Value = int | float | str | bytes | None
 
 _DOUBLE, _UINT, _INT, TEXT, BYTES, _REF = 2, 3, 4, 5, 6, 7
 
 
-def text_at(data: Bytes, offset: int, length: int) -> str:
-    """Text of the buffer; bytes that are no UTF-8 become U+FFFD."""
-    return data[offset : offset + length].tobytes().decode("utf-8", "replace")
-
-
-def decode_value(kind: int, value: int, length: int, data: Bytes, names: tuple[str, ...]) -> Value:
+def decode_value(kind: int, value: int, length: int, content: Content, names: tuple[str, ...]) -> Value:
     """One stat value as a Python object; None for a value that is missing or refers to nothing."""
     if kind == _DOUBLE:
         number: float = struct.unpack("<d", struct.pack("<Q", value))[0]
@@ -30,9 +26,9 @@ def decode_value(kind: int, value: int, length: int, data: Bytes, names: tuple[s
     if kind == _INT:
         return value - (1 << 64) if value >> 63 else value
     if kind == TEXT:
-        return text_at(data, value, length)
+        return content.text(value, length)
     if kind == BYTES:
-        return data[value : value + length].tobytes()
+        return content.at(value, length)
     if kind == _REF:
         return names[value] if value < len(names) else None
     return value if kind == _UINT else None
@@ -51,7 +47,7 @@ class StatColumn:
     kind: Codes = field(repr=False)
     bits: Ids = field(repr=False)
     length: npt.NDArray[np.uint32] = field(repr=False)
-    _data: Bytes = field(repr=False)
+    _content: Content = field(repr=False)
     _names: tuple[str, ...] = field(repr=False)
 
     @classmethod
@@ -73,7 +69,9 @@ class StatColumn:
         kind, bits, length = (
             np.array([cell[at] for cell in cells], t) for at, t in enumerate((np.uint8, np.uint64, np.uint32))
         )
-        return cls(name, np.array(row, np.int32), kind, bits, length, np.frombuffer(bytes(content), np.uint8), tuple(texts))
+        return cls(
+            name, np.array(row, np.int32), kind, bits, length, Content.of(np.frombuffer(bytes(content), np.uint8)), tuple(texts)
+        )
 
     def __len__(self) -> int:
         return len(self.row)
@@ -82,7 +80,7 @@ class StatColumn:
         """The values at positions [low, high)."""
         part = slice(low, high)
         return StatColumn(
-            self.name, self.row[part], self.kind[part], self.bits[part], self.length[part], self._data, self._names
+            self.name, self.row[part], self.kind[part], self.bits[part], self.length[part], self._content, self._names
         )
 
     def with_texts(self, row: Indices, texts: Sequence[str]) -> StatColumn:
@@ -90,7 +88,7 @@ class StatColumn:
         known = {text: len(self._names) + i for i, text in enumerate(dict.fromkeys(texts))}
         kind, bits, at = self.kind.copy(), self.bits.copy(), np.searchsorted(self.row, row)
         kind[at], bits[at] = _REF, [known[text] for text in texts]
-        return StatColumn(self.name, self.row, kind, bits, self.length, self._data, (*self._names, *known))
+        return StatColumn(self.name, self.row, kind, bits, self.length, self._content, (*self._names, *known))
 
     @property
     def ints(self) -> Numbers:
@@ -109,12 +107,12 @@ class StatColumn:
 
     def value(self, at: int) -> Value:
         """One value as a Python object."""
-        return decode_value(int(self.kind[at]), int(self.bits[at]), int(self.length[at]), self._data, self._names)
+        return decode_value(int(self.kind[at]), int(self.bits[at]), int(self.length[at]), self._content, self._names)
 
     def texts(self) -> list[str]:
         """Values as text; each distinct reference is looked up, each inline string decoded."""
         cells = zip(self.kind.tolist(), self.bits.tolist(), self.length.tolist(), strict=True)
-        return [_as_text(decode_value(*cell, self._data, self._names)) for cell in cells]
+        return [_as_text(decode_value(*cell, self._content, self._names)) for cell in cells]
 
     def codes(self, at: Indices) -> tuple[Codes, list[str]]:
         """The values at positions `at` as texts: (index of each into the texts, int64; the distinct texts, in no special order).

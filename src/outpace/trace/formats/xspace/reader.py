@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from outpace.model import ProfileError
-from outpace.model.arrays import Bytes
 from outpace.model.units import counted
-from outpace.trace.content import read
+from outpace.trace.content import Content
 from outpace.trace.formats.held import Held
 from outpace.trace.formats.xspace.refusal import PLANE_PREFIXES, refusal
 from outpace.trace.formats.xspace.space import Space
 from outpace.trace.limits import Limits, Window
-from outpace.trace.stats import Value, decode_value, text_at
+from outpace.trace.reading import read
+from outpace.trace.stats import Value, decode_value
 from outpace.trace.trace import Lines, Loss, Plane, Trace
 
 _ERROR, _WARNING, _HOSTNAME = 2, 3, 4  # field numbers of XSpace
@@ -36,11 +36,11 @@ def open_trace(place: Path | Held, host: str, limits: Limits) -> Trace:
 
 def read_trace(data: bytes, host: str = "host") -> Trace:
     """Decode a serialized XSpace that is already in memory (uncompressed)."""
-    return _from_bytes(np.frombuffer(data, np.uint8), "<memory>", host, "", Limits())
+    return _from_bytes(Content.of(np.frombuffer(data, np.uint8)), "<memory>", host, "", Limits())
 
 
-def _from_bytes(data: Bytes, source: str, host: str, remark: str, limits: Limits) -> Trace:
-    space = Space(data, source)
+def _from_bytes(data: Content, source: str, host: str, remark: str, limits: Limits) -> Trace:
+    space = Space(data, source, timed=limits.window is not None)
     planes = _planes(space, data)
     _require_profile(planes, space, source, remark)
     window, first = _limited(space, source, limits)
@@ -96,8 +96,8 @@ def _clamp(start: np.ndarray, duration: np.ndarray) -> int:
     return int(odd.sum())
 
 
-def _texts(data: Bytes, at: np.ndarray, length: np.ndarray) -> list[str]:
-    return [text_at(data, a, n) for a, n in zip(at.tolist(), length.tolist(), strict=True)]
+def _texts(data: Content, at: np.ndarray, length: np.ndarray) -> list[str]:
+    return data.texts(at.tolist(), length.tolist())
 
 
 def _limited(space: Space, source: str, limits: Limits) -> tuple[Window | None, int | None]:
@@ -108,26 +108,24 @@ def _limited(space: Space, source: str, limits: Limits) -> tuple[Window | None, 
         return None, None
     first, last = space.span()
     if window is None:
-        raise limits.memory.exceeded(source, len(space.data), events, 0, last - first)
+        raise limits.memory.exceeded(source, events, 0, last - first)
     space.narrow(window, first)
     if not space.sizes.events:
         raise window.empty(source, last - first)
     if not limits.memory.holds(space.sizes.events):
         begin, end = max(window.begin or 0, 0), last - first if window.end is None else min(window.end, last - first)
-        raise limits.memory.exceeded(
-            f"The window {window} of {source}", len(space.data), space.sizes.events, begin, end - begin
-        )
+        raise limits.memory.exceeded(f"The window {window} of {source}", space.sizes.events, begin, end - begin)
     return window, first
 
 
-def _planes(space: Space, data: Bytes) -> tuple[Plane, ...]:
+def _planes(space: Space, data: Content) -> tuple[Plane, ...]:
     identity, at, length, first = space.table("planes", np.int64, *_TEXT, np.uint32)
     bounds = [*first.tolist(), space.sizes.lines]
     names = zip(identity.tolist(), _texts(data, at, length), strict=True)
     return tuple(Plane(i, plane, name, range(bounds[i], bounds[i + 1]), {}) for i, (plane, name) in enumerate(names))
 
 
-def _lines(space: Space, data: Bytes) -> Lines:
+def _lines(space: Space, data: Content) -> Lines:
     first_event = np.empty(space.sizes.lines + 1, np.uint64)
     owner, line_id, stamp, at, length = space.table("lines", np.uint32, np.int64, np.int64, *_TEXT, more=(first_event,))
     return Lines(owner, line_id, stamp, first_event.astype(np.int64), tuple(_texts(data, at, length)))
@@ -158,18 +156,18 @@ def _damages(space: Space) -> tuple[np.ndarray, ...]:
     return space.table("damages", np.uint64, np.uint64, np.int32, np.uint8)
 
 
-def _event_names(space: Space, data: Bytes) -> tuple[list[str], dict[int, str], np.ndarray]:
+def _event_names(space: Space, data: Content) -> tuple[list[str], dict[int, str], np.ndarray]:
     plane, _, at, length, display_at, display_length = space.table("event_names", np.uint32, np.int64, *_TEXT, *_TEXT)
     shown = np.flatnonzero(display_length)
     display = dict(zip(shown.tolist(), _texts(data, display_at[shown], display_length[shown]), strict=True))
     return _texts(data, at, length), display, plane
 
 
-def _stat_names(space: Space, data: Bytes) -> tuple[str, ...]:
+def _stat_names(space: Space, data: Content) -> tuple[str, ...]:
     return tuple(_texts(data, *space.table("stat_names", np.uint32, np.int64, *_TEXT)[2:]))
 
 
-def _owner_stats(space: Space, data: Bytes, planes: tuple[Plane, ...], names: tuple[str, ...]) -> dict[int, dict[str, Value]]:
+def _owner_stats(space: Space, data: Content, planes: tuple[Plane, ...], names: tuple[str, ...]) -> dict[int, dict[str, Value]]:
     """Fill in the planes' own stats; return those of event metadata by name row."""
     columns = space.table("owner_stats", np.uint32, np.int32, np.int32, np.uint8, np.uint64, np.uint32)
     by_name: dict[int, dict[str, Value]] = {}
@@ -181,12 +179,12 @@ def _owner_stats(space: Space, data: Bytes, planes: tuple[Plane, ...], names: tu
     return by_name
 
 
-def _strings(space: Space, data: Bytes) -> list[tuple[int, str]]:
+def _strings(space: Space, data: Content) -> list[tuple[int, str]]:
     which, at, length = space.table("strings", np.uint8, *_TEXT)
     return list(zip(which.tolist(), _texts(data, at, length), strict=True))
 
 
-def _losses(space: Space, planes: tuple[Plane, ...], remark: str, data: Bytes, clamped: int) -> tuple[Loss, ...]:
+def _losses(space: Space, planes: tuple[Plane, ...], remark: str, data: Content, clamped: int) -> tuple[Loss, ...]:
     sizes = space.sizes
     at, lost, plane, why = _damages(space)
     losses = [Loss(remark, len(data), 0, "")] if remark else []

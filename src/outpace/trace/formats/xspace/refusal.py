@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from outpace.model.arrays import Bytes
 from outpace.model.formats import HEAD, foreign
 from outpace.model.units import counted
+from outpace.trace.content import Content
 
 PLANE_PREFIXES = ("/", "Task Environment", "Host CPUs", "Syscalls", "#Chip")
 _PLANES, _ID, _NAME = 0x0A, 0x08, 0x12  # tags: XSpace.planes, XPlane.id, XPlane.name
@@ -12,9 +12,9 @@ _LOST = b"\xef\xbf\xbd"  # what a conversion to text writes for bytes that are n
 _MANY = 8
 
 
-def refusal(source: str, data: Bytes, missing: int, remark: str) -> str:
+def refusal(source: str, data: Content, missing: int, remark: str) -> str:
     """The sentence for a file without a readable event. `missing`: bytes that it lacks by its own account; `remark`: what unpacking it said."""
-    head = data[:HEAD].tobytes()
+    head = data.at(0, HEAD)
     known = foreign(source, head)
     if known:
         return f"{source} is {known.what}, no TensorFlow or JAX profile. {known.advice}"

@@ -12,28 +12,37 @@ import numpy.typing as npt
 
 from outpace import _native
 from outpace.model import ProfileError
-from outpace.model.arrays import Bytes, Codes, Column, Ids, Picoseconds
+from outpace.model.arrays import Codes, Column, Ids, Picoseconds
 from outpace.model.units import counted
+from outpace.trace.content import Content
 from outpace.trace.export import Slices, Writer
 from outpace.trace.limits import Window
 from outpace.trace.source import Rewriting
-from outpace.trace.stats import BYTES, TEXT, StatColumn, text_at
+from outpace.trace.stats import BYTES, TEXT, StatColumn
 from outpace.trace.trace import Trace
 
 _Whole = TypeVar("_Whole", bound=np.integer[Any])
 _BUDGET, _BUDGET_PER_BYTE = 128 << 20, 32  # bytes of memory; profiles need 2 to 10 per byte, those of a few events more
+BLOCK = 0
+"""Bytes of a file that a pass reads at a time; 0: as many as are usual. Answers are the same, and tests see that."""
 
 
 class Space:
-    """Owner of the core's index over one buffer; keeps the buffer alive and frees the index. It is the source of its trace."""
+    """Owner of the core's index over the bytes of one profile; keeps these alive and frees the index. It is the source of its trace.
+
+    timed: whether a part of the time will be asked for.
+    """
 
     stat_names: tuple[str, ...] = ()
 
-    def __init__(self, data: Bytes, source: str) -> None:
+    def __init__(self, data: Content, source: str, timed: bool = False) -> None:
         self.data = data
         space, budget = ctypes.c_uint64(), _BUDGET + _BUDGET_PER_BYTE * len(data)
+        memory = None if data.memory is None else _native.pointer(data.memory)
         try:
-            _native.call("ox_open", data, len(data), budget, _native.threads(), space)
+            _native.call(
+                "ox_open", _native.Source(memory, len(data), data.descriptor, BLOCK), timed, budget, _native.threads(), space
+            )
         except OverflowError:
             raise ProfileError(
                 f"{source} is damaged, or made to fill the memory: what its {counted(len(data), 'byte')} claim to hold (planes, lines, names, "
@@ -42,6 +51,7 @@ class Space:
         self.address: int = space.value
         self.sizes = _native.Sizes()
         _native.call("ox_get_sizes", self.address, self.sizes)
+        data.require_unchanged()
 
     def table(self, name: str, *types: type[np.generic], more: tuple[Column, ...] = ()) -> tuple[np.ndarray, ...]:
         """The columns that `ox_<name>(space, columns..., more...)` fills, one of each type, with as many rows as there are."""
@@ -61,6 +71,7 @@ class Space:
         first, last = ctypes.c_int64(), ctypes.c_int64()
         _native.call("ox_window", self.address, *window.bounds(earliest), window.touching, _native.threads(), first, last)
         _native.call("ox_get_sizes", self.address, self.sizes)
+        self.data.require_unchanged()
         return first.value, last.value
 
     def events(self) -> tuple[Codes, Picoseconds, Picoseconds]:
@@ -70,6 +81,7 @@ class Space:
         start, duration = np.empty(count, np.int64), np.empty(count, np.int64)
         _native.call("ox_events", self.address, _native.threads(), name, start, duration)
         _native.call("ox_get_sizes", self.address, self.sizes)
+        self.data.require_unchanged()
         return name, start, duration
 
     def find_stats(self, names: Sequence[str]) -> dict[str, StatColumn]:
@@ -90,17 +102,21 @@ class Space:
         arrows = slices.flows
         ends = [_native.pointer(column) for column in (arrows.row, arrows.id, arrows.ends)]
         job = _native.LineSlices(self.address, *given, slices.shift_ns, slices.line, slices.track, len(arrows.row), *ends)
-        return out.write("ox_export_line", job)
+        written = out.write("ox_export_line", job)
+        self.data.require_unchanged()
+        return written
 
     def rewrite(self, text: Rewriting, blob: Rewriting) -> None:
         """See `Source`: in the file's bytes in memory, from which the core reads whatever it gives or writes."""
-        self.data.setflags(write=True)
+        memory = self.data.hold()
+        _native.call("ox_hold", self.address, memory)
+        memory.setflags(write=True)
         for offset, size, kind in self._texts():
-            part = self.data[offset : offset + size]
+            part = memory[offset : offset + size]
             part[:] = np.frombuffer((blob if kind == BYTES else text)(part.tobytes()), np.uint8)
-        self.data.setflags(write=False)
+        memory.setflags(write=False)
         at, length = self._names("stat_names", np.uint32, np.int64)
-        self.stat_names = tuple(text_at(self.data, a, n) for a, n in zip(at.tolist(), length.tolist(), strict=True))
+        self.stat_names = tuple(self.data.texts(at.tolist(), length.tolist()))
 
     def _names(self, name: str, *before: type[np.generic], more: tuple[Column, ...] = ()) -> tuple[Column, Column]:
         """Offsets and lengths of the texts of a table, which stand behind its columns `before`."""
@@ -139,6 +155,7 @@ class Space:
         _native.call("ox_stat_bounds", self.address, column_of, columns, first)
         out = tuple(np.empty(int(first[-1]), t) for t in (np.int32, np.uint8, np.uint64, np.uint32))
         _native.call("ox_stats", self.address, column_of, columns, _native.threads(), *out)
+        self.data.require_unchanged()
         return first, out
 
     def __del__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import io
 import os
@@ -14,7 +15,8 @@ import pytest
 
 from outpace import api
 from outpace.model import NotFoundError, ProfileError
-from outpace.trace import content, read_trace
+from outpace.trace import read_trace, reading
+from outpace.trace.content import Content
 from outpace.trace.formats.xspace.space import Space
 from tests.support import profile_bytes
 
@@ -44,13 +46,13 @@ def test_a_file_that_changes_is_not_taken(
 
     def look(descriptor: int) -> os.stat_result:
         looks.append(real(descriptor))
-        if len(looks) == 1:  # before the first byte
+        if len(looks) == 2:  # the first tells how large it is; before the first byte
             change(path)
         return looks[-1]
 
     monkeypatch.setattr(os, "fstat", look)
     with pytest.raises(ProfileError, match=r"vm\.xplane\.pb changed while it was read\. Open it again"):
-        content.read(path)
+        reading.read(path)
 
 
 def test_what_was_just_written_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,19 +61,19 @@ def test_what_was_just_written_is_read_again(tmp_path: Path, monkeypatch: pytest
     waits: list[float] = []
     path.write_bytes(b"half")
     now = os.stat(path).st_mtime_ns
-    monkeypatch.setattr("outpace.trace.content.time.time_ns", lambda: now + len(waits) * content._TICK)
+    monkeypatch.setattr("outpace.trace.reading.time.time_ns", lambda: now + len(waits) * reading._TICK)
 
     def wait(seconds: float) -> None:
         waits.append(seconds)
         path.write_bytes(b"full")
         os.utime(path, ns=(now, now))
 
-    monkeypatch.setattr("outpace.trace.content.time.sleep", wait)
-    assert content.read(path)[0].tobytes() == b"full" and len(waits) == 1
+    monkeypatch.setattr("outpace.trace.reading.time.sleep", wait)
+    assert reading.read(path)[0].at(0, 9) == b"full" and len(waits) == 1
 
 
 def test_every_read_that_fails_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content, "_BLOCK", 20_000)
+    monkeypatch.setattr(reading, "_BLOCK", 20_000)
     path = written(tmp_path / "vm.xplane.pb", os.urandom(100_000))
     left = 0
 
@@ -90,11 +92,11 @@ def test_every_read_that_fails_is_a_sentence(tmp_path: Path, monkeypatch: pytest
     for reads in range(100):
         left = reads
         try:
-            data, remark = content.read(Place(path))
+            data, remark = reading.read(Place(path))
         except NotFoundError as error:
             assert str(error) == f"{path} cannot be read: Input/output error."
         else:
-            assert data.tobytes() == path.read_bytes() and remark == "" and reads > 4
+            assert data.at(0, len(data)) == path.read_bytes() and remark == "" and reads > 4
             break
     else:
         pytest.fail("it never ended")
@@ -107,10 +109,69 @@ def test_a_profile_is_what_it_was_when_it_was_opened(tmp_path: Path) -> None:
     assert opened.report().headline == expected
 
 
+@pytest.fixture
+def by_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file is read as a large one is."""
+    monkeypatch.setattr(reading, "_AT_ONCE", 1)
+
+
+@pytest.mark.usefixtures("by_blocks")
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_of_a_large_file_blocks_are_read(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    random = os.urandom(200_000)
+    data, _ = reading.read(written(tmp_path / "vm.xplane.pb", pack(random)))
+    assert (data.memory is None) == (pack is bytes)
+    for offset, size in ((0, 5), (199_990, 10), (199_990, 50), (70_000, 1), (64_000, 130_000), (200_000, 3), (0, 200_000)):
+        assert data.at(offset, size) == random[offset : offset + size]
+    assert data.hold().tobytes() == random and data.at(7, 3) == random[7:10] and data.descriptor == -1
+
+
+@pytest.mark.usefixtures("by_blocks")
+@pytest.mark.parametrize(
+    "change", [overwrite, lambda p: os.truncate(p, 500), lambda p: os.truncate(p, 10**6)], ids=["other", "less", "more"]
+)
+@pytest.mark.parametrize("ask", ["report", "stats", "texts"])
+def test_a_large_file_that_changes_later_is_told(tmp_path: Path, change: Callable[[Path], None], ask: str) -> None:
+    path = written(tmp_path / "vm.xplane.pb", profile_bytes("jax_loop", "vm"))
+    opened = api.open(path)
+    trace = opened.run.hosts[0].trace
+    asked: dict[str, Callable[[], Any]] = {
+        "report": opened.report,
+        "stats": lambda: trace.find_stats(["_p"]),
+        "texts": lambda: trace._source.data.at(100_000, 4),  # type: ignore[attr-defined]
+    }
+    change(path)
+    with pytest.raises(
+        ProfileError, match=r"changed while (it was|they were) read\. Open it again once whatever writes it is done"
+    ):
+        asked[ask]()
+
+
+@pytest.mark.usefixtures("by_blocks")
+def test_a_large_file_may_be_deleted_or_replaced_while_it_is_open(tmp_path: Path) -> None:
+    path = written(tmp_path / "vm.xplane.pb", profile_bytes("jax_loop", "vm"))
+    expected, opened = api.open(path).report().headline, api.open(path)
+    path.unlink()
+    path.write_bytes(b"another")
+    assert opened.report().headline == expected
+
+
+@pytest.mark.usefixtures("by_blocks")
+def test_a_large_file_is_closed_with_its_trace(tmp_path: Path) -> None:
+    path = written(tmp_path / "vm.xplane.pb", profile_bytes("jax_loop", "vm"))
+    trace = api.open(path).run.hosts[0].trace
+    descriptor = trace._source.data.descriptor  # type: ignore[attr-defined]
+    assert os.fstat(descriptor).st_size == path.stat().st_size
+    del trace
+    gc.collect()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+
+
 def test_what_unpacks_to_more_than_profiles_do_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "vm.xplane.pb.gz", gzip.compress(bytes(30 << 20)))
     with pytest.raises(ProfileError, match=r"unpacks to more than 5 MiB from 30,\d+ bytes, as no profile does.*gunzip"):
-        content.read(path)
+        reading.read(path)
 
 
 def field(number: int, body: bytes) -> bytes:
@@ -147,7 +208,7 @@ def test_later_passes_are_bound_to_what_the_first_one_counted() -> None:
     many = field(1, HOST + field(3, field(4, b"") * 31))
     assert len(one) == len(many)
     data = np.frombuffer(one, np.uint8).copy()
-    space = Space(data, "x")
+    space = Space(Content.of(data), "x")
     data[:] = np.frombuffer(many, np.uint8)
     with pytest.raises(ProfileError, match="changed while they were read"):
         space.events()

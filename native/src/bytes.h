@@ -1,0 +1,129 @@
+// The bytes of a profile, in memory or in a file, and the fields of a message that need not fit into memory.
+#pragma once
+
+#ifndef _WIN32
+#include <unistd.h>
+#endif
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <memory>
+
+#include "guard.h"
+#include "outpace.h"
+#include "wire.h"
+
+namespace outpace {
+
+// Where a text stands in the profile.
+struct Text {
+  uint64_t at = 0;
+  uint32_t length = 0;
+};
+
+// What one thread sees of a profile: all of it, or a block of the file, read anew where other bytes are asked for.
+class Bytes {
+ public:
+  explicit Bytes(const ox_source& source) : source_(source), data_(source.memory), visible_(source.memory == nullptr ? 0 : source.size) {}
+
+  // The bytes [at, at + length), as far as there are any; they are visible until the next call.
+  Reader show(uint64_t at, uint64_t length) {
+    at = std::min(at, source_.size);
+    length = std::min(length, source_.size - at);
+    if (at < at_ || at + length > at_ + visible_) load(at, length);
+    const uint8_t* begin = data_ + (at - at_);
+    return Reader(begin, begin + length);
+  }
+  uint64_t offset(const uint8_t* visible) const { return at_ + static_cast<uint64_t>(visible - data_); }
+  Text text(const Reader& r) const { return {offset(r.at), static_cast<uint32_t>(std::min<uint64_t>(r.left(), UINT32_MAX))}; }
+
+ private:
+  // Bytes read at a time: few after a leap, since the next may follow, then twice as many each time.
+  static constexpr uint64_t kLeast = 4096, kUsual = 256 << 10;
+
+  [[gnu::cold, gnu::noinline]] void load(uint64_t at, uint64_t length) {
+    const uint64_t most = source_.block == 0 ? kUsual : source_.block;
+    const bool goes_on = at > at_ && at <= at_ + visible_;
+    ahead_ = std::min(most, goes_on ? ahead_ * 2 : kLeast);
+    visible_ = 0;  // until all is read
+    const uint64_t wanted = std::min(std::max(length, ahead_), source_.size - at);
+    if (wanted > room_ || room_ > 4 * std::max(wanted, most)) {
+      room_ = 0;
+      block_.reset();
+      block_.reset(new uint8_t[std::max<uint64_t>(wanted, 1)]);
+      room_ = wanted;
+    }
+    read(at, wanted);
+    data_ = block_.get();
+    at_ = at;
+    visible_ = wanted;
+  }
+
+  void read(uint64_t at, uint64_t count) {
+#ifdef _WIN32
+    refuse(OX_FAILED);  // there, files are read into memory first
+#else
+    for (uint64_t got = 0; got < count;) {
+      const ssize_t more = ::pread(static_cast<int>(source_.file), block_.get() + got, count - got, static_cast<off_t>(at + got));
+      if (more < 0 && errno == EINTR) continue;
+      if (more <= 0) refuse(more < 0 ? OX_UNREADABLE : OX_CHANGED);
+      got += static_cast<uint64_t>(more);
+    }
+#endif
+  }
+
+  const ox_source source_;
+  const uint8_t* data_;
+  uint64_t at_ = 0, visible_, room_ = 0, ahead_ = kLeast;
+  std::unique_ptr<uint8_t[]> block_;
+};
+
+// The fields of the message [begin, end) of a profile, in order. Only what is asked for is read.
+class Fields {
+ public:
+  Fields(const ox_source& source, uint64_t begin, uint64_t end) : bytes(source), next_(begin), end_(end) {}
+
+  Bytes bytes;
+  uint64_t begin = 0;         // of the field
+  uint64_t tag = 0;
+  uint64_t value = 0;         // of a number
+  uint64_t from = 0, to = 0;  // the bytes of a message or a text
+  uint64_t missing = 0;       // of those, what the field claims beyond the end
+  bool bad = false;           // what followed was no field
+
+  // Go to the next field; false at the end, and where there is none.
+  bool next() {
+    if (next_ >= end_) return false;
+    begin = next_;
+    Reader head = bytes.show(begin, std::min(kHead, end_ - begin));
+    tag = head.varint();
+    if ((tag & 7) != kBytes) {
+      Reader number = head;
+      if ((tag & 7) == kVarint) value = number.varint();
+      head.skip(tag);
+      next_ = bytes.offset(head.at);
+    } else {
+      const uint64_t length = head.varint();
+      from = bytes.offset(head.at);
+      if (length > end_ - from) missing = length - (end_ - from);
+      next_ = to = from + length - missing;
+    }
+    if (!head.bad && tag >> 3 != 0) return true;
+    bad = true;
+    next_ = end_;
+    return false;
+  }
+  // The bytes of a message or a text, until the next call of either.
+  Reader message() { return bytes.show(from, to - from); }
+  // Nothing was wrong so far.
+  bool whole() const { return !bad && missing == 0; }
+  uint64_t end() const { return end_; }
+
+ private:
+  static constexpr uint64_t kHead = 20;  // a tag and a number take 10 bytes each at most
+
+  uint64_t next_, end_;
+};
+
+}  // namespace outpace

@@ -1,0 +1,131 @@
+"""Getting at the bytes of a profile: those of a large file stay there, all others are read or decompressed into memory."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import stat
+import sys
+import time
+import zlib
+from collections.abc import Callable
+from io import BufferedReader, BytesIO
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from outpace.model import NotFoundError, ProfileError
+from outpace.model.arrays import Bytes
+from outpace.trace.content import Content, State, changed, state_of
+from outpace.trace.formats import Held
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_BLOCK = 1 << 20
+_UNPACKED, _UNPACKED_PER_BYTE = 4 << 20, 64  # profiles unpack to 2 to 7 times their size; what is small may unpack to anything
+_TICK = 20_000_000  # ns: two writes that are closer may give a file the same time
+_AT_ONCE = 8 << 20  # bytes: what is smaller is read whole, and is then what it was, whatever becomes of its file
+
+
+def read(place: Path | Held) -> tuple[Content, str]:
+    """Return the uncompressed bytes of a profile and a remark about what was lost on the way ("" when nothing was).
+
+    Raises NotFoundError when the file is missing or unreadable, and ProfileError when it is empty, changes meanwhile, or unpacks to more than
+    a profile of its size does.
+    """
+    if isinstance(place, Held):
+        data, remark = _held(place)
+    else:
+        try:
+            with place.open("rb") as file:
+                if _stays(file, place):
+                    return Content(None, _settled(file), os.dup(file.fileno()), str(place)), ""
+                file.seek(0)
+                data, remark = _unchanged(place, file, _decompress if _packed(file.read(2), place) else _bytes_of)
+        except FileNotFoundError as error:
+            raise NotFoundError(f"There is no file {place}.") from error
+        except OSError as error:
+            raise NotFoundError(f"{place} cannot be read: {error.strerror or error}.") from error
+    return Content.of(data), remark
+
+
+def _is_fresh(changed_ns: int) -> bool:
+    """Whether a file changed so recently that another write may give it the same time."""
+    return 0 <= time.time_ns() - changed_ns < _TICK
+
+
+def _stays(file: BufferedReader, path: Path) -> bool:
+    """Whether the bytes are read from the file where they are asked for: of a large one that is not packed."""
+    found = os.fstat(file.fileno())
+    return (
+        sys.platform != "win32"
+        and stat.S_ISREG(found.st_mode)
+        and found.st_size >= _AT_ONCE
+        and not _packed(file.read(2), path)
+    )
+
+
+def _settled(file: BufferedReader) -> State:
+    """The state of a file once it has not just changed."""
+    while _is_fresh((found := state_of(file.fileno()))[1]):
+        time.sleep(_TICK / 1e9)
+    return found
+
+
+def _held(place: Held) -> tuple[Bytes, str]:
+    """What is in memory already is not copied."""
+    if _packed(place.data[:2], place):
+        return _decompress(BytesIO(place.data), len(place.data), place)
+    return np.frombuffer(place.data, np.uint8), ""
+
+
+def _packed(magic: bytes, place: Path | Held) -> bool:
+    """Whether what begins so is a gzip file; ProfileError where nothing begins."""
+    if not magic:
+        raise ProfileError(f"{place} is empty (0 bytes): the capture was interrupted or the disk was full. Capture again.")
+    return magic == _GZIP_MAGIC
+
+
+def _unchanged(
+    path: Path, file: BufferedReader, reader: Callable[[BufferedReader, int, Path], tuple[Bytes, str]]
+) -> tuple[Bytes, str]:
+    """What `reader` makes of a file that is the same before and after; again where a write may have gone unseen."""
+    while True:
+        before = state_of(file.fileno())
+        fresh = _is_fresh(before[1])
+        file.seek(0)
+        content = reader(file, before[0], path)
+        if state_of(file.fileno()) != before:
+            raise changed(str(path))
+        if not fresh:
+            content[0].setflags(write=False)
+            return content
+        time.sleep(_TICK / 1e9)
+
+
+def _bytes_of(file: BufferedReader, size: int, path: Path) -> tuple[Bytes, str]:
+    data = np.empty(size, np.uint8)
+    view, at = data.data, 0
+    while at < size and (got := file.readinto(view[at : at + _BLOCK])):
+        at += got
+    if at < size:
+        raise changed(str(path))
+    return data, ""
+
+
+def _decompress(file: BinaryIO, size: int, path: Path | Held) -> tuple[Bytes, str]:
+    most, content, remark = _UNPACKED + _UNPACKED_PER_BYTE * size, bytearray(), ""
+    try:
+        with gzip.GzipFile(fileobj=file) as packed:
+            while block := packed.read1(1 << 18):  # block by block: what stands before damage is kept
+                content += block
+                if len(content) > most:
+                    raise ProfileError(
+                        f"{path} unpacks to more than {most >> 20:,} MiB from {size:,} bytes, as no profile does. If you trust it, "
+                        "unpack it with gunzip and open what that gives."
+                    )
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        remark = f"the gzip stream of {path.name or path} ends in damage ({error})"
+    if not content:
+        raise ProfileError(f"{path} is a gzip file without readable content. Copy or capture it again.")
+    return np.frombuffer(content, np.uint8), remark
