@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from outpace import _native, api
+from outpace.metrics.program import step_breakdown
 from outpace.report import json_
-from outpace.trace import algorithms, content
+from outpace.trace import algorithms, reading, trace
 from tests.support import opened, profile_path
 
 NAMES = ("custom_loop", "jax_rocm_gemm", "keras_fit_multi_step", "multi_host", "tf_gpu_v100_bert", "unicode_names")
@@ -19,5 +20,7 @@ def test_the_report_is_the_same(name: str, threads: int, monkeypatch: pytest.Mon
     monkeypatch.setattr(_native, "threads", lambda: threads)
     monkeypatch.setattr(api, "granted_cpus", lambda: threads)
     monkeypatch.setattr(algorithms, "_BLOCK", 1)
-    monkeypatch.setattr(content, "_BLOCK", 1000)
+    monkeypatch.setattr(reading, "_BLOCK", 1000)
+    monkeypatch.setattr(trace, "BLOCK", 50)
+    monkeypatch.setattr(step_breakdown, "BLOCK", 50)
     assert json_.render(api.open(profile_path(name)).report()) == expected

@@ -29,8 +29,8 @@ def step_of_events(trace: Trace, steps: Steps, hidden: Indices) -> Codes:
     trace.load(STATS)
     if steps.groups:
         return _saved_groups(trace, steps)
-    mask = ~trace.stat(dialect.ASYNC).has(len(trace))
-    mask[hidden] = False
+    mask = np.ones(len(trace), bool)
+    mask[trace.stat(dialect.ASYNC).row] = mask[hidden] = False
     mask[steps.root_row] = True
     if mask.all():
         _, subtree_end = trace.nesting

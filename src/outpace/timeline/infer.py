@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from outpace.model import median
-from outpace.model.arrays import Indices, Mask, Picoseconds
+from outpace.model.arrays import Indices, Picoseconds
 from outpace.model.units import counted
 from outpace.timeline.ahead import FEW_RUNS, Runs, runs_of, runs_on_devices, runs_without_calls
 from outpace.timeline.causality import launches
@@ -26,7 +26,7 @@ from outpace.timeline.names import INPUT_THREADS, Is, jitted_function, names
 from outpace.timeline.near import Decision, lacks
 from outpace.timeline.steps import Confidence, Steps, StepSource, no_steps
 from outpace.trace import Trace, dialect
-from outpace.trace.algorithms import distinct
+from outpace.trace.algorithms import any_of, distinct, placed
 
 _SMALL_SHARE = 0.05  # a function that takes less of the thread's op time than this is not what an eager loop repeats
 _PERIODIC = 0.9  # share of ops that must recur one period later
@@ -57,11 +57,10 @@ def infer_steps(trace: Trace, hidden: Indices) -> Steps:
 def _inferred(trace: Trace, hidden: Indices, decisions: list[Decision]) -> Steps:
     if (steps := _device_programs(trace)) is not None:
         return steps
-    visible = _visible(trace, hidden)
-    calls, rows = _step_calls(trace, visible)
+    calls, rows = _step_calls(trace, hidden)
     if (ran := runs_without_calls(trace, calls)) is not None:
-        return _between_runs(trace, rows, *ran, visible, "the profile lacks most of its calls")
-    ops = _outermost(trace, visible & names(trace).events(Is.EAGER))
+        return _between_runs(trace, rows, *ran, hidden, "the profile lacks most of its calls")
+    ops = _outermost(trace, _visible(hidden, names(trace).rows(Is.EAGER)))
     if len(rows):
         line = int(trace.line[rows[0]])
         eager = ops[trace.line[ops] == line]
@@ -71,57 +70,57 @@ def _inferred(trace: Trace, hidden: Indices, decisions: list[Decision]) -> Steps
         decisions.append(Decision(what, took, _SMALL_SHARE * all_ops, much, means, of=all_ops))
         if much:
             heads, rows = outermost_repetition(trace, calls, rows, decisions)
-            steps = _between_ends(trace, rows, visible, heads)
-            return _work_of(trace, rows, steps, visible, decisions) if heads is rows else steps
-    steps = _eager_loop(trace, ops, visible, decisions)
+            steps = _between_ends(trace, rows, hidden, heads)
+            return _work_of(trace, rows, steps, hidden, decisions) if heads is rows else steps
+    steps = _eager_loop(trace, ops, hidden, decisions)
     if steps is not None:
         return steps
     if (steps := steps_of_device_ops(trace)) is not None:
         return steps
     for kind in (Is.SESSION, Is.FUNCTION_RUN):
-        rows = _most_repeated(trace, _off_input_threads(trace, _outermost(trace, visible & names(trace).events(kind))))
+        rows = _most_repeated(trace, _off_input_threads(trace, _outermost(trace, _visible(hidden, names(trace).rows(kind)))))
         if len(rows) > 1:
-            return _between_ends(trace, rows, visible)
+            return _between_ends(trace, rows, hidden)
     return no_steps("nothing in the profile repeats like a training step")
 
 
 def launching_steps(trace: Trace, hidden: Indices) -> Steps | None:
     """Steps of the calls that let devices work; None where it is not known which did. A device's own step line tells less: its first step
     begins with a kernel, and its last ends with whatever ran before the capture was over."""
-    visible = _visible(trace, hidden)
-    calls, rows = _step_calls(trace, visible)
+    calls, rows = _step_calls(trace, hidden)
     if not len(rows) or not len(_launched(trace, rows, _NEVER)[0]):
         return None
     decisions: list[Decision] = []
     heads, rows = outermost_repetition(trace, calls, rows, decisions)
-    steps = _between_ends(trace, rows, visible, heads)
+    steps = _between_ends(trace, rows, hidden, heads)
     return replace(steps, decisions=(*decisions, *steps.decisions))
 
 
-def _visible(trace: Trace, hidden: Indices) -> Mask:
-    visible = np.ones(len(trace), bool)
-    visible[hidden] = False
-    return visible
+def _visible(hidden: Indices, rows: Indices) -> Indices:
+    """Those of the rows that are not hidden."""
+    return rows[placed(distinct(hidden), rows) < 0]
 
 
-def _step_calls(trace: Trace, visible: Mask) -> tuple[Indices, Indices]:
+def _step_calls(trace: Trace, hidden: Indices) -> tuple[Indices, Indices]:
     """(calls of functions, those of them that are the step's): of functions that compute gradients, where these repeat."""
-    calls = _function_calls(trace, visible)
+    calls = _function_calls(trace, hidden)
     rows = _most_repeated(trace, calls[trains(trace, calls)])
     return calls, rows if len(rows) > 1 else _most_repeated(trace, calls)
 
 
-def _outermost(trace: Trace, mask: Mask) -> Indices:
-    """Rows of the masked events that lie in no other masked event of their line."""
-    rows = np.flatnonzero(mask)
+def _outermost(trace: Trace, rows: Indices) -> Indices:
+    """Those of the events (rows in order) that lie in no other of them on their line."""
     parent, _ = trace.nested(rows)
     outer: Indices = rows[parent < 0]
     return outer
 
 
-def _function_calls(trace: Trace, visible: Mask) -> Indices:
-    mask = trace.stat(dialect.TF_FUNCTION_CALL).has(len(trace)) | names(trace).events(Is.JITTED)
-    calls = _outermost(trace, mask & visible)
+def _function_calls(trace: Trace, hidden: Indices, *, jitted: bool = False) -> Indices:
+    """Rows of the outermost calls of functions; `jitted`: of those alone that JAX jitted."""
+    rows = names(trace).rows(Is.JITTED)
+    if not jitted:
+        rows = any_of(rows, trace.stat(dialect.TF_FUNCTION_CALL).row)
+    calls = _outermost(trace, _visible(hidden, rows))
     steps: Indices = calls[~names(trace).are(Is.GLUE)[trace.name[calls]]]
     return steps if len(steps) else calls
 
@@ -147,16 +146,16 @@ def _most_repeated(trace: Trace, rows: Indices) -> Indices:
     return chosen
 
 
-def _between_ends(trace: Trace, rows: Indices, visible: Mask, heads: Indices | None = None) -> Steps:
+def _between_ends(trace: Trace, rows: Indices, hidden: Indices, heads: Indices | None = None) -> Steps:
     """Steps that end where the work of each of the calls is known to be done, and start where the one before ended.
 
     `heads`: the first call of every step, where a step makes several.
     """
     heads = rows if heads is None else heads
     line = int(trace.line[rows[0]])
-    thread = np.arange(*trace.lines.rows(line).indices(len(trace)))
+    thread = trace.lines.every_row(line)
     end = _awaited(trace, heads, rows, thread)
-    top = _program_events(trace, thread[visible[thread]])
+    top = _program_events(trace, _visible(hidden, thread))
     first = _first_start(trace, top, heads, end)
     name = trace.names[trace.name[rows[0]]]
     decisions: list[Decision] = []
@@ -173,8 +172,7 @@ def steps_of_marked(trace: Trace, marks: Steps, hidden: Indices) -> Steps:
 
     The last mark is taken to be the last run's, unless there are more marks than runs: what the capture finds running was handed over before.
     """
-    visible = _visible(trace, hidden)
-    calls = _function_calls(trace, visible & names(trace).events(Is.JITTED))
+    calls = _function_calls(trace, hidden, jitted=True)
     step = np.searchsorted(marks.start, trace.start[calls], side="right") - 1
     calls = calls[(step >= 0) & (trace.start[calls] < marks.end[step])]
     rows = _most_repeated(trace, calls[trains(trace, calls)])
@@ -189,7 +187,7 @@ def steps_of_marked(trace: Trace, marks: Steps, hidden: Indices) -> Steps:
     if not decision.over:
         return replace(marks, decisions=(decision,))
     name = jitted_function(trace.names[trace.name[rows[0]]])
-    steps = _between_runs(trace, rows, name, ran, visible, f"the {counted(len(marks), 'step marker')} are over before")
+    steps = _between_runs(trace, rows, name, ran, hidden, f"the {counted(len(marks), 'step marker')} are over before")
     at = np.arange(len(ran)) - max(len(ran) - len(marks), 0)
     number = np.where(at < 0, marks.number[0] + at, marks.number[np.maximum(at, 0)])
     return replace(steps, source=marks.source, number=number, decisions=(decision,))
@@ -216,8 +214,8 @@ def steps_of_devices(trace: Trace, steps: Steps, hidden: Indices) -> Steps:
     if not decision.over:
         return replace(steps, decisions=(*steps.decisions, decision))
     line = int(steps.line[0])
-    thread = np.arange(*trace.lines.rows(line).indices(len(trace))) if line >= 0 else np.zeros(0, np.int64)
-    top = _program_events(trace, thread[_visible(trace, hidden)[thread]])
+    thread = trace.lines.every_row(line) if line >= 0 else np.zeros(0, np.int64)
+    top = _program_events(trace, _visible(hidden, thread))
     how = f"{steps.how}; the program runs ahead, so each is taken from end to end of what devices did for it"
     found = _up_to(trace, ran.end, int(ran.start[0]), True, top, line, "", how)
     whole = steps.complete[held].copy()
@@ -234,25 +232,25 @@ def steps_of_devices(trace: Trace, steps: Steps, hidden: Indices) -> Steps:
     )
 
 
-def _work_of(trace: Trace, calls: Indices, steps: Steps, visible: Mask, decisions: list[Decision]) -> Steps:
+def _work_of(trace: Trace, calls: Indices, steps: Steps, hidden: Indices, decisions: list[Decision]) -> Steps:
     """The steps of the calls, or, where the calls only hand work over and tell another step time than its runs do, the steps of the runs."""
     name = trace.names[trace.name[calls[0]]]
     ran = runs_of(trace, name)
     if len(ran) <= FEW_RUNS:
         return steps
     line = trace.lines.names[int(trace.line[calls[0]])]
-    runs = _between_runs(trace, calls, jitted_function(name), ran, visible, f"its calls on thread {line} do not wait")
+    runs = _between_runs(trace, calls, jitted_function(name), ran, hidden, f"its calls on thread {line} do not wait")
     shorter, longer = sorted(float(s.duration[s.whole].mean()) for s in (steps, runs))
     what, means = "the step time of the calls, {} off that of the program's runs,", ("kept", "replaced by that of the runs")
     decisions.append(lacks(what, shorter, longer, _AGREE, means))
     return runs if decisions[-1].over else steps
 
 
-def _between_runs(trace: Trace, calls: Indices, function: str, ran: Runs, visible: Mask, why: str) -> Steps:
+def _between_runs(trace: Trace, calls: Indices, function: str, ran: Runs, hidden: Indices, why: str) -> Steps:
     """Steps that end where the runs of a program do; `calls`: rows of calls on the training thread, if any; `why`: not those of calls."""
     line = int(trace.line[calls[0]]) if len(calls) else -1
-    thread = np.arange(*trace.lines.rows(line).indices(len(trace))) if len(calls) else np.zeros(0, np.int64)
-    top = _program_events(trace, thread[visible[thread]])
+    thread = trace.lines.every_row(line) if len(calls) else np.zeros(0, np.int64)
+    top = _program_events(trace, _visible(hidden, thread))
     how = f"{counted(len(ran), 'run')} of {function}, each from the end of the one before: {why}"
     steps = _up_to(trace, ran.end, int(ran.start[0]), False, top, line, function, how)
     if not ran.last_is_whole:
@@ -385,23 +383,23 @@ def _holds(size: int, usual: float, what: str, decisions: list[Decision]) -> boo
     return not decisions[-1].over
 
 
-def _eager_loop(trace: Trace, ops: Indices, visible: Mask, decisions: list[Decision]) -> Steps | None:
+def _eager_loop(trace: Trace, ops: Indices, hidden: Indices, decisions: list[Decision]) -> Steps | None:
     """Steps that start at the input call, or at the start of each repetition of the op sequence."""
     if len(ops) == 0:
         return None
     line = Counter(trace.line[ops].tolist()).most_common(1)[0][0]
     ops = ops[trace.line[ops] == line]
-    thread = np.arange(*trace.lines.rows(line).indices(len(trace)))
+    thread = trace.lines.every_row(line)
     ops_by_name = _eager_names(trace, ops)
     inputs = ops[[name.startswith("IteratorGetNext") for name in ops_by_name]]
     if len(inputs) > 1:
-        return _from_starts(trace, inputs, thread, visible, f"{counted(len(inputs), 'input call')} of an eager loop")
+        return _from_starts(trace, inputs, thread, hidden, f"{counted(len(inputs), 'input call')} of an eager loop")
     period = _period(ops_by_name, decisions)
     if period is None:
         return None
     heads = ops[::period]
     return _from_starts(
-        trace, heads, thread, visible, f"a sequence of {period} eager ops that repeats {counted(len(heads), 'time')}"
+        trace, heads, thread, hidden, f"a sequence of {period} eager ops that repeats {counted(len(heads), 'time')}"
     )
 
 
@@ -418,8 +416,8 @@ def _period(names: list[str], decisions: list[Decision]) -> int | None:
     return recurrence(codes, range(1, min(len(codes) // 3, _LONGEST_PERIOD) + 1), _PERIODIC, decisions)
 
 
-def _from_starts(trace: Trace, heads: Indices, thread: Indices, visible: Mask, how: str) -> Steps:
-    thread = _program_events(trace, thread[visible[thread]])
+def _from_starts(trace: Trace, heads: Indices, thread: Indices, hidden: Indices, how: str) -> Steps:
+    thread = _program_events(trace, _visible(hidden, thread))
     start = np.array([_enclosing_start(trace, thread, row) for row in heads.tolist()], np.int64)
     last = int(trace.end[thread].max())
     end = np.concatenate((start[1:], [last]))
@@ -461,8 +459,8 @@ def _device_programs(trace: Trace) -> Steps | None:
         for line in plane.lines:
             if trace.lines.names[line] != "XLA Modules":
                 continue
-            rows = _most_repeated(trace, np.arange(*trace.lines.rows(line).indices(len(trace))))
+            rows = _most_repeated(trace, trace.lines.every_row(line))
             if len(rows) < 2:
                 continue
-            return _between_ends(trace, rows, np.ones(len(trace), bool))
+            return _between_ends(trace, rows, np.zeros(0, np.int64))
     return None

@@ -10,6 +10,7 @@ Names follow conventions of TensorFlow and XLA (`scope/op:Type`, `Iterator::A::B
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from enum import Enum, IntFlag, auto
 from functools import lru_cache, reduce
 from operator import or_
@@ -18,9 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from outpace._once import derived
-from outpace.model.arrays import Codes, Indices, Mask
+from outpace.model.arrays import Indices, Mask
 from outpace.trace import Trace
-from outpace.trace.algorithms import looked_up
 
 _TF_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_./>-]*")
 _TF_TYPE = re.compile(r"[A-Z_][a-zA-Z0-9_]*")
@@ -328,12 +328,12 @@ class Op(NamedTuple):
 
 
 class Names:
-    """The names of a trace: what each is, and its op. Both run along `trace.names`; `code` is `trace.name`, of every event."""
+    """The names of a trace: what each is, and its op. Both run along `trace.names`; `rows_named` is the trace's."""
 
-    def __init__(self, texts: tuple[str, ...], code: Codes) -> None:
+    def __init__(self, texts: tuple[str, ...], rows_named: Callable[[Mask], Indices]) -> None:
         known = {text: (_flags(text, op := parse_op(text)), op) for text in dict.fromkeys(texts)}
+        self._rows_named = rows_named
         self.ops = tuple(known[text][1] for text in texts)
-        self._code = code
         self._flags = np.fromiter((known[text][0] for text in texts), np.int64, len(texts))
         self._kind = np.fromiter((_KINDS[op.kind] for op in self.ops), np.uint8, len(texts))
 
@@ -341,15 +341,9 @@ class Names:
         """Boolean over the names: is it one of these."""
         return np.asarray((self._flags & int(what)) != 0)
 
-    def events(self, what: Is) -> Mask:
-        """Boolean over the events: is its name one of these."""
-        names = self.are(what)
-        return looked_up(names, self._code) if names.any() else np.zeros(len(self._code), bool)
-
     def rows(self, what: Is) -> Indices:
         """Rows of the events whose name is one of these."""
-        names = self.are(what)
-        return np.flatnonzero(looked_up(names, self._code)) if names.any() else np.zeros(0, np.int64)
+        return self._rows_named(self.are(what))
 
     def of_kind(self, *kinds: OpKind) -> Mask:
         """Boolean over the names: is it an op of these kinds."""
@@ -361,7 +355,7 @@ class Names:
 @derived
 def names(trace: Trace) -> Names:
     """What the names of a trace say."""
-    return Names(trace.names, trace.name)
+    return Names(trace.names, trace.rows_named)
 
 
 def _flags(text: str, op: Op) -> int:

@@ -71,7 +71,7 @@ class Timeline:
         if self.use_marks:
             return np.zeros(0, np.int64)
         rows = [marked_rows(self.trace), keras_rows(self.trace)]
-        rows += [np.arange(*self.trace.lines.rows(line).indices(len(self.trace))) for _, line in device_step_lines(self.trace)]
+        rows += [self.trace.lines.every_row(line) for _, line in device_step_lines(self.trace)]
         return distinct(np.concatenate(rows))
 
     @once
@@ -93,7 +93,7 @@ class Timeline:
             if len(marks := marked_rows(self.trace)):
                 return steps_of_marked(self.trace, from_marks(self.trace, marks, StepSource.MARKED), marks), marks
             if lines := device_step_lines(self.trace):
-                hidden = np.concatenate([np.arange(*self.trace.lines.rows(line).indices(len(self.trace))) for _, line in lines])
+                hidden = np.concatenate([self.trace.lines.every_row(line) for _, line in lines])
                 return launching_steps(self.trace, hidden) or from_device_lines(self.trace, lines), hidden
             if len(marks := keras_rows(self.trace)):
                 return steps_of_marked(self.trace, from_marks(self.trace, marks, StepSource.KERAS_BATCH), marks), marks
@@ -145,12 +145,11 @@ class Timeline:
 
     def _within(self, rows: Indices, what: Is) -> Mask:
         """Whether each event lies in another one of its thread that is such."""
-        outer = names(self.trace).are(what)
-        parent, found = self.trace.nesting[0], np.zeros(len(rows), bool)
-        at = parent[rows].astype(np.int64)
+        trace, outer = self.trace, names(self.trace).are(what)
+        found, at = np.zeros(len(rows), bool), trace.parent[rows].astype(np.int64)
         while (at >= 0).any():
-            found |= (at >= 0) & outer[self.trace.name[at]]
-            at = np.where(at >= 0, parent[at], -1)
+            found |= (at >= 0) & outer[trace.name[at]]
+            at = np.where(at >= 0, trace.parent[at], -1)
         return found
 
     @property

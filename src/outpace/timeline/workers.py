@@ -55,7 +55,7 @@ def executed(trace: Trace) -> Indices:
     rows = trace.stat(dialect.HLO_OP).row
     derived = np.fromiter((name.startswith(_DERIVED) for name in trace.lines.names), bool, len(trace.lines))
     rows = rows[~derived[trace.line[rows]]]
-    launched = trace.stat(dialect.CORRELATION_ID).has(len(trace))[rows]
+    launched = trace.stat(dialect.CORRELATION_ID).on(rows)
     return np.asarray(rows[~(launched & on_host(trace, rows))])
 
 

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from outpace.trace.source import InMemory, Source
     from outpace.trace.stand_ins import TERMS, learn, redact
     from outpace.trace.stats import StatColumn, Value
-    from outpace.trace.trace import Lines, Loss, Plane, Trace
+    from outpace.trace.trace import ByRow, Lines, Loss, Plane, Trace
 
 __all__ = [
     "TERMS",
+    "ByRow",
     "InMemory",
     "Limits",
     "Lines",
@@ -51,6 +52,6 @@ __getattr__ = lazy(
         "stand_ins": "TERMS learn redact",
         "source": "InMemory Source",
         "stats": "StatColumn Value",
-        "trace": "Lines Loss Plane Trace",
+        "trace": "ByRow Lines Loss Plane Trace",
     },
 )

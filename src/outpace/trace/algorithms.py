@@ -10,7 +10,21 @@ import numpy.typing as npt
 from outpace._native import cover, group, latest, nest, nest_rows, share, spread, sweep
 from outpace.model.arrays import Codes, Indices
 
-__all__ = ["common", "cover", "distinct", "group", "latest", "looked_up", "nest", "nest_rows", "share", "spread", "sweep"]
+__all__ = [
+    "any_of",
+    "common",
+    "cover",
+    "distinct",
+    "group",
+    "latest",
+    "looked_up",
+    "nest",
+    "nest_rows",
+    "placed",
+    "share",
+    "spread",
+    "sweep",
+]
 _BLOCK = 1 << 16  # rows: what fits into a cache
 _Whole = TypeVar("_Whole", bound=np.integer[Any])
 _Any = TypeVar("_Any", bound=np.generic)
@@ -28,6 +42,22 @@ def distinct(values: npt.NDArray[_Whole]) -> npt.NDArray[_Whole]:
     """Sorted distinct values. (`np.unique` without options imports masked arrays: 10 ms in every fresh process.)"""
     ordered = np.sort(values)
     return ordered[np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))]
+
+
+def placed(among: Indices, rows: Indices) -> Indices:
+    """Where each of `rows` (in any order) stands among some rows, which are sorted and different; -1 for those that are none of them. int32."""
+    found = np.full(len(rows), -1, np.int32)
+    for begin in range(0, len(rows) if len(among) else 0, _BLOCK):
+        wanted = rows[begin : begin + _BLOCK].astype(among.dtype)
+        at = np.searchsorted(among, wanted)
+        np.minimum(at, len(among) - 1, out=at)
+        found[begin : begin + _BLOCK] = np.where(among[at] == wanted, at, -1)
+    return found
+
+
+def any_of(*rows: Indices) -> Indices:
+    """The rows that any of these hold, sorted, each once."""
+    return distinct(np.concatenate([np.zeros(0, np.int64), *rows]))
 
 
 def common(first: Indices, second: Indices) -> tuple[Indices, Indices]:

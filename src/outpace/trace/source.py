@@ -47,7 +47,7 @@ class InMemory:
         """See `Source`: as slices that no file holds. Arrows between events are left out."""
         from outpace.trace.export import ComputedSlices
 
-        rows = np.arange(*trace.lines.rows(slices.line).indices(len(trace)))
+        rows = trace.lines.every_row(slices.line)
         if slices.mask is not None:
             rows = rows[np.asarray(slices.mask, bool)[rows]]
         wanted = (

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from outpace._dataclass import dataclass
 from outpace.model.arrays import Codes, Ids, Indices, Mask, Numbers, Values
+from outpace.trace.algorithms import placed
 from outpace.trace.content import Content
 
 Value = int | float | str | bytes | None
@@ -143,8 +144,6 @@ class StatColumn:
         found[known] = self.ints[place[known]]
         return found
 
-    def has(self, count: int) -> Mask:
-        """Boolean column over all `count` events: does it carry the stat."""
-        column = np.zeros(count, bool)
-        column[self.row] = True
-        return column
+    def on(self, rows: Indices) -> Mask:
+        """Whether each of these events carries the stat."""
+        return placed(self.row, rows) >= 0

@@ -14,7 +14,8 @@ import numpy.typing as npt
 from outpace import _native
 from outpace._dataclass import dataclass
 from outpace._once import Derived, once
-from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
+from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
+from outpace.trace.algorithms import looked_up
 from outpace.trace.limits import Window
 from outpace.trace.source import Rewriting, Source
 from outpace.trace.stats import StatColumn, Value
@@ -22,6 +23,8 @@ from outpace.trace.stats import StatColumn, Value
 if TYPE_CHECKING:
     from outpace.trace.export import Slices, Writer
 
+BLOCK = 1 << 18
+"""Events that are looked at together, where all are."""
 _POOL = re.compile(r"(.+)/-?\d{10,}")  # longer than any system's number of a thread
 _Whole = TypeVar("_Whole", bound=np.integer[Any])
 
@@ -54,11 +57,19 @@ class Lines:
         """Event rows of one line."""
         return slice(int(self.first_event[line]), int(self.first_event[line + 1]))
 
-    def blocks(self, least: int = 1 << 18) -> Iterator[slice]:
+    def every_row(self, line: int) -> Indices:
+        """The same, as numbers."""
+        return np.arange(self.first_event[line], self.first_event[line + 1])
+
+    def among(self, line: int, rows: Indices) -> slice:
+        """Where the line's events stand among some rows (sorted)."""
+        return slice(*np.searchsorted(rows, self.first_event[line : line + 2]).tolist())
+
+    def blocks(self) -> Iterator[slice]:
         """Event rows of whole lines, in order, of as many as hold so many events: what is made of all events goes block by block."""
         begin, last = 0, int(self.first_event[-1])
         for end in self.first_event[1:].tolist():
-            if end > begin and (end - begin >= least or end == last):
+            if end > begin and (end - begin >= BLOCK or end == last):
                 yield slice(begin, end)
                 begin = end
 
@@ -164,6 +175,16 @@ class Trace:
         parent, subtree_end = _native.nest(self.lines.first_event, self.start, self.duration)
         return _read_only(parent), _read_only(subtree_end)
 
+    @property
+    def parent(self) -> ByRow:
+        """Row of the innermost event around each event on its line, -1 for none: `parent[rows]`."""
+        return ByRow(lambda rows: self.nesting[0][rows])
+
+    @property
+    def subtree_end(self) -> ByRow:
+        """One past the last row below each event: `subtree_end[rows]`."""
+        return ByRow(lambda rows: self.nesting[1][rows])
+
     def nested(self, rows: Indices) -> tuple[Indices, Picoseconds]:
         """(parent row or -1, self time) of each of these events (rows in order), as if there were no others."""
         return _native.nest_rows(self.lines.first_event, self.start, self.duration, rows)
@@ -194,8 +215,17 @@ class Trace:
 
     def named(self, test: Any) -> Indices:
         """Rows of the events whose name passes `test` (a predicate on str, called once per distinct name)."""
-        wanted = np.fromiter((bool(test(n)) for n in self.names), bool, len(self.names))
-        return np.flatnonzero(wanted[self.name])
+        return self.rows_named(np.fromiter((bool(test(n)) for n in self.names), bool, len(self.names)))
+
+    def rows_named(self, wanted: Mask, among: slice | None = None) -> Indices:
+        """Rows of the events whose name is wanted (boolean over `names`), in order; `among`: of these rows alone."""
+        if not wanted.any():
+            return np.zeros(0, np.int64)
+        begin, end, _ = (among or slice(None)).indices(len(self))
+        found = [
+            np.flatnonzero(looked_up(wanted, self.name[at : min(at + BLOCK, end)])) + at for at in range(begin, end, BLOCK)
+        ]
+        return np.concatenate(found) if found else np.zeros(0, np.int64)
 
     def load(self, names: Iterable[str]) -> None:
         """Decode several stats in one pass over the file; `stat` then finds them without another."""

@@ -60,6 +60,4 @@ def selected(run: Run, selection: Selection) -> Sight:
 def _end(run: Run) -> int:
     """Where the last event of a run ends, ns from its beginning."""
     shift = right_shifts_ns(run)
-    return max(
-        (int((t.trace.start + t.trace.duration).max()) // 1000 + shift[t.host] for t in run.hosts if len(t.trace)), default=0
-    )
+    return max((t.span[1] // 1000 + shift[t.host] for t in run.hosts if len(t.trace)), default=0)

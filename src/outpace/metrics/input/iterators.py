@@ -16,7 +16,7 @@ from outpace.model.arrays import Codes, Column, Ids, Indices, Mask, Numbers, Pic
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.names import DEVICE_PREFETCH, Is, names
 from outpace.trace import StatColumn, Trace, dialect
-from outpace.trace.algorithms import common, latest
+from outpace.trace.algorithms import common, latest, placed
 
 ASYNC_TYPES = (
     "Prefetch",
@@ -207,26 +207,20 @@ def _graph(timeline: Timeline) -> IteratorGraph | None:
 
 def _edges(trace: Trace, row: Indices, ids: Ids, parent_id: Ids) -> tuple[Indices, Indices]:
     """Positions (caller, callee): direct nesting on a thread, and consumption of an element that another thread produced."""
-    position = np.full(len(trace), -1, np.int32)
-    position[row] = np.arange(len(row), dtype=np.int32)
-    parent = trace.nesting[0][row]
-    caller = np.where(parent >= 0, position[parent], -1)
+    parent = trace.parent[row]
+    caller = placed(row, parent)
     nested = np.flatnonzero(caller >= 0)
 
     element = trace.stat(dialect.ELEMENT_ID)
     produces, consumes = _pairs(trace, element)
-    makes = np.zeros(len(trace) + 1, bool)  # the last entry answers for events without a parent
-    makes[element.row[produces]] = True
-    producer = np.flatnonzero(makes[parent])
+    producer = np.flatnonzero(placed(element.row[produces], parent) >= 0)
     _, first_child = np.unique(parent[producer], return_index=True)  # an element's first iterator is what produced it
     producer = producer[first_child]
     producer = producer[(parent_id[producer] != 0) & (caller[producer] < 0)]  # what is called on the same thread has its caller
     produced = element.uints[np.searchsorted(element.row, parent[producer])]
 
-    consumer_row = trace.nesting[0][element.row[consumes]]
-    inside = consumer_row >= 0
-    consumer = position[consumer_row[inside]]
-    consumed = element.uints[consumes][inside][consumer >= 0]
+    consumer = placed(row, trace.parent[element.row[consumes]])
+    consumed = element.uints[consumes][consumer >= 0]
     consumer = consumer[consumer >= 0]
     begun, done = (
         trace.start[row[producer]],

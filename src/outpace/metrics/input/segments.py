@@ -23,12 +23,12 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace._once import derived
 from outpace.metrics.input.iterators import IteratorGraph, is_async, iterators
-from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
+from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds, Values
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.causality import partners
 from outpace.timeline.names import Is, draws_random, names
 from outpace.trace import Trace, dialect
-from outpace.trace.algorithms import distinct, looked_up, spread
+from outpace.trace.algorithms import any_of, distinct, placed, spread
 
 CHAIN, FUNCTION = "chain", "function"
 _ANY = 1_000_000  # threads: the profile does not say how many may run
@@ -197,9 +197,7 @@ class _Owners:
 
 def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
     trace = timeline.trace
-    is_iterator = np.zeros(len(trace), bool)
-    is_iterator[graph.row] = True
-    produce = timeline.names.events(Is.PRODUCES)
+    produce = timeline.names.rows(Is.PRODUCES)
     maker = _makers(trace, graph, produce)
     rows = np.concatenate((graph.row, maker[0]))
     iterator = np.concatenate((graph.iterator, maker[1]))
@@ -207,22 +205,22 @@ def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
         -rows, kind="stable"
     )  # a nested event has a larger row: it claims its subtree before its caller does
     cause, effect = function_runs(trace)
-    parent, subtree_end = trace.nesting
-    of = spread(subtree_end, cause, effect, rows[inner_first], iterator[inner_first])
-    nested = np.flatnonzero(is_iterator | produce)
+    of = spread(trace.nesting[1], cause, effect, rows[inner_first], iterator[inner_first])
+    nested = any_of(graph.row, produce)
     _, self_time = trace.nested(nested)
-    iterates = is_iterator[nested]
-    claimed = np.flatnonzero((of >= 0) & ~is_iterator)
-    above = parent[claimed]
+    iterates = placed(graph.row, nested) >= 0
+    claimed = np.flatnonzero(of >= 0)
+    claimed = claimed[placed(graph.row, claimed) < 0]
+    above = trace.parent[claimed]
     pool = claimed[(above < 0) | (of[above] != of[claimed])]
     pool = pool[~timeline.names.are(Is.PRODUCES | Is.CONSUMES)[trace.name[pool]]]
     return _Owners(of, nested[iterates], self_time[iterates], nested[~iterates], self_time[~iterates], pool)
 
 
-def _makers(trace: Trace, graph: IteratorGraph, produce: Mask) -> tuple[Indices, Codes]:
+def _makers(trace: Trace, graph: IteratorGraph, produce: Indices) -> tuple[Indices, Codes]:
     """Producing events with the asynchronous iterator that they work for: the parent of the first iterator that they call."""
-    parent = trace.nesting[0][graph.row]
-    below = np.flatnonzero((parent >= 0) & produce[np.maximum(parent, 0)])
+    parent = trace.parent[graph.row]
+    below = np.flatnonzero(placed(produce, parent) >= 0)
     rows, first = np.unique(parent[below], return_index=True)
     wanted = graph.parent_id[graph.iterator[below[first]]]
     at = np.minimum(np.searchsorted(graph.ids, wanted), len(graph.ids) - 1)
@@ -300,7 +298,8 @@ def _function_ops(timeline: Timeline, of: Codes, stage_of: Codes, count: int) ->
     ops = np.flatnonzero(timeline.is_kind(OpKind.TENSORFLOW))
     code = np.full(len(trace.names), -1, np.int64)
     code[ops] = np.arange(len(ops))
-    rows = np.flatnonzero((of >= 0) & looked_up(code >= 0, trace.name))
+    rows = trace.rows_named(code >= 0)
+    rows = rows[of[rows] >= 0]
     rows = rows[stage_of[of[rows]] >= 0]
     cell = stage_of[of[rows]].astype(np.int64) * len(ops) + code[trace.name[rows]]
     cells = distinct(cell)

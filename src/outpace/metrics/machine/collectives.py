@@ -9,7 +9,7 @@ import numpy as np
 from outpace._once import derived
 from outpace.model.arrays import Indices, Picoseconds
 from outpace.timeline import Timeline
-from outpace.trace.algorithms import looked_up, sweep
+from outpace.trace.algorithms import sweep
 
 _PREFIXES = (
     "Collective",
@@ -41,7 +41,7 @@ def collective_rows(timeline: Timeline) -> dict[str, Indices]:
     """Event rows within steps, sorted, of each type of collective: kernels and ops of devices, or ops on the host's threads."""
     trace, found = timeline.trace, {}
     for name, wanted in collective_names(timeline).items():
-        rows = np.flatnonzero(looked_up(np.bincount(wanted, minlength=len(trace.names)) > 0, trace.name))
+        rows = trace.rows_named(np.bincount(wanted, minlength=len(trace.names)) > 0)
         found[name] = rows[timeline.step_of[rows] >= 0]
     return found
 

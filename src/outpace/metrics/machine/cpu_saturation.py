@@ -20,7 +20,7 @@ from outpace.model import Table, Threshold, Unit, schema
 from outpace.model.arrays import Mask, Picoseconds
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.names import INPUT_THREADS, INTRA_OP_THREADS, Is
-from outpace.trace.algorithms import looked_up
+from outpace.trace.algorithms import distinct, looked_up
 
 _XLA_THREADS = "tf_XLA"  # XLA's workers on a CPU: they record nothing but computation
 SATURATED = Threshold(
@@ -116,15 +116,17 @@ def working(timeline: Timeline) -> tuple[tuple[str, Busy], ...]:
     """(thread name, when it works) of every host thread: while an op runs on it or, on threads of the pools that divide ops among the cores
     and that run tf.data's functions, a task (which these name when they take it over, and when they are done)."""
     trace = timeline.trace
-    works = looked_up(_working_names(timeline), trace.name) & (trace.duration > 0)
-    asked, ran = function_runs(trace)
-    works[asked[trace.line[asked] != trace.line[ran]]] = False  # a stage whose function runs on other threads waits for them
+    works, (asked, ran) = _working_names(timeline), function_runs(trace)
+    waits = distinct(asked[trace.line[asked] != trace.line[ran]])  # a stage whose function runs on other threads waits for them
     found = []
     for plane in timeline.host_planes:
         for line in plane.lines:
             rows = trace.lines.rows(line)
             name = trace.lines.names[line]
-            mine = trace.duration[rows] > 0 if name.startswith(_XLA_THREADS) else works[rows]
+            mine = trace.duration[rows] > 0
+            if not name.startswith(_XLA_THREADS):
+                mine &= looked_up(works, trace.name[rows])
+                mine[waits[trace.lines.among(line, waits)] - rows.start] = False
             start, end = trace.start[rows][mine], trace.end[rows][mine]
             if name.startswith((INTRA_OP_THREADS, INPUT_THREADS)):
                 begun, done = _tasks(timeline, rows)

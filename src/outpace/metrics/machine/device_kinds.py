@@ -54,17 +54,16 @@ def device_kinds(timeline: Timeline) -> Iterator[tuple[Indices, Codes]]:
     shaped = trace.stat(dialect.SHAPE)
     code, texts = shaped.codes(np.arange(len(shaped)))
     half = np.array([COMPUTE_16 if "half" in text else COMPUTE_32 for text in texts] or [COMPUTE_32])
-    of_shape = np.full(len(trace), -1, np.int8)
-    of_shape[shaped.row] = np.array([_CODE[kind] for kind in half.tolist()], np.int8)[code]
+    of_shape = np.array([_CODE[kind] for kind in half.tolist()], np.uint8)[code]
     for plane in timeline.device_planes:
         kind_of = _tpu_kind if "TPU" in plane.name else _gpu_kind
         for line in timeline.device_lines(plane):
-            rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
+            rows = trace.lines.every_row(line)
             names = distinct(trace.name[rows])
             kinds = np.array([_CODE[kind_of(timeline, name)] for name in names.tolist()], np.uint8)
             kind = kinds[np.searchsorted(names, trace.name[rows])]
-            shape = of_shape[rows]
-            kind = np.where((shape >= 0) & (kind <= _CODE[COMPUTE_16]), shape, kind).astype(np.uint8)
+            at, place = common(rows, shaped.row)
+            kind[at] = np.where(kind[at] <= _CODE[COMPUTE_16], of_shape[place], kind[at])
             _direct_copies(timeline, rows, kind)
             yield rows, _by_programs(timeline, rows, kind)
 

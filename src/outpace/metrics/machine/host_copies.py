@@ -51,8 +51,6 @@ def _row(timeline: Timeline) -> tuple[object, ...] | None:
 def computing(timeline: Timeline) -> Indices:
     """Rows of what devices do beside copies, sorted."""
     trace, copies = timeline.trace, timeline.is_kind(OpKind.COPY)
-    lines = (
-        np.arange(*trace.lines.rows(i).indices(len(trace))) for p in timeline.device_planes for i in timeline.device_lines(p)
-    )
+    lines = (trace.lines.every_row(i) for p in timeline.device_planes for i in timeline.device_lines(p))
     rows = np.concatenate([np.zeros(0, np.int64), *lines])
     return np.asarray(rows[~copies[trace.name[rows]]])

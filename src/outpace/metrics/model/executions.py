@@ -12,7 +12,7 @@ import numpy as np
 
 from outpace.model.arrays import Codes, Indices, Numbers
 from outpace.timeline import OpKind, Timeline
-from outpace.trace.algorithms import common, distinct
+from outpace.trace.algorithms import any_of, common, distinct
 
 _NESTED = 8  # launch calls in launch calls
 
@@ -66,8 +66,7 @@ def launchers(timeline: Timeline) -> Launches:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     calls = distinct(cause).astype(np.int64)
     is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.JAX)
-    on_threads = [np.arange(*trace.rows_of(plane).indices(len(trace))) for plane in timeline.host_planes]
-    inside = distinct(np.concatenate([calls, *(rows[is_op[trace.name[rows]]] for rows in on_threads)]))
+    inside = any_of(calls, *(trace.rows_named(is_op, trace.rows_of(plane)) for plane in timeline.host_planes))
     parent, _ = trace.nested(inside)
     above = np.where(parent >= 0, np.searchsorted(inside, parent), -1)
     op = is_op[trace.name[inside]]

@@ -239,7 +239,7 @@ def gathered(timeline: Timeline) -> Iterator[Part]:
             )
     for plane in timeline.device_planes:
         for line in op_lines(trace, plane):
-            mine = np.arange(*trace.lines.rows(line).indices(len(trace)))
+            mine = trace.lines.every_row(line)
             names = list(dict.fromkeys(trace.name[mine].tolist()))
             place = np.zeros(len(trace.names), np.int64)
             place[names] = np.arange(len(names))

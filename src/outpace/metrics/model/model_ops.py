@@ -28,7 +28,7 @@ from outpace.timeline.hlo import instructions
 from outpace.timeline.names import AWAITING, HANDS_OVER, INPUT_THREADS, Is, Op
 from outpace.timeline.workers import executed, on_host
 from outpace.trace import dialect
-from outpace.trace.algorithms import common, distinct, share
+from outpace.trace.algorithms import any_of, common, distinct, placed, share
 
 _EXECUTOR = "ExecutorState::Process"
 _EAGER = "EagerLocalExecute: "
@@ -136,20 +136,15 @@ def _in_steps(timeline: Timeline, rows: Indices, counted: Mask) -> Mask:
 def _host(timeline: Timeline, counted: Mask) -> _Rows | None:
     """Ops and executor runs on the host's threads."""
     trace = timeline.trace
-    of_event: Codes = np.zeros(len(trace), np.uint8)
     of_name = by_name(timeline)
-    for plane in timeline.host_planes:
-        own = trace.rows_of(plane)
-        of_event[own] = of_name[trace.name[own]]
     hlo_row, hlo_name, hlo_ops, hlo_flops = _hlo_ops(timeline)
-    of_event[hlo_row] = WORK
-    of_event[of_input(timeline)] = NONE
-    rows = np.flatnonzero(of_event)
+    rows = any_of(hlo_row, *(trace.rows_named(of_name != NONE, trace.rows_of(plane)) for plane in timeline.host_planes))
     rows = rows[_in_steps(timeline, rows, counted)]
-    what: Codes = of_event[rows]
+    rows = rows[~of_input(timeline, rows)]
+    what: Codes = of_name[trace.name[rows]]
     name: Codes = trace.name[rows].astype(np.int64)
     at, place = common(rows, hlo_row)
-    name[at] = hlo_name[place] + len(trace.names)
+    what[at], name[at] = WORK, hlo_name[place] + len(trace.names)
     if not len(rows):
         return None
     rows, what, name = _without_inner_eager(timeline, rows, what, name)
@@ -185,21 +180,20 @@ def by_name(timeline: Timeline) -> Codes:
     return what
 
 
-def of_input(timeline: Timeline) -> Mask:
-    """Events that the input pipeline caused: on its threads, below its iterators, and in the functions of its stages."""
+def of_input(timeline: Timeline, rows: Indices) -> Mask:
+    """Which of the events the input pipeline caused: on its threads, below its iterators, and in the functions of its stages."""
     trace = timeline.trace
-    of_input = np.zeros(len(trace), bool)
+    _, ran = function_runs(trace)
+    roots = any_of(timeline.names.rows(Is.INPUT_WORK), ran)
+    end = np.maximum.accumulate(
+        trace.subtree_end[roots]
+    )  # of those up to each, the last: subtrees lie within each other or apart
+    at = np.searchsorted(roots, rows, side="right") - 1
+    below = (at >= 0) & (rows < end[np.maximum(at, 0)]) if len(roots) else np.zeros(len(rows), bool)
     for line, name in enumerate(trace.lines.names):
         if name.startswith(INPUT_THREADS) and not name.startswith(HANDS_OVER):
-            of_input[trace.lines.rows(line)] = True
-    _, ran = function_runs(trace)
-    roots = distinct(np.concatenate((timeline.names.rows(Is.INPUT_WORK), ran)))
-    end = trace.nesting[1][roots]
-    outer = np.flatnonzero(roots >= np.maximum.accumulate(np.concatenate(([0], end[:-1]))))  # the others lie below these
-    edge = np.zeros(len(trace) + 1, np.int8)
-    edge[roots[outer]] += 1
-    edge[end[outer]] -= 1
-    return np.asarray(of_input | np.cumsum(edge[:-1], dtype=np.int8).astype(bool))
+            below[trace.lines.among(line, rows)] = True
+    return np.asarray(below)
 
 
 def _hlo_ops(timeline: Timeline) -> tuple[Indices, Codes, tuple[OpName, ...], Values]:
@@ -238,15 +232,14 @@ def _holding(timeline: Timeline, rows: Indices, what: Is) -> Mask:
     """Whether such an event lies directly or deeper below each of the rows."""
     trace = timeline.trace
     found = timeline.names.rows(what)
-    end = trace.nesting[1]
-    return np.asarray(np.searchsorted(found, end[rows]) > np.searchsorted(found, rows, side="right"))
+    return np.asarray(np.searchsorted(found, trace.subtree_end[rows]) > np.searchsorted(found, rows, side="right"))
 
 
 def _device(timeline: Timeline, counted: Mask) -> _Rows | None:
     """Ops on the lines of the devices that work in the steps."""
     trace = timeline.trace
     lines = [line for plane in averaged(timeline) or timeline.device_planes for line in timeline.device_lines(plane)]
-    rows = np.concatenate([np.arange(*trace.lines.rows(line).indices(len(trace))) for line in lines] or [np.zeros(0, int)])
+    rows = np.concatenate([trace.lines.every_row(line) for line in lines] or [np.zeros(0, int)])
     rows = np.sort(rows)
     rows = rows[_in_steps(timeline, rows, counted)]
     if not len(rows):
@@ -272,7 +265,7 @@ def _measured(
     if found.lane.any():  # devices are laid one behind the other
         apart = found.lane * (int(end.max()) - int(start.min()) + 1)
         start, end = start + apart, end + apart
-    parent = _places(found.row, trace.nested(found.row)[0])
+    parent = placed(found.row, trace.nested(found.row)[0])
     own, alone, (busy, single, threads) = share(start, end, parent, what == WAIT)
     del end
     scale = min(1.0, most / total) if most is not None and (total := float(own.sum())) > 0 else 1.0
@@ -301,14 +294,6 @@ def _measured(
         float(threads) / steps,
         float(own[~is_op].sum()) / steps,
     )
-
-
-def _places(rows: Indices, of: Indices) -> Indices:
-    """Where each of `of` (a row or -1) stands among `rows`, -1 for none; int32."""
-    place = np.full(len(of), -1, np.int32)
-    known = np.flatnonzero(of >= 0)
-    place[known] = np.searchsorted(rows, of[known])
-    return place
 
 
 def _to_ops(own: Values, what: Codes, start: Picoseconds, step: Codes, parent: Indices, loop: Mask) -> Values:

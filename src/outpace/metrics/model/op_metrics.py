@@ -53,11 +53,7 @@ def host_ops(timeline: Timeline) -> tuple[Indices, Picoseconds, Picoseconds]:
     """Event rows of the ops of a host's threads, and of each, ps: its time without any op in it, and its self time, to which copies belong."""
     trace = timeline.trace
     is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX, OpKind.COPY)
-    mask = np.zeros(len(trace), bool)
-    for plane in timeline.host_planes:
-        events = trace.rows_of(plane)
-        mask[events] = is_op[trace.name[events]]
-    rows = np.flatnonzero(mask)
+    rows = np.concatenate([np.zeros(0, np.int64), *(trace.rows_named(is_op, trace.rows_of(p)) for p in timeline.host_planes)])
     _, alone = trace.nested(rows)
     own, framework = alone.copy(), ~timeline.is_kind(OpKind.COPY)[trace.name[rows]]
     _, own[framework] = trace.nested(rows[framework])
@@ -211,7 +207,7 @@ def device_op(full_name: str) -> tuple[str, str]:
 def _device_idle(timeline: Timeline, plane: Plane) -> int:
     """Time between a device's first and last event in which none of its streams was busy, ps."""
     trace = timeline.trace
-    lines = [np.arange(*trace.lines.rows(i).indices(len(trace))) for i in timeline.device_lines(plane)]
+    lines = [trace.lines.every_row(i) for i in timeline.device_lines(plane)]
     rows = np.concatenate([np.zeros(0, np.int64), *lines])
     if len(rows) == 0:
         return 0

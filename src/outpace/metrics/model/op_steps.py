@@ -84,7 +84,7 @@ def _short(found: ModelOps) -> set[Key]:
 def _of_input(timeline: Timeline, steady: Indices) -> _Cells:
     """Stages of the input pipeline and the ops in them: those of a step, else those that begin in its time."""
     rows, _, own = host_ops(timeline)
-    mine = of_input(timeline)[rows] | timeline.is_kind(OpKind.TF_DATA)[timeline.trace.name[rows]]
+    mine = of_input(timeline, rows) | timeline.is_kind(OpKind.TF_DATA)[timeline.trace.name[rows]]
     rows, own = rows[mine], own[mine]
     names, code = np.unique(timeline.trace.name[rows], return_inverse=True)
     keys: list[Key] = [(INPUT, timeline.ops[name].type, timeline.ops[name].name) for name in names.tolist()]

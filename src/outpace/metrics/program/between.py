@@ -14,8 +14,9 @@ from outpace.metrics.program.step_breakdown import category_times
 from outpace.metrics.python.samples import lines_within
 from outpace.metrics.python.source_line import source_line
 from outpace.model import Category
-from outpace.model.arrays import Codes, Picoseconds
+from outpace.model.arrays import Indices, Picoseconds
 from outpace.timeline import Run, Timeline
+from outpace.trace import ByRow
 
 _OFTEN = 0.5  # of the gaps must hold time, for the loop itself to leave it out; else it is single events
 _LONG = 0.02  # of the step: a gap that is worth the name
@@ -55,14 +56,17 @@ def _between(run: Run, timeline: Timeline) -> Between:
     return Between(float((end - start).sum()) / span if span > 0 else 0.0, shares, often, line, function)
 
 
-def _gap_of(timeline: Timeline, start: Picoseconds, end: Picoseconds) -> Codes:
+def _gap_of(timeline: Timeline, start: Picoseconds, end: Picoseconds) -> ByRow:
     """Index of the gap in which each event of the training thread begins; -1 for all others, and for all events of other threads."""
     trace = timeline.trace
-    gap = np.full(len(trace), -1, np.int32)
     known = timeline.steps.line[timeline.steps.line >= 0]
-    if len(known) and len(start):
-        rows = trace.lines.rows(int(np.bincount(known).argmax()))
-        at = np.searchsorted(start, trace.start[rows], side="right") - 1
-        inside = (at >= 0) & (trace.start[rows] < end[np.maximum(at, 0)])
-        gap[rows] = np.where(inside, at, -1)
-    return gap
+    thread = trace.lines.rows(int(np.bincount(known).argmax())) if len(known) and len(start) else slice(0, 0)
+
+    def gap(rows: Indices) -> Indices:
+        found, mine = np.full(len(rows), -1, np.int32), np.flatnonzero((rows >= thread.start) & (rows < thread.stop))
+        begun = trace.start[rows[mine]]
+        at = np.searchsorted(start, begun, side="right") - 1
+        found[mine] = np.where((at >= 0) & (begun < end[np.maximum(at, 0)]), at, -1)
+        return found
+
+    return ByRow(gap)

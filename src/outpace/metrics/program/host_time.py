@@ -16,11 +16,11 @@ from outpace.metrics.model.model_ops import AWAITS, OVERHEAD, WAIT, WORK, by_nam
 from outpace.metrics.program.step_breakdown import category_of, event_kinds, step_breakdown, unseen
 from outpace.metrics.spans import union, within
 from outpace.model import Category, Table, schema
-from outpace.model.arrays import Codes, Mask, Picoseconds, Values
+from outpace.model.arrays import Codes, Indices, Mask, Picoseconds, Values
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Is
 from outpace.timeline.workers import executed, on_host
-from outpace.trace.algorithms import looked_up, sweep
+from outpace.trace.algorithms import distinct, looked_up, placed, sweep
 
 OPS, EXECUTOR, WAITING, FIRST_RUN, DISPATCH, PYTHON = (
     *("ops that run", "the executor between ops", "waiting for results or other workers"),
@@ -130,11 +130,10 @@ def _times(timeline: Timeline, counted: Mask) -> np.ndarray:
     trace, steps = timeline.trace, timeline.steps
     kind, of_name = event_kinds(timeline), _of_names(timeline)
     ran = executed(trace)
-    op = np.zeros(len(trace), bool)
-    op[ran[on_host(trace, ran)]] = True
-    found = [_spans(timeline, block, kind[block], op[block], of_name, counted) for block in trace.lines.blocks()]
+    op = distinct(ran[on_host(trace, ran)])
+    found = [_spans(timeline, block, kind[block], op, of_name, counted) for block in trace.lines.blocks()]
     row, kinds, begin, stop = unseen(timeline, kind)
-    more = np.where(kinds <= _COMPUTE, np.where(op[row], _RUNS, of_name[trace.name[row]]), _OTHER)
+    more = np.where(kinds <= _COMPUTE, np.where(placed(op, row) >= 0, _RUNS, of_name[trace.name[row]]), _OTHER)
     for code in np.flatnonzero(np.bincount(more, minlength=1)).tolist():
         window, low, high = within(steps.start, steps.end, union(begin[more == code], stop[more == code]))
         found.append((window.astype(np.int32), np.full(len(window), code, np.uint8), low, high))
@@ -145,18 +144,18 @@ def _times(timeline: Timeline, counted: Mask) -> np.ndarray:
 
 
 def _spans(
-    timeline: Timeline, block: slice, kind: Codes, op: Mask, of_name: Codes, counted: Mask
+    timeline: Timeline, block: slice, kind: Codes, op: Indices, of_name: Codes, counted: Mask
 ) -> tuple[Codes, Codes, Picoseconds, Picoseconds]:
     """(step, part, start, end) of what a block of lines did in steps that count. Events inside one of the same part and step add nothing."""
     trace, step = timeline.trace, timeline.step_of[block]
     part = looked_up(of_name, trace.name[block])
     # What stands around an op that runs by itself is of no category.
     wanted = ((kind > 0) | (part == _RUNS)) & np.append(counted, False)[step]
-    part[op] = _RUNS
+    part[op[slice(*np.searchsorted(op, (block.start, block.stop)))] - block.start] = _RUNS
     part[kind > _COMPUTE] = _OTHER
     part[~wanted] = 0
     at = np.flatnonzero(wanted)
-    parent = trace.nesting[0][block][at] - block.start  # of the same line, and so of this block
+    parent = trace.parent[at + block.start] - block.start  # of the same line, and so of this block
     inner = parent >= 0
     inner[inner] = (part[parent[inner]] == part[at[inner]]) & (step[parent[inner]] == step[at[inner]])
     at = at[~inner]

@@ -24,8 +24,9 @@ from outpace.model.arrays import Codes, Column, Indices, Mask, Picoseconds, Valu
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Is
 from outpace.timeline.workers import runs_jax
-from outpace.trace import Plane, dialect
+from outpace.trace import ByRow, Plane, dialect
 from outpace.trace.algorithms import distinct, looked_up, sweep
+from outpace.trace.trace import BLOCK
 
 # Kinds of time in order of rising priority, and the category that shows them. "Waiting for input" outranks collectives: an all-reduce
 # that overlaps a wait for input is waiting too.
@@ -46,7 +47,7 @@ _CODE = {name: code for code, (name, _) in enumerate(_KINDS)}
 
 Planes = tuple[Plane, ...] | None  # None: all
 Counted = tuple[Indices, Codes, Picoseconds, Picoseconds]
-Windows = tuple[Picoseconds, Picoseconds, Codes]
+Windows = tuple[Picoseconds, Picoseconds, "Codes | ByRow"]
 
 TRANSFERS = "transfers_ps"
 FIELDS = (
@@ -209,8 +210,9 @@ def _counted(timeline: Timeline, planes: Planes, windows: Windows | None) -> Cou
     """(window, kind, start, end) of what counts for the windows on these planes."""
     start, end, of_row = windows or _steps(timeline)
     kind, rows = event_kinds(timeline), rows_of(timeline, planes, windows)
-    parent = timeline.trace.nesting[0][rows]  # events inside one of the same kind and window add nothing to a union
-    rows = rows[(parent < 0) | (kind[parent] != kind[rows]) | (of_row[parent] != of_row[rows])]
+    parent = timeline.trace.parent[rows]  # events inside one of the same kind and window add nothing to a union
+    above = np.maximum(parent, 0)
+    rows = rows[(parent < 0) | (kind[above] != kind[rows]) | (of_row[above] != of_row[rows])]
     spans = times_of(timeline, rows, planes) if windows is None else (timeline.trace.start[rows], timeline.trace.end[rows])
     more = _unseen(timeline, planes, start, end, kind)
     of, what, began, ended = (np.concatenate(c) for c in zip((of_row[rows], kind[rows], *spans), *more, strict=True))
@@ -223,7 +225,12 @@ def rows_of(timeline: Timeline, planes: Planes, windows: Windows | None = None) 
     parts = (
         [slice(0, len(kind))] if planes is None else sorted(map(timeline.trace.rows_of, planes), key=lambda part: part.start)
     )
-    return np.concatenate([part.start + np.flatnonzero((kind[part] > 0) & (of_row[part] >= 0)) for part in parts])
+    found = [np.zeros(0, np.int64)]
+    for part in parts:
+        for at in range(part.start, part.stop, BLOCK):
+            rows = at + np.flatnonzero(kind[at : min(at + BLOCK, part.stop)] > 0)
+            found.append(rows[of_row[rows] >= 0])
+    return np.concatenate(found)
 
 
 def times_of(timeline: Timeline, rows: Indices, planes: Planes) -> tuple[Picoseconds, Picoseconds]:
@@ -308,9 +315,7 @@ def event_kinds(timeline: Timeline) -> Codes:
 
 def _is_mark(timeline: Timeline) -> Mask:
     """Which root events are marks (they span the step and are no work), not work that inference gathered."""
-    roots = timeline.steps.root_row
-    marked = timeline.trace.stat(dialect.STEP_NUM).has(len(timeline.trace))
-    return np.asarray(marked[roots])
+    return timeline.trace.stat(dialect.STEP_NUM).on(timeline.steps.root_row)
 
 
 def _host_kinds(timeline: Timeline) -> Codes:

@@ -54,7 +54,7 @@ def stop(run: Run, host: str) -> Stop | None:
 def _events(timeline: Timeline, line: int) -> Indices:
     """The rows of a line, without the marks of steps."""
     trace = timeline.trace
-    rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
+    rows = trace.lines.every_row(line)
     return rows[~np.isin(rows, trace.stat(dialect.STEP_NUM).row)]
 
 

@@ -129,7 +129,7 @@ def _devices(timeline: Timeline) -> Iterator[str]:
 def _work(timeline: Timeline, lines: list[int]) -> Indices:
     """Rows of a device's events that took time."""
     trace = timeline.trace
-    rows = np.concatenate([np.arange(*trace.lines.rows(line).indices(len(trace))) for line in lines])
+    rows = np.concatenate([trace.lines.every_row(line) for line in lines])
     found: Indices = rows[trace.duration[rows] > 0]
     return found
 

@@ -71,11 +71,11 @@ def _threads(timeline: Timeline) -> tuple[Indices, Indices]:
     mine, others = np.arange(0), [np.arange(0)]
     for plane in timeline.host_planes:
         for line in plane.lines:
-            rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
+            rows = trace.lines.every_row(line)
             if line == training:
                 mine = rows
             elif not trace.lines.names[line].startswith(_ELSEWHERE_NOT):
                 others.append(rows)
     for plane in timeline.device_planes:
-        others += [np.arange(*trace.lines.rows(line).indices(len(trace))) for line in timeline.device_lines(plane)]
+        others += [trace.lines.every_row(line) for line in timeline.device_lines(plane)]
     return mine, np.concatenate(others)

@@ -60,7 +60,7 @@ def _from_lines(timeline: Timeline, plane: Plane, found: Found) -> None:
     names = {program_id(trace.names[n]): trace.names[n].partition("(")[0] for n in _module_names(timeline, plane)}
     device = plane.name.removeprefix(dialect.DEVICES)
     for line in op_lines(trace, plane):
-        rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
+        rows = trace.lines.every_row(line)
         _, own = trace.nested(rows)
         for name in dict.fromkeys(trace.name[rows].tolist()):
             stats = trace.name_stats.get(name, {})

@@ -9,14 +9,14 @@ import numpy as np
 
 from outpace.metrics.program.step_breakdown import category_times
 from outpace.model import Category, Table, Unit, humanize
-from outpace.model.arrays import Codes, Indices
+from outpace.model.arrays import Indices
 from outpace.model.interval import quantiles
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.infer import is_prediction
 from outpace.timeline.names import Is
 from outpace.tools.inference.schema import HISTOGRAM, LATENCY, REQUESTS
-from outpace.trace import dialect
-from outpace.trace.algorithms import distinct, looked_up
+from outpace.trace import ByRow, dialect
+from outpace.trace.algorithms import any_of, distinct
 
 CATEGORIES = tuple(f"{c.value}_ps" for c in Category)
 _BUCKETS = 12
@@ -47,8 +47,7 @@ def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
 def _calls(timeline: Timeline) -> Indices:
     """Rows of the outermost calls that are predictions, by time."""
     trace = timeline.trace
-    functions = trace.stat(dialect.TF_FUNCTION_CALL).has(len(trace))
-    calls = np.flatnonzero(functions | timeline.names.events(Is.JITTED))
+    calls = any_of(trace.stat(dialect.TF_FUNCTION_CALL).row, timeline.names.rows(Is.JITTED))
     predicts = np.zeros(len(trace.names), bool)
     called = distinct(trace.name[calls])
     predicts[called] = [is_prediction(trace.names[n]) for n in called.tolist()]
@@ -58,28 +57,31 @@ def _calls(timeline: Timeline) -> Indices:
     return np.asarray(rows[np.argsort(trace.start[rows], kind="stable")])
 
 
-def _call_of(timeline: Timeline, calls: Indices) -> Codes:
+def _call_of(timeline: Timeline, calls: Indices) -> ByRow:
     """The call that every event works for, -1 for none: it runs during the call, in the step that the call belongs to (or on its thread)."""
     trace = timeline.trace
     start, end = trace.start[calls], trace.end[calls]
-    at = np.clip(np.searchsorted(start, trace.start, side="right") - 1, 0, None)
-    rows = np.flatnonzero((trace.start >= start[at]) & (trace.start <= end[at]))
-    call, step = calls[at[rows]], timeline.step_of[rows]
-    rows = rows[((step >= 0) & (step == timeline.step_of[call])) | (trace.line[rows] == trace.line[call])]
-    found = np.full(len(trace), -1, np.int32)
-    found[rows] = at[rows]
-    return found
+
+    def call(rows: Indices) -> Indices:
+        begun = trace.start[rows]
+        at = np.clip(np.searchsorted(start, begun, side="right") - 1, 0, None)
+        step = timeline.step_of[rows]
+        mine = ((step >= 0) & (step == timeline.step_of[calls[at]])) | (trace.line[rows] == trace.line[calls[at]])
+        return np.where(mine & (begun >= start[at]) & (begun <= end[at]), at, -1)
+
+    return ByRow(call)
 
 
-def _longest_ops(timeline: Timeline, call_of: Codes, count: int) -> list[tuple[str, int]]:
+def _longest_ops(timeline: Timeline, call_of: ByRow, count: int) -> list[tuple[str, int]]:
     """(op, self time) that took longest in each call."""
     trace = timeline.trace
-    is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.JAX)
-    rows = np.flatnonzero(looked_up(is_op, trace.name) & (call_of >= 0))
+    rows = trace.rows_named(timeline.is_kind(OpKind.TENSORFLOW, OpKind.JAX))
+    call = call_of[rows]
+    rows, call = rows[call >= 0], call[call >= 0]
     _, own = trace.nested(rows)
-    order = np.lexsort((-own, call_of[rows]))
-    _, first = np.unique(call_of[rows][order], return_index=True)
-    best = {int(call_of[rows[order[i]]]): (timeline.ops[trace.name[rows[order[i]]]].name, int(own[order[i]])) for i in first}
+    order = np.lexsort((-own, call))
+    _, first = np.unique(call[order], return_index=True)
+    best = {int(call[order[i]]): (timeline.ops[trace.name[rows[order[i]]]].name, int(own[order[i]])) for i in first}
     return [best.get(i, ("", 0)) for i in range(count)]
 
 

@@ -46,7 +46,7 @@ class Device:
     @once
     def rows(self) -> Indices:
         """All events of the streams; lines that the profiler derived are left out (their times would count twice)."""
-        parts = [np.arange(*self.trace.lines.rows(i).indices(len(self.trace))) for i in self.timeline.device_lines(self.plane)]
+        parts = [self.trace.lines.every_row(i) for i in self.timeline.device_lines(self.plane)]
         return np.sort(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
 
     @once

@@ -123,14 +123,14 @@ def marks(timeline: Timeline) -> Indices:
 
 def annotates(timeline: Timeline, row: int) -> bool:
     """Whether a host event is an annotation of the program's own: no framework's, and inside of no other event than such and steps' marks."""
-    trace, known, parent = timeline.trace, timeline.names, timeline.trace.nesting[0]
+    trace, known = timeline.trace, timeline.names
     of_steps = set(marks(timeline).tolist())
     others = known.are(_FRAMEWORKS) | timeline.is_kind(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX, OpKind.COPY)
     while row >= 0:
         name = trace.name[row]
         if row not in of_steps and not known.are(Is.PYTHON)[name] and (others[name] or "::" in trace.names[name]):
             return False
-        row = int(parent[row])
+        row = int(trace.parent[row])
     return True
 
 

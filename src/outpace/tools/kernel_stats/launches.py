@@ -30,9 +30,8 @@ def latencies(device: Device, rows: Indices, calls: Indices) -> Values:
 
     The two clocks are aligned by the profiler; where a rest of their difference makes the device seem first, the latency is 0.
     """
-    start = device.trace.start
-    known = calls >= 0
-    return np.where(known, np.maximum(start[rows] - start[np.maximum(calls, 0)], 0), np.nan)
+    trace, known = device.trace, calls >= 0
+    return np.where(known, np.maximum(trace.start[rows] - trace.start[np.maximum(calls, 0)], 0), np.nan)
 
 
 def queued(device: Device, rows: Indices, calls: Indices) -> Picoseconds:

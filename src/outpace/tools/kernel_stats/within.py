@@ -73,7 +73,6 @@ class _Best:
         self.largest[span[order]], self.most[span[order]] = event[order], part[order]
 
     def open_before(self, trace: Trace, start: Picoseconds, end: Picoseconds, at: Indices) -> None:
-        parent = trace.nesting[0]
         span = np.flatnonzero((at >= 0) & (self.row < 0))
         at = at[span]
         while len(span):
@@ -82,6 +81,6 @@ class _Best:
             self.largest[span[more]], self.most[span[more]] = at[more], part[more]
             half = 2 * part >= (end - start)[span]
             self.row[span[half]], self.part[span[half]] = at[half], part[half]
-            at = parent[at]
+            at = trace.parent[at]
             up = (at >= 0) & ~half
             span, at = span[up], at[up]

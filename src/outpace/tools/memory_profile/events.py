@@ -111,7 +111,7 @@ def memory_logs(run: Run) -> tuple[tuple[MemoryLog, ...], int]:
             continue
         timeline.trace.load(_STATS)
         heap = timeline.trace.stat(HEAP)
-        sized = rows[heap.has(len(timeline.trace))[rows]]
+        sized = rows[heap.on(rows)]
         lost += len(rows) - len(sized)
         logs += sorted(_logs(timeline, sized), key=lambda log: log.memory)
     return tuple(logs), lost

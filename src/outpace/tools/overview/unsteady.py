@@ -289,7 +289,7 @@ def _only_there(timeline: Timeline, slow: Indices, usual: Indices) -> str:
     trace, steps = timeline.trace, timeline.steps
     if int(steps.line[slow[0]]) < 0:
         return ""
-    rows = np.arange(*trace.lines.rows(int(steps.line[slow[0]])).indices(len(trace)))
+    rows = trace.lines.every_row(int(steps.line[slow[0]]))
     step = np.searchsorted(steps.start, trace.start[rows], side="right") - 1
     rows, step = rows[step >= 0], step[step >= 0]
     code = trace.name[rows]

@@ -12,7 +12,7 @@ from outpace.model import Table
 from outpace.model.arrays import Indices
 from outpace.timeline import Run, Timeline
 from outpace.tools.scopes.schema import LINES
-from outpace.trace.algorithms import group, looked_up
+from outpace.trace.algorithms import group
 
 _FRAME = re.compile(r"^\$(?P<place>.+?\.py:\d+) (?P<function>.*)$")  # `$train.py:12 step`, as the Python tracer writes it
 _WHAT, _PYTHON = {DEVICE: "device ops", CPU: "compiled ops on the CPU"}, "Python calls"
@@ -48,9 +48,7 @@ def _python(timeline: Timeline) -> list[tuple[str, str, int, int, int]]:
         return []
     wanted = np.zeros(len(trace.names), bool)
     wanted[list(frames)] = True
-    return [
-        (frames[name], _PYTHON, *numbers) for name, numbers in _sums(timeline, np.flatnonzero(looked_up(wanted, trace.name)))
-    ]
+    return [(frames[name], _PYTHON, *numbers) for name, numbers in _sums(timeline, trace.rows_named(wanted))]
 
 
 def _sums(timeline: Timeline, rows: Indices) -> list[tuple[int, tuple[int, int, int]]]:

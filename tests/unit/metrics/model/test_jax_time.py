@@ -157,7 +157,7 @@ def test_a_tensorflow_profile_has_no_builds_of_jax() -> None:
     ],
 )
 def test_names_that_build(name: str, expected: bool) -> None:
-    assert Names((name,), np.zeros(0, np.int32)).are(Is.BUILDS).tolist() == [expected]
+    assert Names((name,), np.flatnonzero).are(Is.BUILDS).tolist() == [expected]
 
 
 def test_intervals() -> None:
