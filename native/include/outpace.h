@@ -102,7 +102,7 @@ OX_API int32_t ox_stats(const ox_space* space, const int32_t* column, uint32_t c
 /* Nesting on each line, of all events or, as if there were no others, of the `count` in `row` (sorted; NULL: all), to which the outputs then run
  * along. `mask` (may be NULL) selects events that take part; the others get parent -1, self 0 and an empty subtree. parent: row of the innermost
  * event that contains this one, or -1. subtree_end: one past the last of the event's descendants, as a row or a place in `row`. self: duration
- * minus the children's. The last two may be NULL: not wanted. Zero-duration events are children of whatever contains them, and contain only
+ * minus the children's. Each of the three may be NULL: not wanted. Zero-duration events are children of whatever contains them, and contain only
  * each other. */
 OX_API int32_t ox_nest(uint64_t lines, const uint64_t* first_event, const int64_t* start_ps, const int64_t* duration_ps, const uint8_t* mask,
                     uint64_t count, const int64_t* row, int32_t threads, int32_t* parent, int32_t* subtree_end, int64_t* self_ps);

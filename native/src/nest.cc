@@ -32,7 +32,7 @@ void nest_line(uint64_t begin, uint64_t end, const Nesting& n) {
     const auto place = static_cast<int32_t>(i);
     const int32_t row = n.row == nullptr ? place : static_cast<int32_t>(n.row[i]);
     const bool takes_part = n.mask == nullptr || n.mask[row] != 0;
-    n.parent[i] = -1;
+    if (n.parent != nullptr) n.parent[i] = -1;
     if (n.self != nullptr) n.self[i] = takes_part ? n.duration[row] : 0;
     if (n.subtree_end != nullptr) n.subtree_end[i] = place + 1;
     if (!takes_part) continue;
@@ -41,7 +41,7 @@ void nest_line(uint64_t begin, uint64_t end, const Nesting& n) {
       if (n.subtree_end != nullptr) n.subtree_end[open.back().place] = place;
     }
     if (!open.empty()) {
-      n.parent[i] = open.back().row;
+      if (n.parent != nullptr) n.parent[i] = open.back().row;
       if (n.self != nullptr) n.self[open.back().place] = outpace::subtract(n.self[open.back().place], n.duration[row]);
     }
     open.push_back({place, row, finish});

@@ -42,6 +42,11 @@ class Derived:
                 self._results[key] = compute()
             return self._results[key]
 
+    def forget(self, key: Hashable) -> None:
+        """Let go of a result: whoever asks again computes it again."""
+        with self._guard:
+            self._results.pop(key, None)
+
     def give(self, key: Hashable, result: Any) -> None:
         """Set a result from outside: tests of a rule state what it looks at."""
         self._results[key] = result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -86,11 +87,9 @@ def _beyond(share: float) -> own_best.OwnRuns:
     """Runs of one op, alone, of 3 ms at best."""
     taken = 2 * share * STEP
     duration = np.array([3 * MS, 3 * MS + round(taken)] * (STEPS // 2))
-    none, beside = np.zeros(STEPS), np.array([0.0, taken] * (STEPS // 2))
-    ops = computes(0.5)[0]
-    return own_best.OwnRuns(
-        ops, none.astype(np.int64), duration, np.full(STEPS, 3.0 * MS), beside, none, duration * 1.0, duration * 1.0
-    )
+    wall, beside = duration * 1.0, np.array([0.0, taken] * (STEPS // 2))
+    ops = replace(computes(0.5)[0], name=np.zeros(STEPS, np.int32), duration=duration, wall=wall, alone=wall)
+    return own_best.OwnRuns(ops, np.arange(STEPS), beside, np.full(1, 3.0 * MS), np.zeros(1))
 
 
 def _slow(share: float, work: float = 9.0, **more: Any) -> Find:

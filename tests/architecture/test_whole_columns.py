@@ -15,7 +15,7 @@ import pytest
 import outpace
 
 ROOT = Path(outpace.__file__).parent
-COLUMNS = {"name", "start", "duration", "end", "line", "parent", "subtree_end"}
+COLUMNS = {"name", "start", "duration", "end", "line", "parent"}
 MAKERS = {"zeros", "ones", "full", "empty", "arange"}
 WHOLE = {
     "metrics/input/segments.py": "which stage caused each event, spread over subtrees and links",
@@ -39,7 +39,7 @@ def of_all_events(tree: ast.AST) -> Iterator[str]:
             outer = around[node]
             rows = outer.slice if isinstance(outer, ast.Subscript) and outer.value is node else ast.Slice()
             everything = isinstance(rows, ast.Slice) and rows.lower is rows.upper is None
-            if node.attr == "nesting" or (node.attr in COLUMNS and everything):
+            if node.attr in COLUMNS and everything:
                 yield ast.unparse(outer)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MAKERS:
             sizes = (each for each in ast.walk(node) if isinstance(each, ast.Call) and ast.unparse(each.func) == "len")
@@ -63,7 +63,7 @@ def test_few_files_ask_for_columns_of_all_events() -> None:
         "f(trace.name)",
         "self.trace.start > 0",
         "timeline.trace.end[:]",
-        "trace.nesting[0][rows]",
+        "subtree_ends(trace.lines.first_event, trace.start, trace.duration)",
         "np.full(len(trace), -1, np.int32)",
         "np.zeros(len(timeline.trace) + 1, bool)",
         "parent = trace.parent",

@@ -146,6 +146,6 @@ def test_values_of_a_column_are_those_that_were_given() -> None:
 def test_columns_of_a_trace_cannot_be_written_to(profile: Path) -> None:
     with outpace.open(profile) as opened:
         trace = opened.run.hosts[0].trace
-        for column in (trace.name, trace.start, trace.duration, trace.lines.first_event, *trace.nesting):
+        for column in (trace.name, trace.start, trace.duration, trace.lines.first_event, trace.parent):
             with pytest.raises(ValueError, match="read-only"):
                 column[0] = 1

@@ -152,7 +152,7 @@ def test_damage_never_fails_and_is_told(space: Any, data: st.DataObject) -> None
         )
         assert any(sentence in str(error) for sentence in told)
         return
-    parent, subtree_end = trace.nesting
+    parent, subtree_end = trace.parent, trace.subtree_end(np.arange(len(trace)))
     assert np.all(parent < np.arange(len(trace)))
     assert np.all(subtree_end > np.arange(len(trace)))
     assert np.all(trace.duration >= 0)

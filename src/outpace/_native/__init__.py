@@ -18,7 +18,7 @@ from outpace._cores import granted_cpus
 from outpace.model.arrays import Codes, Column, Indices, Key, Mask, Numbers, Picoseconds, Values
 from outpace.model.errors import InstallationError, ProfileError
 
-ABI = 973842653
+ABI = 331559143
 """CRC-32 of `native/include/outpace.h`. A library that says another was built from other sources."""
 
 _STATUS: dict[int, tuple[type[Exception], str]] = {
@@ -168,12 +168,19 @@ def pointer(array: Column) -> c_void_p:
     return c_void_p(array.ctypes.data)
 
 
-def nest(first_event: Indices, start: Picoseconds, duration: Picoseconds, mask: Mask | None = None) -> tuple[Indices, Indices]:
-    """Parent row and end of subtree of every event; see `ox_nest`."""
-    parent, subtree_end = np.empty(len(start), np.int32), np.empty(len(start), np.int32)
+def parents(first_event: Indices, start: Picoseconds, duration: Picoseconds) -> Indices:
+    """Parent row of every event, -1 for none; see `ox_nest`."""
+    parent = np.empty(len(start), np.int32)
+    _nest(first_event, start, duration, None, len(start), None, threads(), parent, None, None)
+    return parent
+
+
+def subtree_ends(first_event: Indices, start: Picoseconds, duration: Picoseconds, mask: Mask | None = None) -> Indices:
+    """End of the subtree of every event, among those that the mask selects; see `ox_nest`."""
+    subtree_end = np.empty(len(start), np.int32)
     flags = None if mask is None else np.ascontiguousarray(mask, np.uint8)
-    _nest(first_event, start, duration, flags, len(start), None, threads(), parent, subtree_end, None)
-    return parent, subtree_end
+    _nest(first_event, start, duration, flags, len(start), None, threads(), None, subtree_end, None)
+    return subtree_end
 
 
 def nest_rows(first_event: Indices, start: Picoseconds, duration: Picoseconds, rows: Indices) -> tuple[Indices, Picoseconds]:

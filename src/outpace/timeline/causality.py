@@ -10,7 +10,7 @@ from outpace.timeline.names import Is, names
 from outpace.timeline.steps import Steps
 from outpace.timeline.workers import by_time, on_host, runs, runs_jax, with_regions
 from outpace.trace import StatColumn, Trace, dialect
-from outpace.trace.algorithms import common, latest, nest, spread
+from outpace.trace.algorithms import common, latest, spread, subtree_ends
 
 STATS = (
     dialect.ASYNC,
@@ -32,10 +32,8 @@ def step_of_events(trace: Trace, steps: Steps, hidden: Indices) -> Codes:
     mask = np.ones(len(trace), bool)
     mask[trace.stat(dialect.ASYNC).row] = mask[hidden] = False
     mask[steps.root_row] = True
-    if mask.all():
-        _, subtree_end = trace.nesting
-    else:
-        _, subtree_end = nest(trace.lines.first_event, trace.start, trace.duration, mask)
+    subtree_end = subtree_ends(trace.lines.first_event, trace.start, trace.duration, None if mask.all() else mask)
+    del mask
     cause, effect = _links(trace)
     jax = runs_jax(trace)
     if jax:

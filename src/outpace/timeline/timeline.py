@@ -11,7 +11,7 @@ from outpace._dataclass import dataclass
 from outpace._once import Derived, once
 from outpace.model import median
 from outpace.model.arrays import Codes, Indices, Mask
-from outpace.timeline.causality import launches, step_of_events
+from outpace.timeline.causality import STATS, contexts, launches, step_of_events
 from outpace.timeline.hlo import Programs
 from outpace.timeline.infer import infer_steps, launching_steps, steps_of_devices, steps_of_marked
 from outpace.timeline.marks import device_step_lines, from_device_lines, from_marks, keras_rows, marked_rows
@@ -76,8 +76,6 @@ class Timeline:
 
     @once
     def _found(self) -> Steps:
-        from outpace.timeline.causality import STATS, contexts
-
         if self.known is not None:
             return self.known.steps
         if self.trace.partial:
@@ -104,7 +102,9 @@ class Timeline:
         """Index of the step that caused each event, -1 for none; int32 over all events."""
         if self.known is not None:
             return self.known.step_of
-        return step_of_events(self.trace, self._found, self._hidden)
+        found = step_of_events(self.trace, self._found, self._hidden)
+        self.trace.derived.forget(contexts)  # hardly anybody asks again
+        return found
 
     @once
     def steps(self) -> Steps:

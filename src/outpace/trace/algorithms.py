@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from outpace._native import cover, group, latest, nest, nest_rows, share, spread, sweep
-from outpace.model.arrays import Codes, Indices
+from outpace._native import cover, group, latest, nest_rows, share, spread, subtree_ends, sweep
+from outpace.model.arrays import Codes, Indices, Mask
 
 __all__ = [
     "any_of",
@@ -18,11 +18,11 @@ __all__ = [
     "group",
     "latest",
     "looked_up",
-    "nest",
     "nest_rows",
     "placed",
     "share",
     "spread",
+    "subtree_ends",
     "sweep",
 ]
 _BLOCK = 1 << 16  # rows: what fits into a cache
@@ -41,7 +41,14 @@ def looked_up(of: npt.NDArray[_Any], code: Codes) -> npt.NDArray[_Any]:
 def distinct(values: npt.NDArray[_Whole]) -> npt.NDArray[_Whole]:
     """Sorted distinct values. (`np.unique` without options imports masked arrays: 10 ms in every fresh process.)"""
     ordered = np.sort(values)
-    return ordered[np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))]
+    return ordered[_first(ordered)]
+
+
+def _first(ordered: npt.NDArray[_Whole]) -> Mask:
+    """Whether each of some sorted values is the first of its kind."""
+    found = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=found[1:])
+    return found
 
 
 def placed(among: Indices, rows: Indices) -> Indices:
@@ -56,8 +63,9 @@ def placed(among: Indices, rows: Indices) -> Indices:
 
 
 def any_of(*rows: Indices) -> Indices:
-    """The rows that any of these hold, sorted, each once."""
-    return distinct(np.concatenate([np.zeros(0, np.int64), *rows]))
+    """The rows that any of these hold, sorted, each once; int64."""
+    joined = np.concatenate([np.zeros(0, np.int64), *rows])
+    return joined if (joined[1:] > joined[:-1]).all() else distinct(joined)
 
 
 def common(first: Indices, second: Indices) -> tuple[Indices, Indices]:

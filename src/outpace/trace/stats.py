@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from dataclasses import field
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -41,12 +41,13 @@ def _as_text(value: Value) -> str:
 
 @dataclass(frozen=True, eq=False)
 class StatColumn:
-    """All values of one event stat, sorted by event row. `row`: int32 event rows; the rest are the core's raw columns."""
+    """All values of one event stat, sorted by event row. `row`: int32 event rows; the rest are the core's raw columns, `bits` in 32 bits
+    where all fit."""
 
     name: str
     row: Indices
     kind: Codes = field(repr=False)
-    bits: Ids = field(repr=False)
+    bits: Ids | npt.NDArray[np.uint32] = field(repr=False)
     length: npt.NDArray[np.uint32] = field(repr=False)
     _content: Content = field(repr=False)
     _names: tuple[str, ...] = field(repr=False)
@@ -87,24 +88,24 @@ class StatColumn:
     def with_texts(self, row: Indices, texts: Sequence[str]) -> StatColumn:
         """The same column with other texts for some of its event rows."""
         known = {text: len(self._names) + i for i, text in enumerate(dict.fromkeys(texts))}
-        kind, bits, at = self.kind.copy(), self.bits.copy(), np.searchsorted(self.row, row)
+        kind, bits, at = self.kind.copy(), self.uints.copy(), np.searchsorted(self.row, row)
         kind[at], bits[at] = _REF, [known[text] for text in texts]
         return StatColumn(self.name, self.row, kind, bits, self.length, self._content, (*self._names, *known))
 
     @property
     def ints(self) -> Numbers:
         """Values as int64; unsigned ones of 2^63 and more wrap, which keeps ids distinct and comparable."""
-        return self.bits.view(np.int64)
+        return self.uints.view(np.int64)
 
     @property
     def uints(self) -> Ids:
         """Values as uint64: what ids are."""
-        return self.bits
+        return self.bits.astype(np.uint64, copy=False)
 
     def floats(self) -> Values:
         """Values as float64, whatever number kind they were written as."""
-        as_double = self.bits.view(np.float64)
-        return np.where(self.kind == _DOUBLE, as_double, np.where(self.kind == _INT, self.bits.view(np.int64), self.bits))
+        as_double = self.uints.view(np.float64)
+        return np.where(self.kind == _DOUBLE, as_double, np.where(self.kind == _INT, self.ints, self.uints))
 
     def value(self, at: int) -> Value:
         """One value as a Python object."""
@@ -147,3 +148,17 @@ class StatColumn:
     def on(self, rows: Indices) -> Mask:
         """Whether each of these events carries the stat."""
         return placed(self.row, rows) >= 0
+
+
+def compact(columns: Mapping[str, StatColumn]) -> dict[str, StatColumn]:
+    """The same columns, to be kept: 32 bits a value where all fit, and the rows once where the same events carry several of the stats."""
+    known: list[Indices] = []
+    kept = {}
+    for name, column in columns.items():
+        row = next((rows for rows in known if np.array_equal(rows, column.row)), None)
+        if row is None:
+            known.append(row := column.row.copy())
+        narrow = len(column) == 0 or int(column.bits.max()) >> 32 == 0
+        bits = column.bits.astype(np.uint32) if narrow else column.bits.copy()
+        kept[name] = replace(column, row=row, bits=bits)
+    return kept

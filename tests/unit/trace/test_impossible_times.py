@@ -32,7 +32,7 @@ def test_an_event_weeks_away_becomes_an_instant_at_the_end_of_the_others() -> No
 def test_an_event_that_lasts_for_weeks_ends_with_the_others() -> None:
     trace = trace_with((15 * MS, 1 << 61), (15 * MS, 3 * MS))
     assert (trace.start[1], trace.duration[1]) == (15 * MS, 14 * MS)
-    assert trace.nesting[0].tolist() == [-1, -1, 1, 1]
+    assert trace.parent.tolist() == [-1, -1, 1, 1]
 
 
 def test_the_reader_is_told_of_them() -> None:

@@ -78,7 +78,7 @@ def test_nesting_is_the_traces_own(name: str) -> None:
     run = opened(name).run
     decoded, compared = decode(exported(run)[1]), 0
     trace = run.hosts[0].trace
-    parent = trace.nesting[0]
+    parent = trace.parent
     depth = np.zeros(len(trace), np.int64)
     for row in range(len(trace)):
         depth[row] = depth[parent[row]] + 1 if parent[row] >= 0 else 0

@@ -28,7 +28,7 @@ from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.causality import partners
 from outpace.timeline.names import Is, draws_random, names
 from outpace.trace import Trace, dialect
-from outpace.trace.algorithms import any_of, distinct, placed, spread
+from outpace.trace.algorithms import any_of, distinct, placed, spread, subtree_ends
 
 CHAIN, FUNCTION = "chain", "function"
 _ANY = 1_000_000  # threads: the profile does not say how many may run
@@ -205,16 +205,25 @@ def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
         -rows, kind="stable"
     )  # a nested event has a larger row: it claims its subtree before its caller does
     cause, effect = function_runs(trace)
-    of = spread(trace.nesting[1], cause, effect, rows[inner_first], iterator[inner_first])
+    ends = subtree_ends(trace.lines.first_event, trace.start, trace.duration)
+    of = spread(ends, cause, effect, rows[inner_first], iterator[inner_first])
+    del ends
     nested = any_of(graph.row, produce)
     _, self_time = trace.nested(nested)
     iterates = placed(graph.row, nested) >= 0
-    claimed = np.flatnonzero(of >= 0)
-    claimed = claimed[placed(graph.row, claimed) < 0]
-    above = trace.parent[claimed]
-    pool = claimed[(above < 0) | (of[above] != of[claimed])]
-    pool = pool[~timeline.names.are(Is.PRODUCES | Is.CONSUMES)[trace.name[pool]]]
+    pool = np.concatenate([_pool(timeline, graph, of, block) for block in trace.lines.blocks()] or [np.zeros(0, np.int64)])
     return _Owners(of, nested[iterates], self_time[iterates], nested[~iterates], self_time[~iterates], pool)
+
+
+def _pool(timeline: Timeline, graph: IteratorGraph, of: Codes, block: slice) -> Indices:
+    """Rows of a block that begin the work of a stage's function: they belong to a stage, and what is around them to none or another."""
+    trace = timeline.trace
+    claimed = of[block] >= 0
+    claimed[graph.row[slice(*np.searchsorted(graph.row, (block.start, block.stop)))] - block.start] = False
+    rows = np.flatnonzero(claimed) + block.start
+    above = trace.parent[rows]
+    rows = rows[(above < 0) | (of[above] != of[rows])]
+    return np.asarray(rows[~timeline.names.are(Is.PRODUCES | Is.CONSUMES)[trace.name[rows]]])
 
 
 def _makers(trace: Trace, graph: IteratorGraph, produce: Indices) -> tuple[Indices, Codes]:

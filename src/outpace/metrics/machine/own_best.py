@@ -10,19 +10,24 @@ nothing. Where the fastest runs had company themselves, nobody knows how fast th
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from dataclasses import field
+
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace._once import derived
+from outpace._once import derived, once
 from outpace.metrics.input.segments import pipelines
 from outpace.metrics.machine.cpu_saturation import undisturbed, working
 from outpace.metrics.model.model_ops import ModelOps, model_ops, waits_for_others
 from outpace.metrics.model.op_metrics import HOST
 from outpace.metrics.program.step_breakdown import step_breakdown
 from outpace.model import Table, Unit, humanize, schema
-from outpace.model.arrays import Codes, Picoseconds, Values
+from outpace.model.arrays import Codes, Indices, Picoseconds, Values
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import HANDS_OVER, INPUT_THREADS
+from outpace.trace.trace import BLOCK
 
 BEST = 0.1  # of the runs of an op are as fast as its best
 HELD_UP = 0.05  # of the step: less could not be measured
@@ -45,14 +50,10 @@ FIELDS = schema("""
 
 
 @dataclass(frozen=True, eq=False)
-class OwnRuns:
-    """The runs of one host's ops that are known well enough, one entry per run.
+class Runs:
+    """Some runs of ops, one entry per run. name: index of its op; duration: its own, ps; best: of its op, ps; beside: time that threads of the
+    input worked meanwhile, ps, all threads together; at_best: the same of its op's fastest runs, mean, ps; wall, alone: see `ModelOps`."""
 
-    name: index into the ops; best, duration: of its op and its own, ps; beside: time that threads of the input worked meanwhile, ps, all
-    threads together; at_best: the same of the op's fastest runs, mean, ps; wall, alone: of its time, see `ModelOps`.
-    """
-
-    ops: ModelOps
     name: Codes
     duration: Picoseconds
     best: Values
@@ -61,19 +62,59 @@ class OwnRuns:
     wall: Values
     alone: Values
 
-    def of_step(self, lost: Values) -> Values:
-        """Of `lost` (ps by run), what the step can lose of it: time alone is the step's, of a moment that ops share each has its part."""
-        shared = np.maximum(self.duration - self.alone, 1.0)
-        return np.minimum(lost, self.alone) + np.maximum(lost - self.alone, 0.0) * (self.wall - self.alone) / shared
+    def lost(self) -> Values:
+        """What each takes beyond its best, of the step's time, ps."""
+        return self._of_step(np.maximum(self.duration - self.best, 0.0))
 
     def taken(self, gone: float = 1.0, *, least: bool = False) -> Values:
-        """What each run would lose (ps) if a share `gone` of the input's work were not there: at most, or (`least`) against its own best."""
+        """What a step would lose of each (ps) if a share `gone` of the input's work were not there: at most, or (`least`) against its own
+        best."""
         excess = np.maximum(self.duration - self.best, 0.0)
-        return np.minimum(excess + (0.0 if least else gone * self.at_best), gone * self.beside)
+        return self._of_step(np.minimum(excess if least else excess + gone * self.at_best, gone * self.beside))
 
-    def share(self, lost: Values) -> float:
-        """A time by run as a share of the step."""
-        return float(self.of_step(lost).sum()) / self.ops.steps / self.ops.step_ps
+    def _of_step(self, lost: Values) -> Values:
+        """Of `lost` (ps by run), what the step can lose of it: time alone is the step's, of a moment that ops share each has its part."""
+        shared = np.maximum(self.duration - self.alone, 1.0)
+        more = np.maximum(lost - self.alone, 0.0) * (self.wall - self.alone) / shared
+        return np.minimum(lost, self.alone) + more
+
+
+@dataclass(frozen=True, eq=False)
+class OwnRuns:
+    """The runs of one host's ops that are known well enough.
+
+    at: of each run, its place in `ops`; beside: see `Runs`; best, at_best: the same of each op, NaN where it is not known.
+    """
+
+    ops: ModelOps
+    at: Indices
+    beside: Values
+    best: Values
+    at_best: Values
+    _shares: dict[tuple[float, bool], float] = field(default_factory=dict, repr=False)
+
+    def parts(self) -> Iterator[Runs]:
+        """All of them, some at a time."""
+        ops = self.ops
+        for begin in range(0, len(self.at), BLOCK):
+            at = self.at[begin : begin + BLOCK]
+            name, beside = ops.name[at], self.beside[begin : begin + BLOCK]
+            yield Runs(name, ops.duration[at], self.best[name], beside, self.at_best[name], ops.wall[at], ops.alone[at])
+
+    @once
+    def at_their_best(self) -> tuple[float, float]:
+        """What all take (wall clock), and what they would take at their own best without the input's work, ps."""
+        spent = taken = 0.0
+        for part in self.parts():
+            spent, taken = spent + float(part.wall.sum()), taken + float(part.taken(least=True).sum())
+        return spent, spent - taken
+
+    def share(self, gone: float = 1.0, *, least: bool = False) -> float:
+        """What a step would lose of all: see `Runs.taken`; as a share of it."""
+        if (gone, least) not in self._shares:  # several tools ask for the same
+            taken = sum(float(part.taken(gone, least=least).sum()) for part in self.parts())
+            self._shares[gone, least] = taken / self.ops.steps / self.ops.step_ps
+        return self._shares[gone, least]
 
 
 @derived
@@ -84,29 +125,35 @@ def own_runs(run: Run) -> dict[str, OwnRuns]:
         timeline = run.by_host[ops.host]
         if ops.side == HOST and not timeline.device_planes and ops.step_ps:
             found[ops.host] = _of_host(ops, timeline)
-    return {host: mine for host, mine in found.items() if len(mine.name)}
+    return {host: mine for host, mine in found.items() if len(mine.at)}
 
 
 def _of_host(ops: ModelOps, timeline: Timeline) -> OwnRuns:
     waits = np.array([waits_for_others(kind) for _, kind, _ in ops.ops], bool)
     known = (np.bincount(ops.name, minlength=len(ops.ops)) >= _RUNS) & ~waits
-    at = np.flatnonzero(known[ops.name])
-    start, end = ops.start[at], ops.start[at] + ops.duration[at]
-    work = np.zeros(len(at))
+    at = np.flatnonzero(known[ops.name]).astype(np.int32)
+    start, duration = ops.start[at], ops.duration[at]
+    end = start + duration
+    beside = np.zeros(len(at))
     for thread, when in working(timeline):
         if thread.startswith(INPUT_THREADS) and not thread.startswith(HANDS_OVER):
-            work += when.until(end) - when.until(start)  # in order of time: neighbours are found near each other
-    rank = np.lexsort((ops.duration[at], ops.name[at]))  # by op, fastest first
-    order, beside = at[rank], work[rank]
-    name, duration = ops.name[order], ops.duration[order]
-    first = np.flatnonzero(np.diff(name, prepend=-1))
-    count = np.diff(first, append=len(name))
-    fast = np.maximum(np.ceil(BEST * count).astype(np.int64), 2)
-    company = np.concatenate(([0.0], np.cumsum(beside)))
-    at_best = (company[first + fast] - company[first]) / fast
-    best = duration[first + fast - 1].astype(np.float64)
-    each = np.repeat(np.arange(len(first)), count)
-    return OwnRuns(ops, name, duration, best[each], beside, at_best[each], ops.wall[order], ops.alone[order])
+            beside += when.until(end) - when.until(start)  # in order of time: neighbours are found near each other
+    del start, end
+    best, company = np.full(len(ops.ops), np.nan), np.full(len(ops.ops), np.nan)
+    for op, runs in _each_op(ops.name[at]):
+        fastest = runs[np.argsort(duration[runs], kind="stable")[: max(math.ceil(BEST * len(runs)), 2)]]
+        best[op], company[op] = duration[fastest[-1]], beside[fastest].mean()
+    return OwnRuns(ops, at, beside, best, company)
+
+
+def _each_op(name: Codes) -> Iterator[tuple[int, Indices]]:
+    """(op, places of its runs) of each op, in order."""
+    small = len(name) > 0 and int(name.max()) < 1 << 16  # 16 bits NumPy sorts in two passes
+    order = np.argsort(name.astype(np.uint16) if small else name, kind="stable").astype(np.int32)
+    count = np.bincount(name)
+    end = np.cumsum(count)
+    for op in np.flatnonzero(count).tolist():
+        yield op, order[end[op] - count[op] : end[op]]
 
 
 @derived
@@ -117,20 +164,19 @@ def own_best(run: Run) -> Table:
 
 
 def _rows(mine: OwnRuns) -> list[tuple[object, ...]]:
-    ops, rows = mine.ops, []
-    lost = mine.of_step(np.maximum(mine.duration - mine.best, 0.0))
-    taken = mine.of_step(mine.taken(least=True))
-    first = np.flatnonzero(np.diff(mine.name, prepend=-1))
-    for begin, end in zip(first.tolist(), [*first[1:].tolist(), len(mine.name)], strict=True):
-        part = slice(begin, end)
-        name, kind, _ = ops.ops[int(mine.name[begin])]
-        median = float(np.median(mine.duration[part]))
-        per_step = [round(float(v[part].sum()) / ops.steps) for v in (mine.wall, lost)]
-        beside = float(mine.beside[part].sum()) / max(float(mine.duration[part].sum()), 1.0)
-        flops = float(ops.flops[int(mine.name[begin])])
-        counted = (end - begin, round(median), round(float(mine.best[begin])), flops if flops > 0 else float("nan"))
-        at_best = float(mine.at_best[begin]) / max(float(mine.best[begin]), 1.0)
-        rows.append((ops.host, name, kind, *counted, *per_step, beside, at_best, round(float(taken[part].sum()) / ops.steps)))
+    ops, count = mine.ops, len(mine.ops.ops)
+    sums = np.zeros((5, count))
+    for part in mine.parts():
+        values = (part.wall, part.lost(), part.taken(least=True), part.beside, part.duration)
+        sums += [np.bincount(part.name, each, count) for each in values]
+    rows: list[tuple[object, ...]] = []
+    for op, runs in _each_op(ops.name[mine.at]):
+        (name, kind, _), best, flops = ops.ops[op], float(mine.best[op]), float(ops.flops[op])
+        wall, lost, taken = (round(time / ops.steps) for time in sums[:3, op].tolist())
+        middle = round(float(np.median(ops.duration[mine.at[runs]])))
+        told = (len(runs), middle, round(best), flops if flops > 0 else float("nan"), wall, lost)
+        beside = float(sums[3, op]) / max(float(sums[4, op]), 1.0)
+        rows.append((ops.host, name, kind, *told, beside, float(mine.at_best[op]) / max(best, 1.0), taken))
     return rows
 
 
@@ -138,12 +184,12 @@ def held_up(run: Run, host: str) -> str:
     """In words: what the model's ops take per step, and at their best without the input pipeline; "" where nothing that matters is known to
     be lost to it."""
     mine = own_runs(run).get(host)
-    taken = mine.share(mine.taken(least=True)) if mine is not None else 0.0
-    if mine is None or taken < HELD_UP:
+    if mine is None:
+        return ""
+    spent, best = mine.at_their_best
+    if (spent - best) / mine.ops.steps / mine.ops.step_ps < HELD_UP:
         return ""
     steps = step_breakdown(run).per_row[host] / mine.ops.steps
-    spent = float(mine.wall.sum())
-    best = spent - float(mine.of_step(mine.taken(least=True)).sum())
     return f"the model's ops take {humanize(spent * steps, Unit.PS)} per step, {humanize(best * steps, Unit.PS)} at their best"
 
 
@@ -166,8 +212,8 @@ def competition(run: Run, timeline: Timeline, gone: float, waits: float) -> tupl
     runs = own_runs(run).get(timeline.host)
     if runs is not None and busy:
         own = step / max(step - waits, 1.0)
-        most = min(most, runs.share(runs.taken(away / busy)) * own)
-        least = min(most, runs.share(runs.taken(away / busy, least=True)) * own) if undisturbed(run, timeline) else 0.0
+        most = min(most, runs.share(away / busy) * own)
+        least = min(most, runs.share(away / busy, least=True) * own) if undisturbed(run, timeline) else 0.0
     return least, most
 
 

@@ -138,8 +138,8 @@ def _host(timeline: Timeline, counted: Mask) -> _Rows | None:
     trace = timeline.trace
     of_name = by_name(timeline)
     hlo_row, hlo_name, hlo_ops, hlo_flops = _hlo_ops(timeline)
-    rows = any_of(hlo_row, *(trace.rows_named(of_name != NONE, trace.rows_of(plane)) for plane in timeline.host_planes))
-    rows = rows[_in_steps(timeline, rows, counted)]
+    parts = (hlo_row, *(trace.rows_named(of_name != NONE, trace.rows_of(plane)) for plane in timeline.host_planes))
+    rows = any_of(*(part[_in_steps(timeline, part, counted)] for part in parts))
     rows = rows[~of_input(timeline, rows)]
     what: Codes = of_name[trace.name[rows]]
     name: Codes = trace.name[rows].astype(np.int64)
@@ -186,7 +186,7 @@ def of_input(timeline: Timeline, rows: Indices) -> Mask:
     _, ran = function_runs(trace)
     roots = any_of(timeline.names.rows(Is.INPUT_WORK), ran)
     end = np.maximum.accumulate(
-        trace.subtree_end[roots]
+        trace.subtree_end(roots)
     )  # of those up to each, the last: subtrees lie within each other or apart
     at = np.searchsorted(roots, rows, side="right") - 1
     below = (at >= 0) & (rows < end[np.maximum(at, 0)]) if len(roots) else np.zeros(len(rows), bool)
@@ -232,7 +232,7 @@ def _holding(timeline: Timeline, rows: Indices, what: Is) -> Mask:
     """Whether such an event lies directly or deeper below each of the rows."""
     trace = timeline.trace
     found = timeline.names.rows(what)
-    return np.asarray(np.searchsorted(found, trace.subtree_end[rows]) > np.searchsorted(found, rows, side="right"))
+    return np.asarray(np.searchsorted(found, trace.subtree_end(rows)) > np.searchsorted(found, rows, side="right"))
 
 
 def _device(timeline: Timeline, counted: Mask) -> _Rows | None:
@@ -279,7 +279,7 @@ def _measured(
         side,
         found.ops,
         found.flops,
-        found.name[is_op],
+        found.name[is_op].astype(np.int32),
         step[is_op],
         own[is_op],
         overhead[is_op],

@@ -46,8 +46,7 @@ def run_of(steps: Beside, second: int = 0, pool: int = 0) -> Run:
 
 
 def share(run: Run, *, gone: float = 1.0, least: bool = False) -> float:
-    mine = own_runs(run)["vm"]
-    return mine.share(mine.taken(gone, least=least))
+    return own_runs(run)["vm"].share(gone, least=least)
 
 
 HALF_DISTURBED = [(2, 0)] * 5 + [(4, 4)] * 5  # 2 ms alone, 4 ms beside input: it takes 1 ms per step of 10
