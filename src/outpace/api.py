@@ -104,6 +104,11 @@ class Profile(EveryTool):
         self.run.prepare()
         return _on_all_cores(self._page_or_failure, [find(tool) for tool in tools] if tools else list(discover()))
 
+    @property
+    def made(self) -> str:
+        """How far a report is, for a reader: "5 of 14 tools"."""
+        return f"{len(self._pages)} of {len(discover())} tools"
+
     def report(self, tools: Sequence[str] | None = None) -> Report:
         """The pages of the given tools (all by default), with ranked findings.
 
