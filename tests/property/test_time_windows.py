@@ -18,7 +18,7 @@ from outpace.cli import app
 from outpace.metrics.program.facts import NUMBERED
 from outpace.model import TooLargeError, UsageError
 from outpace.testing import SpaceBuilder
-from outpace.trace import Limits, Memory, Trace, Window, open_trace
+from outpace.trace import Limits, Memory, Trace, Window, limits, open_trace
 from outpace.trace.formats import Held
 from outpace.trace.limits import bytes_of, window_of
 from outpace.trace.part import within
@@ -149,16 +149,20 @@ def test_a_host_without_room_is_not_left_out(tmp_path: Path) -> None:
         outpace.open(tmp_path, memory=-5)
 
 
-def test_a_viewer_gets_the_same_events_where_memory_is_short(long_run: Path, tmp_path: Path) -> None:
+def test_a_viewer_gets_the_same_events_where_there_are_many_or_memory_is_short(
+    long_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files = []
-    for memory in ("1GB", "30KB"):
-        out = tmp_path / f"{memory}.json"
+    for memory, few in (("1GB", 10**6), ("1GB", 100), ("30KB", 10**6)):
+        monkeypatch.setattr(limits, "_FEW", few)
+        out = tmp_path / f"{memory}-{few}.json"
         done = CliRunner().invoke(
             app, ["trace", str(long_run), "--window", "2.5s:3.5s", "--track", "python", "--memory", memory, "--out", str(out)]
         )
         assert done.exit_code == 0, done.output
         files.append(out.read_bytes())
-    assert files[0] == files[1] and files[0].count(b'"step"') == 100 and files[0].count(b'"epoch"') == 2
+        assert ("Only a part of the time" in done.output) == (len(files) > 1)
+    assert files[0] == files[1] == files[2] and files[0].count(b'"step"') == 100 and files[0].count(b'"epoch"') == 2
 
 
 def test_the_command_line_says_it(long_run: Path) -> None:

@@ -34,11 +34,14 @@ def explain(
     tune()
     from outpace import api
     from outpace.cli.output import print_report
+    from outpace.cli.patience import reading
 
     step, category = _parse(what or [])
-    profile = api.open(path, redact=redact, **within(window, memory))
+    with reading(path):
+        profile = api.open(path, redact=redact, **within(window, memory))
+        report = profile.report_of(profile.explain(step=step, category=category, host=host))
     print_report(
-        profile.report_of(profile.explain(step=step, category=category, host=host)),
+        report,
         single=True,
         json=json,
         width=width,

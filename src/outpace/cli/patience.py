@@ -43,6 +43,11 @@ def patience(said: Callable[[float], str]) -> Iterator[None]:
         thread.join()
 
 
+def reading(path: object) -> contextlib.AbstractContextManager[None]:
+    """The same while a profile is read."""
+    return patience(lambda passed: f"Reading {path}: {passed:.0f} s")
+
+
 def left(passed: float, expected: float) -> str:
     """In words, how long work goes on that has taken `passed` of about `expected` seconds."""
     more = expected - passed

@@ -59,7 +59,7 @@ def report(
     tune()
     from outpace import api
     from outpace.cli.output import show
-    from outpace.cli.patience import left, patience
+    from outpace.cli.patience import left, patience, reading
     from outpace.model.units import counted
 
     began = time.monotonic()
@@ -67,7 +67,7 @@ def report(
         in_background(
             lambda: api.load(tool, "json_" if json else "terminal")
         ),  # most of this work is the core's, without Python
-        patience(lambda passed: f"Reading {path}: {passed:.0f} s"),
+        reading(path),
     ):
         profile = _opened(path, host, device, steps, window, redact=redact, memory=memory)
     if profile is None:

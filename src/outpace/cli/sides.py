@@ -23,6 +23,7 @@ def side(sources: Sequence[str], redaction: Redaction | None = None, part: Mappi
 
 def _side(source: str, redaction: Redaction | None, part: Mapping[str, Any]) -> Side:
     from outpace import api
+    from outpace.cli.patience import reading
     from outpace.compare import Side, baseline, places
     from outpace.model import NotFoundError, UsageError
 
@@ -38,7 +39,7 @@ def _side(source: str, redaction: Redaction | None, part: Mapping[str, Any]) -> 
             )
         return baseline.load(path, source)
     try:
-        with api.open(source, redact=redaction or False, **part) as profile:
+        with reading(source), api.open(source, redact=redaction or False, **part) as profile:
             return Side.of(profile.run.source if redaction else source, profile.run)
     except NotFoundError as error:
         there = places.names()

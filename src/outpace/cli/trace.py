@@ -79,6 +79,7 @@ def trace(
     chrome://tracing. All hosts of a run stand in one trace, on one clock. Nothing is written beside the profile.
     """
     tune()
+    from outpace.cli.patience import patience
     from outpace.model import UsageError
     from outpace.viewer import Arguments, parse_selection
 
@@ -91,7 +92,8 @@ def trace(
         if form == "perfetto" and out.name.endswith((".json", ".json.gz")):
             form = "json"
         profile = _opened(path, redact, window, memory)
-        written = _to_file(profile, out, form, selection)
+        with patience(lambda passed: f"Writing {out}: {passed:.0f} s"):
+            written = _to_file(profile, out, form, selection)
         _tell(profile, written, f"The trace is {out} ({out.stat().st_size / 1e6:,.1f} MB{place})")
     else:
         needs_posix("The viewer ('outpace trace' without --out)")
@@ -99,13 +101,15 @@ def trace(
 
 
 def _opened(path: str, redact: bool, window: str | None, memory: str | None) -> Profile:
-    """The profile; of one host that memory does not suffice for, what reaches into the window."""
+    """The profile; of one host with many events, what reaches into the window."""
     from outpace import api
+    from outpace.cli.patience import reading
 
     wanted = within(window, memory)
     if wanted["window"] is not None:
         wanted["window"] = replace(wanted["window"], touching=True, spare=True)
-    return api.open(path, redact=redact, **wanted)
+    with reading(path):
+        return api.open(path, redact=redact, **wanted)
 
 
 def _write(profile: Profile, file: IO[bytes], form: str, selection: Selection) -> ExportSummary:

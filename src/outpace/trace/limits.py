@@ -26,6 +26,7 @@ _BYTES = {
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d*)?|\.\d+)\s*([KMGT]?I?B)", re.IGNORECASE)
 _BEYOND = (1 << 63) - 1  # ps: no event ends later
 _EVENT_BYTES = 75  # what an event takes until all tools have run (measured: 68 to 72)
+_FEW = 2_000_000  # events, which are decoded in a moment
 _ROOM = 0.9  # of the memory, for the stretch of time that is offered instead
 
 
@@ -34,13 +35,17 @@ class Window:
     """A part of a capture's time: ps from its host's earliest event, [begin, end), None for no bound.
 
     An event counts that lies in it, as a capture of that time would hold it, or (`touching`) that reaches into it, as a viewer shows it.
-    `spare`: it is taken only where memory does not suffice for the whole.
+    `spare`: it is taken only where the whole has many events, or more than memory holds.
     """
 
     begin: int | None = None
     end: int | None = None
     touching: bool = False
     spare: bool = False
+
+    def leaves(self, events: int) -> bool:
+        """Whether all of so many events count nevertheless."""
+        return self.spare and events <= _FEW
 
     def __str__(self) -> str:
         """As `window_of` reads it."""

@@ -103,7 +103,7 @@ def _texts(data: Content, at: np.ndarray, length: np.ndarray) -> list[str]:
 def _limited(space: Space, source: str, limits: Limits) -> tuple[Window | None, int | None]:
     """Let only those events count that are wanted. Returns, where they are not all, their window and the start of the earliest of all, ps."""
     window, events = limits.window, space.sizes.events
-    fits = (window is None or window.spare) and limits.memory.holds(events)
+    fits = (window is None or window.leaves(events)) and limits.memory.holds(events)
     if fits:
         return None, None
     first, last = space.span()
