@@ -15,6 +15,7 @@ from outpace.cli.process import in_background, tune
 
 if TYPE_CHECKING:
     from outpace.api import Profile
+    from outpace.model import Report
 
 _ANALYSIS = 2.0  # what analysing takes of the time that reading took (measured: 1.5 to 2, of 5 to 74 million events)
 STORED = ".json"
@@ -59,8 +60,7 @@ def report(
     tune()
     from outpace import api
     from outpace.cli.output import show
-    from outpace.cli.patience import left, patience, reading
-    from outpace.model.units import counted
+    from outpace.cli.patience import reading
 
     began = time.monotonic()
     with (
@@ -70,12 +70,7 @@ def report(
         reading(path),
     ):
         profile = _opened(path, host, device, steps, window, redact=redact, memory=memory)
-    if profile is None:
-        report = api.stored(path, tool)
-    else:
-        expected = _ANALYSIS * (time.monotonic() - began)
-        with patience(lambda passed: f"{counted(profile.run.events, 'event')}: {profile.made}, {left(passed, expected)}"):
-            report = profile.report(tool)
+    report = api.stored(path, tool) if profile is None else _analysed(profile, tool, time.monotonic() - began)
     show(
         report,
         single=tool is not None,
@@ -87,6 +82,16 @@ def report(
         width=width,
         color=color,
     )
+
+
+def _analysed(profile: Profile, tools: list[str] | None, reading: float) -> Report:
+    """The report of a profile that was read in so many seconds."""
+    from outpace.cli.patience import left, patience
+    from outpace.model.units import counted
+
+    events = counted(profile.run.events, "event")
+    with patience(lambda passed: f"{events}: {profile.made}, {left(passed, _ANALYSIS * reading)}"):
+        return profile.report(tools)
 
 
 def _opened(
