@@ -71,7 +71,7 @@ struct Stretch {
 
 // One XLine message; several with the same id make up one line of the trace.
 struct Segment {
-  uint64_t begin, end;  // in the file
+  uint64_t begin = 0, end = 0;  // in the file
   int64_t id = 0;
   int64_t timestamp_ns = 0;
   Text name;

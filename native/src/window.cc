@@ -1,4 +1,6 @@
 // A part of the time: which events count, and where in the file they stand.
+#include <utility>
+
 #include "guard.h"
 #include "parallel.h"
 #include "space.h"
@@ -27,12 +29,14 @@ int64_t saturated(__int128 at) { return static_cast<int64_t>(std::clamp<__int128
 void survey(const ox_space& space, Segment& segment) {
   Fields fields(space.source, segment.begin, segment.end);
   uint64_t seen = 0;
+  Segment noted;
   while (fields.next()) {
     if (fields.tag != tag(4, kBytes)) continue;
     if (!fields.whole()) break;  // what read_segment did not count
-    segment.note(fields, seen++);
+    noted.note(fields, seen++);
   }
   if (seen != segment.events) refuse(OX_CHANGED);
+  segment.stretches = std::move(noted.stretches);
 }
 
 // The first start and the last end of a stretch, ps from the origin.
@@ -62,7 +66,7 @@ Span span_of(const ox_space& space, const Line& line) {
   for (const Segment& segment : line.segments) {
     for (size_t i = 0; i < segment.stretches.size(); ++i) {
       const Span times = placed(space, segment, segment.stretches[i]);
-      if (times.first > -kFar && times.last < kFar) {
+      if (times.first > -kFar && times.last < kFar && times.last - times.first < kFar) {  // so none of them is impossible
         span.add(times);
         continue;
       }

@@ -254,6 +254,9 @@ void a_window_holds_what_lies_in_it() {
   Window wild;
   decode(space(line(1, 0, event(1, int64_t{1} << 57, 1) + event(1, 3, 4))), &wild);
   expect("a time that cannot be is none of the span", wild.first == 3 && wild.last == 7);
+  Window hidden;  // it ends at a time that can be
+  decode(space(line(1, 0, event(1, -(int64_t{1} << 55), int64_t{86469} * 1000000000000) + event(1, 3, 4))), &hidden);
+  expect("nor is an event that lasts too long", hidden.first == 3 && hidden.last == 7);
   Window nothing{200, 300};
   expect("none there", decode(all, &nothing).start.empty() && nothing.last == 100);
 }

@@ -10,6 +10,7 @@ Names follow conventions of TensorFlow and XLA (`scope/op:Type`, `Iterator::A::B
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Callable
 from enum import Enum, IntFlag, auto
 from functools import lru_cache, reduce
@@ -355,7 +356,14 @@ class Names:
 @derived
 def names(trace: Trace) -> Names:
     """What the names of a trace say."""
-    return Names(trace.names, trace.rows_named)
+    of = weakref.ref(trace)  # which keeps its names: a circle would hold the file open until somebody collects garbage
+
+    def rows_named(wanted: Mask) -> Indices:
+        kept = of()
+        assert kept is not None, "the trace is gone"
+        return kept.rows_named(wanted)
+
+    return Names(trace.names, rows_named)
 
 
 def _flags(text: str, op: Op) -> int:

@@ -52,12 +52,12 @@ def _first(ordered: npt.NDArray[_Whole]) -> Mask:
 
 
 def placed(among: Indices, rows: Indices) -> Indices:
-    """Where each of `rows` (in any order) stands among some rows, which are sorted and different; -1 for those that are none of them. int32."""
+    """Where each of `rows` (in any order) stands among some rows, which are sorted, at last where it does several times; -1 for those that
+    are none of them. int32."""
     found = np.full(len(rows), -1, np.int32)
     for begin in range(0, len(rows) if len(among) else 0, _BLOCK):
         wanted = rows[begin : begin + _BLOCK].astype(among.dtype)
-        at = np.searchsorted(among, wanted)
-        np.minimum(at, len(among) - 1, out=at)
+        at = np.maximum(np.searchsorted(among, wanted, side="right") - 1, 0)
         found[begin : begin + _BLOCK] = np.where(among[at] == wanted, at, -1)
     return found
 

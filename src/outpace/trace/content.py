@@ -41,8 +41,8 @@ class Content:
 
     def require_unchanged(self) -> None:
         """Raise ProfileError where the file is not what it was when it was opened."""
-        if self.memory is None and state_of(self.descriptor) != self._state:
-            raise changed(self._name)
+        if self.memory is None:
+            self._require_same()
 
     def at(self, offset: int, size: int) -> bytes:
         """The bytes [offset, offset + size), as far as there are any."""
@@ -65,30 +65,42 @@ class Content:
     def hold(self) -> Bytes:
         """All bytes, in memory from here on."""
         if self.memory is None:
-            self.memory = np.frombuffer(bytearray(self._read(0, len(self))), np.uint8)
-            self._close()
+            memory = np.empty(len(self), np.uint8)
+            self._read_into(memory.data, 0)
+            self.memory = memory  # the file stays open: others may be reading it
         return self.memory
 
     def _read(self, offset: int, size: int) -> bytes:
-        parts, wanted = list[bytes](), min(size, len(self) - offset)
+        block = bytearray(min(size, max(len(self) - offset, 0)))
+        self._read_into(memoryview(block), offset)
+        return bytes(block)
+
+    def _read_into(self, block: memoryview, offset: int) -> None:
+        got = 0
         if sys.platform != "win32":  # there, all is in memory
             try:
-                while wanted > 0 and (part := os.pread(self.descriptor, wanted, offset)):
-                    parts.append(part)
-                    offset, wanted = offset + len(part), wanted - len(part)
+                while got < len(block) and (more := os.preadv(self.descriptor, [block[got:]], offset + got)):
+                    got += more
             except OSError as error:
-                raise ProfileError(f"{self._name} cannot be read any more: {error.strerror or error}.") from error
-        self.require_unchanged()
-        return b"".join(parts)
+                raise self._unreadable(error) from error
+        self._require_same()
+        if got < len(block):
+            raise changed(self._name)
 
-    def _close(self) -> None:
-        descriptor, self.descriptor = self.descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+    def _require_same(self) -> None:
+        try:
+            same = state_of(self.descriptor) == self._state
+        except OSError as error:
+            raise self._unreadable(error) from error
+        if not same:
+            raise changed(self._name)
+
+    def _unreadable(self, error: OSError) -> ProfileError:
+        return ProfileError(f"{self._name} cannot be read any more: {error.strerror or error}.")
 
     def __del__(self) -> None:
-        if hasattr(self, "descriptor"):
-            self._close()
+        if getattr(self, "descriptor", -1) >= 0:
+            os.close(self.descriptor)
 
 
 def state_of(descriptor: int) -> State:

@@ -39,7 +39,7 @@ def read(place: Path | Held) -> tuple[Content, str]:
         try:
             with place.open("rb") as file:
                 if _stays(file, place):
-                    return Content(None, _settled(file), os.dup(file.fileno()), str(place)), ""
+                    return Content(None, _settled(file, place), os.dup(file.fileno()), str(place)), ""
                 file.seek(0)
                 data, remark = _unchanged(place, file, _decompress if _packed(file.read(2), place) else _bytes_of)
         except FileNotFoundError as error:
@@ -65,10 +65,13 @@ def _stays(file: BufferedReader, path: Path) -> bool:
     )
 
 
-def _settled(file: BufferedReader) -> State:
-    """The state of a file once it has not just changed."""
-    while _is_fresh((found := state_of(file.fileno()))[1]):
+def _settled(file: BufferedReader, path: Path) -> State:
+    """The state of a file once it has not just changed. Raises ProfileError where it changes meanwhile."""
+    found = state_of(file.fileno())
+    while _is_fresh(found[1]):
         time.sleep(_TICK / 1e9)
+        if state_of(file.fileno()) != found:
+            raise changed(str(path))
     return found
 
 

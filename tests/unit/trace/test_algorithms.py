@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,3 +56,18 @@ def test_a_stat_answers_for_the_rows_that_carry_it(values: dict[int, int], rows:
     carried = dict(sorted(values.items()))
     column = StatColumn.of("some", list(carried), list(carried.values()))
     assert column.ints_of(np.array(rows, np.int64), 7).tolist() == [values.get(row, 7) for row in rows]
+
+
+@pytest.mark.parametrize("block", [1, 2, 1 << 16])
+def test_places_among_rows(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that stands there twice, as of an event with the same stat twice, is found where it stands last."""
+    monkeypatch.setattr(algorithms, "_BLOCK", block)
+    among, rows = np.array([2, 5, 5, 9], np.int32), np.array([9, -1, 5, 3, 2, 100, 0])
+    assert algorithms.placed(among, rows).tolist() == [3, -1, 2, -1, 0, -1, -1]
+    assert algorithms.placed(among[:0], rows).tolist() == [-1] * 7
+    assert algorithms.placed(among, rows[:0]).tolist() == []
+
+
+def test_rows_of_any() -> None:
+    assert algorithms.any_of(np.array([7, 2]), np.array([2, 9]), np.zeros(0, np.int64)).tolist() == [2, 7, 9]
+    assert algorithms.any_of(np.array([2, 7])).tolist() == [2, 7] and algorithms.any_of().tolist() == []

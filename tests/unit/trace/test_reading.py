@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import gzip
 import io
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import pytest
 from outpace import api
 from outpace.model import NotFoundError, ProfileError
 from outpace.trace import read_trace, reading
-from outpace.trace.content import Content
+from outpace.trace.content import Content, State
 from outpace.trace.formats.xspace.space import Space
 from tests.support import profile_bytes
 
@@ -123,7 +125,7 @@ def test_of_a_large_file_blocks_are_read(tmp_path: Path, pack: Callable[[bytes],
     assert (data.memory is None) == (pack is bytes)
     for offset, size in ((0, 5), (199_990, 10), (199_990, 50), (70_000, 1), (64_000, 130_000), (200_000, 3), (0, 200_000)):
         assert data.at(offset, size) == random[offset : offset + size]
-    assert data.hold().tobytes() == random and data.at(7, 3) == random[7:10] and data.descriptor == -1
+    assert data.hold().tobytes() == random and data.at(7, 3) == random[7:10]
 
 
 @pytest.mark.usefixtures("by_blocks")
@@ -157,15 +159,66 @@ def test_a_large_file_may_be_deleted_or_replaced_while_it_is_open(tmp_path: Path
 
 
 @pytest.mark.usefixtures("by_blocks")
-def test_a_large_file_is_closed_with_its_trace(tmp_path: Path) -> None:
+def test_a_large_file_is_closed_with_its_profile(tmp_path: Path) -> None:
+    """At once, not when somebody collects garbage."""
     path = written(tmp_path / "vm.xplane.pb", profile_bytes("jax_loop", "vm"))
-    trace = api.open(path).run.hosts[0].trace
-    descriptor = trace._source.data.descriptor  # type: ignore[attr-defined]
-    assert os.fstat(descriptor).st_size == path.stat().st_size
-    del trace
-    gc.collect()
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        os.fstat(descriptor)
+    gc.disable()
+    try:
+        with api.open(path) as profile:
+            profile.report()
+            descriptor = profile.run.hosts[0].trace._source.data.descriptor  # type: ignore[attr-defined]
+            assert os.fstat(descriptor).st_size == path.stat().st_size
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
+    finally:
+        gc.enable()
+
+
+@pytest.mark.usefixtures("by_blocks")
+def test_a_large_file_that_is_being_written_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, waits = tmp_path / "vm.xplane.pb", list[float]()
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        with path.open("ab") as file:
+            file.write(b"more")
+
+    path.write_bytes(b"half")
+    monkeypatch.setattr("outpace.trace.reading.time.sleep", wait)
+    monkeypatch.setattr("outpace.trace.reading.time.time_ns", lambda: path.stat().st_mtime_ns)
+    with pytest.raises(ProfileError, match="changed while it was read"):
+        reading.read(path)
+    assert len(waits) == 1
+
+
+@pytest.mark.usefixtures("by_blocks")
+def test_what_reads_while_all_is_read_into_memory_reads_the_file(tmp_path: Path) -> None:
+    random = os.urandom(1 << 20)
+    data, _ = reading.read(written(tmp_path / "vm.xplane.pb", random))
+    wrong: list[int] = []
+
+    def look(seed: int) -> None:
+        wrong.extend(at for at in range(seed, len(random) - 10, 70_001) if data.at(at, 10) != random[at : at + 10])
+
+    threads = [threading.Thread(target=look, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    data.hold()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+@pytest.mark.usefixtures("by_blocks")
+def test_a_file_that_the_system_lost_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = api.open(written(tmp_path / "vm.xplane.pb", profile_bytes("jax_loop", "vm"))).run.hosts[0].trace
+
+    def stale(descriptor: int) -> State:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setattr("outpace.trace.content.state_of", stale)
+    with pytest.raises(ProfileError, match=r"vm\.xplane\.pb cannot be read any more: Stale file handle"):
+        trace.find_stats(["_p"])
 
 
 def test_what_unpacks_to_more_than_profiles_do_is_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from outpace.timeline import OpKind, Timeline
 from outpace.timeline.hlo import NO_OP, HloOp, instructions
 from outpace.timeline.hlo_meaning import BETWEEN, COLLECTIVE, DOUBLE, HALF, SINGLE, TO_DEVICE, TO_HOST, direction
 from outpace.trace import dialect
-from outpace.trace.algorithms import common, distinct
+from outpace.trace.algorithms import common, distinct, placed
 
 COMPUTE_32, COMPUTE_16, HOST_COMPUTE = "compute_32", "compute_16", "host_compute"
 KINDS_OF_DEVICES = (COMPUTE_32, COMPUTE_16, TO_DEVICE, TO_HOST, BETWEEN, COLLECTIVE, HOST_COMPUTE)
@@ -62,8 +62,9 @@ def device_kinds(timeline: Timeline) -> Iterator[tuple[Indices, Codes]]:
             names = distinct(trace.name[rows])
             kinds = np.array([_CODE[kind_of(timeline, name)] for name in names.tolist()], np.uint8)
             kind = kinds[np.searchsorted(names, trace.name[rows])]
-            at, place = common(rows, shaped.row)
-            kind[at] = np.where(kind[at] <= _CODE[COMPUTE_16], of_shape[place], kind[at])
+            place = placed(shaped.row, rows)
+            told = np.flatnonzero((place >= 0) & (kind <= _CODE[COMPUTE_16]))
+            kind[told] = of_shape[place[told]]
             _direct_copies(timeline, rows, kind)
             yield rows, _by_programs(timeline, rows, kind)
 
