@@ -60,7 +60,7 @@ class Bytes {
     visible_ = wanted;
   }
 
-  void read(uint64_t at, uint64_t count) {
+  void read([[maybe_unused]] uint64_t at, [[maybe_unused]] uint64_t count) {
 #ifdef _WIN32
     refuse(OX_FAILED);  // there, files are read into memory first
 #else

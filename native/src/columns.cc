@@ -186,6 +186,7 @@ int32_t ox_events(ox_space* space, int32_t threads, int32_t* name, int64_t* star
                         outpace::decode_line(*space, space->lines[i], is_damaged, {name, start_ps, duration_ps}, tally);
                       });
     std::sort(space->aggregated.begin(), space->aggregated.end());
+    space->in_order();
   });
 }
 

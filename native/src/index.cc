@@ -1,4 +1,5 @@
 // The first pass: planes, lines and name tables. Events are only counted.
+#include <algorithm>
 #include <map>
 
 #include "parallel.h"
@@ -8,6 +9,10 @@ void ox_space::damaged(uint64_t at, uint64_t lost, int32_t plane, uint8_t why) {
   const std::lock_guard<std::mutex> hold(lock);
   ++damages_total;
   if (damages.size() < outpace::kMaxDamages) damages.push_back({at, lost, plane, why});
+}
+
+void ox_space::in_order() {
+  std::stable_sort(damages.begin(), damages.end(), [](const outpace::Damage& a, const outpace::Damage& b) { return a.at < b.at; });
 }
 
 namespace outpace {
@@ -156,6 +161,7 @@ void build_index(ox_space& space, bool timed, int threads) {
   }
   check(all, -1, space);
   if (all.missing > 0) space.damaged(space.source.size, all.missing, static_cast<int32_t>(space.planes.size()) - 1, OX_DAMAGE_TRUNCATED);
+  space.in_order();
   for (OwnerStat& owner : space.owner_stats) resolve(owner.stat, space.planes[owner.plane].stat_names);
   bool first = true;
   for (Line& line : space.lines) {

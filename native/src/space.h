@@ -142,6 +142,8 @@ struct ox_space {
   }
   // Note that `lost` bytes from `at` on could not be read.
   void damaged(uint64_t at, uint64_t lost, int32_t plane, uint8_t why);
+  // Bring the damages, which threads found, into the order of the file.
+  void in_order();
 };
 
 namespace outpace {

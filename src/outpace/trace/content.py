@@ -14,6 +14,7 @@ import numpy as np
 from outpace.model import ProfileError
 from outpace.model.arrays import Bytes
 
+_BLOCK = 1 << 20
 _SHOWN = 64 << 10  # bytes of a file that are read for one text: others stand beside it
 
 
@@ -79,8 +80,9 @@ class Content:
         got = 0
         if sys.platform != "win32":  # there, all is in memory
             try:
-                while got < len(block) and (more := os.preadv(self.descriptor, [block[got:]], offset + got)):
-                    got += more
+                while got < len(block) and (part := os.pread(self.descriptor, min(len(block) - got, _BLOCK), offset + got)):
+                    block[got : got + len(part)] = part
+                    got += len(part)
             except OSError as error:
                 raise self._unreadable(error) from error
         self._require_same()
