@@ -143,8 +143,8 @@ def test_a_host_without_room_is_not_left_out(tmp_path: Path) -> None:
             space.plane("/host:CPU").line("python").event("x", 10 * at, 5)
         space.write(tmp_path)
     assert len(outpace.open(tmp_path, memory="20KB").run.hosts) == 2
-    with pytest.raises(TooLargeError, match=r"b\.xplane\.pb.*all 2 hosts, if they are like it, about 17\.6 KiB\."):
-        outpace.open(tmp_path, memory="15KB")
+    with pytest.raises(TooLargeError, match=r"b\.xplane\.pb.*all 2 hosts, if they are like it, about 14\.6 KiB\."):
+        outpace.open(tmp_path, memory="14KB")
     with pytest.raises(UsageError):
         outpace.open(tmp_path, memory=-5)
 
