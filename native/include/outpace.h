@@ -60,7 +60,8 @@ typedef struct {
 } ox_source;
 
 /* Index a serialized XSpace: planes, lines and metadata tables, not yet the events. `budget`: bytes of memory that may be needed, by the core and by
- * its caller, for what the file holds. `timed`: ox_window will be called, and finds the times of the events noted. A small file may claim any number of planes, lines, names and events: OX_TOO_LARGE then. */
+ * its caller, for what the file holds. A small file may claim any number of planes, lines, names and events: OX_TOO_LARGE then. `timed`:
+ * ox_window will be called, and finds the times of the events noted. */
 OX_API int32_t ox_open(const ox_source* source, int32_t timed, uint64_t budget, int32_t threads, ox_space** space);
 OX_API void ox_close(ox_space* space);
 /* From here on read the bytes in memory, as many as the file had. */

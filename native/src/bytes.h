@@ -114,6 +114,13 @@ class Fields {
     next_ = end_;
     return false;
   }
+  // Go to the next one with this tag; false where none follows, or it is not whole.
+  bool next(uint64_t wanted) {
+    while (next()) {
+      if (tag == wanted) return whole();
+    }
+    return false;
+  }
   // The bytes of a message or a text, until the next call of either.
   Reader message() { return bytes.show(from, to - from); }
   // Nothing was wrong so far.

@@ -78,7 +78,7 @@ struct ox_export {
 namespace outpace {
 namespace {
 
-constexpr char kUnnamed[] = "(name lost)";  // as UNNAMED in outpace/trace/reader.py
+constexpr char kUnnamed[] = "(name lost)";  // as UNNAMED in outpace/trace/formats/xspace/reader.py
 
 uint64_t lane_id(uint64_t track, uint64_t lane) { return track << 32 | lane; }
 

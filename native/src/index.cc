@@ -106,7 +106,7 @@ void read_segment(Segment& segment, int32_t plane, bool timed, ox_space& space) 
   Fields fields(space.source, segment.begin, segment.end);
   while (fields.next()) {
     switch (fields.tag) {
-      case tag(4, kBytes):
+      case kEvent:
         if (fields.to - fields.from > UINT32_MAX) refuse(OX_TOO_LARGE);  // texts are shorter
         if (!fields.whole()) break;
         if (timed) segment.note(fields, segment.events);

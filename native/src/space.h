@@ -196,6 +196,8 @@ inline bool nameless(const Stat& stat, const IdMap& stat_names) {
   return stat_names.get(static_cast<int64_t>(stat.id), -1) < 0 || (stat.kind == OX_STAT_REF && stat.value == UINT64_MAX);
 }
 
+constexpr uint64_t kEvent = tag(4, kBytes);  // of an XLine
+
 // Call visit(segment, i, message, bytes) for each XEvent of a line that counts, in the order of the file: as many as were counted. Whoever gave the
 // bytes may change them meanwhile, and everything is sized by these counts.
 template <class Visit>
@@ -205,9 +207,7 @@ void each_event(const ox_space& space, const Line& line, Visit visit) {
   for (const Segment& segment : line.segments) {
     Fields fields(space.source, segment.begin, segment.end);
     const uint64_t last = i + segment.events;
-    while (fields.next()) {
-      if (fields.tag != tag(4, kBytes)) continue;
-      if (!fields.whole()) break;  // what read_segment did not count
+    while (fields.next(kEvent)) {
       const Reader event = fields.message();
       if (!all && !space.window.holds(event, segment.timestamp_ns, space.origin_ns)) continue;
       if (i == last) refuse(OX_CHANGED);

@@ -30,11 +30,7 @@ void survey(const ox_space& space, Segment& segment) {
   Fields fields(space.source, segment.begin, segment.end);
   uint64_t seen = 0;
   Segment noted;
-  while (fields.next()) {
-    if (fields.tag != tag(4, kBytes)) continue;
-    if (!fields.whole()) break;  // what read_segment did not count
-    noted.note(fields, seen++);
-  }
+  while (fields.next(kEvent)) noted.note(fields, seen++);
   if (seen != segment.events) refuse(OX_CHANGED);
   segment.stretches = std::move(noted.stretches);
 }
@@ -50,9 +46,7 @@ template <class Visit>
 void each_of(const ox_space& space, const Segment& segment, size_t stretch, Visit visit) {
   const bool last = stretch + 1 == segment.stretches.size();
   Fields fields(space.source, segment.stretches[stretch].at, last ? segment.end : segment.stretches[stretch + 1].at);
-  while (fields.next()) {
-    if (fields.tag != tag(4, kBytes)) continue;
-    if (!fields.whole()) break;
+  while (fields.next(kEvent)) {
     Reader message = fields.message();
     int64_t start, duration;
     place(read_event(message, [](const Reader&) {}), segment.timestamp_ns, space.origin_ns, &start, &duration);

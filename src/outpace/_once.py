@@ -45,6 +45,8 @@ class Derived:
     def forget(self, key: Hashable) -> None:
         """Let go of a result: whoever asks again computes it again."""
         with self._guard:
+            lock = self._locks.setdefault(key, RLock())
+        with lock:  # not between the moment when another thread finds it and the one when it takes it
             self._results.pop(key, None)
 
     def give(self, key: Hashable, result: Any) -> None:

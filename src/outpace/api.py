@@ -178,7 +178,7 @@ def open(
     `use_marks=False` hides step marks, to see what step inference alone finds. `redact` puts stand-ins in the place of paths, hosts, users,
     and the script's arguments; a `Redaction` gives what several profiles have in common the same ones. `window`: only what lies in a
     part of the time, from the earliest event of each host, as in `"1.2s:1.5s"`, as if that had been captured: no more is decoded.
-    `memory`: what the events of all hosts that are kept whole may take together beside their files' bytes, as in `"4GB"` or in bytes; as
+    `memory`: what the events of all hosts that are kept whole may take together, as in `"4GB"` or in bytes; as
     much as there is by default. `on`: where very many hosts are read, such as `outpace.ray.tasks`; processes of this machine by default.
     """
     found = find_profiles(source)

@@ -65,3 +65,28 @@ def test_what_raises_is_not_kept() -> None:
     with pytest.raises(ValueError):
         _ = fails.value
     assert fails.value == 2
+
+
+def test_what_is_forgotten_while_others_ask_is_made_again() -> None:
+    """Another thread lets go of a result again and again: whoever asks has it nevertheless."""
+    results, done, failed = Derived(), threading.Event(), list[Exception]()
+
+    def forget() -> None:
+        while not done.is_set():
+            results.forget("key")
+
+    def ask() -> None:
+        try:
+            assert all(results.get("key", lambda: 7) == 7 for _ in range(20_000))
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    forgetting = threading.Thread(target=forget)
+    for thread in (forgetting, *threads):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    done.set()
+    forgetting.join()
+    assert failed == []

@@ -65,7 +65,7 @@ def of_script(context: typer.Context, args: list[str] | None) -> list[str]:
 
 
 def within(window: str | None, memory: str | None) -> dict[str, Any]:
-    """Options of `outpace.open` for --window and --memory. Where nobody says, other programs, the tables and the file get three quarters."""
+    """Options of `outpace.open` for --window and --memory. Where nobody says, other programs and the tables get three quarters."""
     from outpace._memory import granted_memory
     from outpace.trace import bytes_of, window_of
 

@@ -103,7 +103,8 @@ class Timeline:
         if self.known is not None:
             return self.known.step_of
         found = step_of_events(self.trace, self._found, self._hidden)
-        self.trace.derived.forget(contexts)  # hardly anybody asks again
+        if not self._found.ahead:  # else `handed_over` asks again
+            self.trace.derived.forget(contexts)
         return found
 
     @once

@@ -11,6 +11,7 @@ from outpace._native import cover, group, latest, nest_rows, share, spread, subt
 from outpace.model.arrays import Codes, Indices, Mask
 
 __all__ = [
+    "among",
     "any_of",
     "common",
     "cover",
@@ -51,15 +52,20 @@ def _first(ordered: npt.NDArray[_Whole]) -> Mask:
     return found
 
 
-def placed(among: Indices, rows: Indices) -> Indices:
+def placed(known: Indices, rows: Indices) -> Indices:
     """Where each of `rows` (in any order) stands among some rows, which are sorted, at last where it does several times; -1 for those that
     are none of them. int32."""
     found = np.full(len(rows), -1, np.int32)
-    for begin in range(0, len(rows) if len(among) else 0, _BLOCK):
-        wanted = rows[begin : begin + _BLOCK].astype(among.dtype)
-        at = np.maximum(np.searchsorted(among, wanted, side="right") - 1, 0)
-        found[begin : begin + _BLOCK] = np.where(among[at] == wanted, at, -1)
+    for begin in range(0, len(rows) if len(known) else 0, _BLOCK):
+        wanted = rows[begin : begin + _BLOCK].astype(known.dtype)
+        at = np.maximum(np.searchsorted(known, wanted, side="right") - 1, 0)
+        found[begin : begin + _BLOCK] = np.where(known[at] == wanted, at, -1)
     return found
+
+
+def among(rows: Indices, part: slice) -> slice:
+    """Which of some rows (sorted) lie in a part of all: `rows[among(rows, part)]`."""
+    return slice(*np.searchsorted(rows, (part.start, part.stop)).tolist())
 
 
 def any_of(*rows: Indices) -> Indices:

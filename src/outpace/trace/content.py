@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
 
 import numpy as np
 
 from outpace.model import ProfileError
-from outpace.model.arrays import Bytes
+from outpace.model.arrays import Bytes, Column
 
 _BLOCK = 1 << 20
 _SHOWN = 64 << 10  # bytes of a file that are read for one text: others stand beside it
@@ -59,9 +58,9 @@ class Content:
         """A text; bytes that are no UTF-8 become U+FFFD."""
         return self.at(offset, size).decode("utf-8", "replace")
 
-    def texts(self, offsets: Iterable[int], sizes: Iterable[int]) -> list[str]:
+    def texts(self, offsets: Column, sizes: Column) -> list[str]:
         """Several texts."""
-        return [self.text(offset, size) for offset, size in zip(offsets, sizes, strict=True)]
+        return list(map(self.text, offsets.tolist(), sizes.tolist()))
 
     def hold(self) -> Bytes:
         """All bytes, in memory from here on."""

@@ -15,7 +15,7 @@ from outpace import _native
 from outpace._dataclass import dataclass
 from outpace._once import Derived, once
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
-from outpace.trace.algorithms import looked_up
+from outpace.trace.algorithms import among, looked_up
 from outpace.trace.limits import Window
 from outpace.trace.source import Rewriting, Source
 from outpace.trace.stats import StatColumn, Value, compact
@@ -60,10 +60,6 @@ class Lines:
     def every_row(self, line: int) -> Indices:
         """The same, as numbers."""
         return np.arange(self.first_event[line], self.first_event[line + 1])
-
-    def among(self, line: int, rows: Indices) -> slice:
-        """Where the line's events stand among some rows (sorted)."""
-        return slice(*np.searchsorted(rows, self.first_event[line : line + 2]).tolist())
 
     def blocks(self) -> Iterator[slice]:
         """Event rows of whole lines, in order, of as many as hold so many events: what is made of all events goes block by block."""
@@ -178,7 +174,7 @@ class Trace:
         """One past the last row below each of these events (rows in order). It is made anew, by blocks: kept, it would be 4 bytes an event."""
         found, bounds = np.empty(len(rows), np.int32), self.lines.first_event
         for block in self.lines.blocks():
-            mine = slice(*np.searchsorted(rows, (block.start, block.stop)).tolist())
+            mine = among(rows, block)
             if mine.start < mine.stop:
                 lines = bounds[np.searchsorted(bounds, block.start) : np.searchsorted(bounds, block.stop, side="right")]
                 ends = _native.subtree_ends(lines - block.start, self.start[block], self.duration[block])
@@ -217,11 +213,11 @@ class Trace:
         """Rows of the events whose name passes `test` (a predicate on str, called once per distinct name)."""
         return self.rows_named(np.fromiter((bool(test(n)) for n in self.names), bool, len(self.names)))
 
-    def rows_named(self, wanted: Mask, among: slice | None = None) -> Indices:
-        """Rows of the events whose name is wanted (boolean over `names`), in order; `among`: of these rows alone."""
+    def rows_named(self, wanted: Mask, part: slice | None = None) -> Indices:
+        """Rows of the events whose name is wanted (boolean over `names`), in order; `part`: of these rows alone."""
         if not wanted.any():
             return np.zeros(0, np.int64)
-        begin, end, _ = (among or slice(None)).indices(len(self))
+        begin, end, _ = (part or slice(None)).indices(len(self))
         found = [
             np.flatnonzero(looked_up(wanted, self.name[at : min(at + BLOCK, end)])) + at for at in range(begin, end, BLOCK)
         ]

@@ -71,3 +71,11 @@ def test_places_among_rows(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rows_of_any() -> None:
     assert algorithms.any_of(np.array([7, 2]), np.array([2, 9]), np.zeros(0, np.int64)).tolist() == [2, 7, 9]
     assert algorithms.any_of(np.array([2, 7])).tolist() == [2, 7] and algorithms.any_of().tolist() == []
+
+
+def test_rows_among_a_part_of_all() -> None:
+    rows = np.array([2, 5, 7, 9])
+    assert rows[algorithms.among(rows, slice(5, 9))].tolist() == [5, 7]
+    assert (
+        rows[algorithms.among(rows, slice(3, 4))].tolist() == [] == rows[:0][algorithms.among(rows[:0], slice(0, 9))].tolist()
+    )

@@ -28,7 +28,7 @@ from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.causality import partners
 from outpace.timeline.names import Is, draws_random, names
 from outpace.trace import Trace, dialect
-from outpace.trace.algorithms import any_of, distinct, placed, spread, subtree_ends
+from outpace.trace.algorithms import among, any_of, distinct, placed, spread, subtree_ends
 
 CHAIN, FUNCTION = "chain", "function"
 _ANY = 1_000_000  # threads: the profile does not say how many may run
@@ -219,7 +219,7 @@ def _pool(timeline: Timeline, graph: IteratorGraph, of: Codes, block: slice) -> 
     """Rows of a block that begin the work of a stage's function: they belong to a stage, and what is around them to none or another."""
     trace = timeline.trace
     claimed = of[block] >= 0
-    claimed[graph.row[slice(*np.searchsorted(graph.row, (block.start, block.stop)))] - block.start] = False
+    claimed[graph.row[among(graph.row, block)] - block.start] = False
     rows = np.flatnonzero(claimed) + block.start
     above = trace.parent[rows]
     rows = rows[(above < 0) | (of[above] != of[rows])]

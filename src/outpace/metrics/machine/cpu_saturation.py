@@ -20,7 +20,7 @@ from outpace.model import Table, Threshold, Unit, schema
 from outpace.model.arrays import Mask, Picoseconds
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.names import INPUT_THREADS, INTRA_OP_THREADS, Is
-from outpace.trace.algorithms import distinct, looked_up
+from outpace.trace.algorithms import among, distinct, looked_up
 
 _XLA_THREADS = "tf_XLA"  # XLA's workers on a CPU: they record nothing but computation
 SATURATED = Threshold(
@@ -126,7 +126,7 @@ def working(timeline: Timeline) -> tuple[tuple[str, Busy], ...]:
             mine = trace.duration[rows] > 0
             if not name.startswith(_XLA_THREADS):
                 mine &= looked_up(works, trace.name[rows])
-                mine[waits[trace.lines.among(line, waits)] - rows.start] = False
+                mine[waits[among(waits, rows)] - rows.start] = False
             start, end = trace.start[rows][mine], trace.end[rows][mine]
             if name.startswith((INTRA_OP_THREADS, INPUT_THREADS)):
                 begun, done = _tasks(timeline, rows)

@@ -28,7 +28,7 @@ from outpace.timeline.hlo import instructions
 from outpace.timeline.names import AWAITING, HANDS_OVER, INPUT_THREADS, Is, Op
 from outpace.timeline.workers import executed, on_host
 from outpace.trace import dialect
-from outpace.trace.algorithms import any_of, common, distinct, placed, share
+from outpace.trace.algorithms import among, any_of, common, distinct, placed, share
 
 _EXECUTOR = "ExecutorState::Process"
 _EAGER = "EagerLocalExecute: "
@@ -192,7 +192,7 @@ def of_input(timeline: Timeline, rows: Indices) -> Mask:
     below = (at >= 0) & (rows < end[np.maximum(at, 0)]) if len(roots) else np.zeros(len(rows), bool)
     for line, name in enumerate(trace.lines.names):
         if name.startswith(INPUT_THREADS) and not name.startswith(HANDS_OVER):
-            below[trace.lines.among(line, rows)] = True
+            below[among(rows, trace.lines.rows(line))] = True
     return np.asarray(below)
 
 

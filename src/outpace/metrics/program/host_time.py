@@ -20,7 +20,7 @@ from outpace.model.arrays import Codes, Indices, Mask, Picoseconds, Values
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Is
 from outpace.timeline.workers import executed, on_host
-from outpace.trace.algorithms import distinct, looked_up, placed, sweep
+from outpace.trace.algorithms import among, distinct, looked_up, placed, sweep
 
 OPS, EXECUTOR, WAITING, FIRST_RUN, DISPATCH, PYTHON = (
     *("ops that run", "the executor between ops", "waiting for results or other workers"),
@@ -151,7 +151,7 @@ def _spans(
     part = looked_up(of_name, trace.name[block])
     # What stands around an op that runs by itself is of no category.
     wanted = ((kind > 0) | (part == _RUNS)) & np.append(counted, False)[step]
-    part[op[slice(*np.searchsorted(op, (block.start, block.stop)))] - block.start] = _RUNS
+    part[op[among(op, block)] - block.start] = _RUNS
     part[kind > _COMPUTE] = _OTHER
     part[~wanted] = 0
     at = np.flatnonzero(wanted)

@@ -25,7 +25,7 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Is
 from outpace.timeline.workers import runs_jax
 from outpace.trace import ByRow, Plane, dialect
-from outpace.trace.algorithms import distinct, looked_up, sweep
+from outpace.trace.algorithms import among, distinct, looked_up, sweep
 from outpace.trace.trace import BLOCK
 
 # Kinds of time in order of rising priority, and the category that shows them. "Waiting for input" outranks collectives: an all-reduce
@@ -47,7 +47,7 @@ _CODE = {name: code for code, (name, _) in enumerate(_KINDS)}
 
 Planes = tuple[Plane, ...] | None  # None: all
 Counted = tuple[Indices, Codes, Picoseconds, Picoseconds]
-Windows = tuple[Picoseconds, Picoseconds, "Codes | ByRow"]
+Windows = tuple[Picoseconds, Picoseconds, Codes | ByRow]
 
 TRANSFERS = "transfers_ps"
 FIELDS = (
@@ -240,7 +240,7 @@ def times_of(timeline: Timeline, rows: Indices, planes: Planes) -> tuple[Picosec
     for device in planes or ():
         if device.name.startswith(dialect.DEVICES):
             only = trace.rows_of(device)
-            mine = slice(*np.searchsorted(rows, (only.start, only.stop)))
+            mine = among(rows, only)
             late = lags(timeline, event_kinds(timeline), device)[timeline.step_of[rows[mine]]]
             start[mine], end[mine] = start[mine] - late, end[mine] - late
     return start, end

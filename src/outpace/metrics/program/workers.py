@@ -16,6 +16,7 @@ from outpace.model import Category
 from outpace.model.arrays import Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import Run, Timeline
 from outpace.trace import Plane, dialect
+from outpace.trace.algorithms import among
 
 CATEGORIES = tuple(f"{c.value}_ps" for c in Category)
 
@@ -109,7 +110,7 @@ def _worker(name: str, timeline: Timeline, plane: Plane | None, times: dict[str,
     steps, rows_of = timeline.steps, collective_rows(timeline)
     if plane is not None:
         only = timeline.trace.rows_of(plane)
-        rows_of = {kind: rows[slice(*np.searchsorted(rows, (only.start, only.stop)))] for kind, rows in rows_of.items()}
+        rows_of = {kind: rows[among(rows, only)] for kind, rows in rows_of.items()}
     rows_of = {kind: rows for kind, rows in rows_of.items() if len(rows)}
     every = np.concatenate(list(rows_of.values()) or [np.zeros(0, np.int64)])
     return Worker(

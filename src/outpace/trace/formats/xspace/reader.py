@@ -96,10 +96,6 @@ def _clamp(start: np.ndarray, duration: np.ndarray) -> int:
     return int(odd.sum())
 
 
-def _texts(data: Content, at: np.ndarray, length: np.ndarray) -> list[str]:
-    return data.texts(at.tolist(), length.tolist())
-
-
 def _limited(space: Space, source: str, limits: Limits) -> tuple[Window | None, int | None]:
     """Let only those events count that are wanted. Returns, where they are not all, their window and the start of the earliest of all, ps."""
     window, events = limits.window, space.sizes.events
@@ -121,14 +117,14 @@ def _limited(space: Space, source: str, limits: Limits) -> tuple[Window | None, 
 def _planes(space: Space, data: Content) -> tuple[Plane, ...]:
     identity, at, length, first = space.table("planes", np.int64, *_TEXT, np.uint32)
     bounds = [*first.tolist(), space.sizes.lines]
-    names = zip(identity.tolist(), _texts(data, at, length), strict=True)
+    names = zip(identity.tolist(), data.texts(at, length), strict=True)
     return tuple(Plane(i, plane, name, range(bounds[i], bounds[i + 1]), {}) for i, (plane, name) in enumerate(names))
 
 
 def _lines(space: Space, data: Content) -> Lines:
     first_event = np.empty(space.sizes.lines + 1, np.uint64)
     owner, line_id, stamp, at, length = space.table("lines", np.uint32, np.int64, np.int64, *_TEXT, more=(first_event,))
-    return Lines(owner, line_id, stamp, first_event.astype(np.int64), tuple(_texts(data, at, length)))
+    return Lines(owner, line_id, stamp, first_event.astype(np.int64), tuple(data.texts(at, length)))
 
 
 def _require_profile(planes: tuple[Plane, ...], space: Space, source: str, remark: str) -> None:
@@ -159,12 +155,12 @@ def _damages(space: Space) -> tuple[np.ndarray, ...]:
 def _event_names(space: Space, data: Content) -> tuple[list[str], dict[int, str], np.ndarray]:
     plane, _, at, length, display_at, display_length = space.table("event_names", np.uint32, np.int64, *_TEXT, *_TEXT)
     shown = np.flatnonzero(display_length)
-    display = dict(zip(shown.tolist(), _texts(data, display_at[shown], display_length[shown]), strict=True))
-    return _texts(data, at, length), display, plane
+    display = dict(zip(shown.tolist(), data.texts(display_at[shown], display_length[shown]), strict=True))
+    return data.texts(at, length), display, plane
 
 
 def _stat_names(space: Space, data: Content) -> tuple[str, ...]:
-    return tuple(_texts(data, *space.table("stat_names", np.uint32, np.int64, *_TEXT)[2:]))
+    return tuple(data.texts(*space.table("stat_names", np.uint32, np.int64, *_TEXT)[2:]))
 
 
 def _owner_stats(space: Space, data: Content, planes: tuple[Plane, ...], names: tuple[str, ...]) -> dict[int, dict[str, Value]]:
@@ -181,7 +177,7 @@ def _owner_stats(space: Space, data: Content, planes: tuple[Plane, ...], names: 
 
 def _strings(space: Space, data: Content) -> list[tuple[int, str]]:
     which, at, length = space.table("strings", np.uint8, *_TEXT)
-    return list(zip(which.tolist(), _texts(data, at, length), strict=True))
+    return list(zip(which.tolist(), data.texts(at, length), strict=True))
 
 
 def _losses(space: Space, planes: tuple[Plane, ...], remark: str, data: Content, clamped: int) -> tuple[Loss, ...]:

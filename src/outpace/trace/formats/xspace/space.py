@@ -116,7 +116,7 @@ class Space:
             part[:] = np.frombuffer((blob if kind == BYTES else text)(part.tobytes()), np.uint8)
         memory.setflags(write=False)
         at, length = self._names("stat_names", np.uint32, np.int64)
-        self.stat_names = tuple(self.data.texts(at.tolist(), length.tolist()))
+        self.stat_names = tuple(self.data.texts(at, length))
 
     def _names(self, name: str, *before: type[np.generic], more: tuple[Column, ...] = ()) -> tuple[Column, Column]:
         """Offsets and lengths of the texts of a table, which stand behind its columns `before`."""
