@@ -100,13 +100,36 @@ OX_API int32_t ox_stat_bounds(const ox_space* space, const int32_t* column, uint
 OX_API int32_t ox_stats(const ox_space* space, const int32_t* column, uint32_t columns, int32_t threads, int32_t* row, uint8_t* kind,
                         uint64_t* value, uint32_t* length);
 
-/* Nesting on each line, of all events or, as if there were no others, of the `count` in `row` (sorted; NULL: all), to which the outputs then run
- * along. `mask` (may be NULL) selects events that take part; the others get parent -1, self 0 and an empty subtree. parent: row of the innermost
- * event that contains this one, or -1. subtree_end: one past the last of the event's descendants, as a row or a place in `row`. self: duration
- * minus the children's. Each of the three may be NULL: not wanted. Zero-duration events are children of whatever contains them, and contain only
+/* Nesting on each line. `mask` (may be NULL) selects events that take part; the others get parent -1, self 0 and an empty subtree. parent: row of
+ * the innermost event that contains this one, or -1. subtree_end: one past the last of the event's descendants. self: duration minus the
+ * children's. Each of the three may be NULL: not wanted. Zero-duration events are children of whatever contains them, and contain only
  * each other. */
 OX_API int32_t ox_nest(uint64_t lines, const uint64_t* first_event, const int64_t* start_ps, const int64_t* duration_ps, const uint8_t* mask,
-                    uint64_t count, const int64_t* row, int32_t threads, int32_t* parent, int32_t* subtree_end, int64_t* self_ps);
+                    int32_t threads, int32_t* parent, int32_t* subtree_end, int64_t* self_ps);
+
+/* Whole numbers in few bytes each: number i is base[i / 256] + unit * small[i], where `small` has entries of `width` bytes (1, 2 or 4), or, where
+ * all bits of that are set, the one of `aside` that stands for row i, which is in aside_row (sorted). */
+typedef struct {
+  uint64_t count, asides;
+  int64_t unit;
+  const void* small;
+  const int64_t* base;
+  const int64_t* aside_row;
+  const int64_t* aside;
+  uint32_t width;
+} ox_packed;
+
+/* What it takes to pack numbers (int32 or int64: value_width is 4 or 8): the base of every 256, their unit (1000 where that divides all, else 1),
+ * and how many stand aside where entries have 1, 2 and 4 bytes. */
+OX_API int32_t ox_pack_plan(uint64_t count, const void* value, uint32_t value_width, int32_t threads, int64_t* base, int64_t* unit, uint64_t* aside);
+OX_API int32_t ox_pack(uint64_t count, const void* value, uint32_t value_width, int32_t threads, const int64_t* base, int64_t unit, uint32_t width,
+                       void* small);
+/* The numbers of some rows (int32 or int64; a negative one counts from the end), or (NULL) of so many from `begin` on. OX_FAILED for a row
+ * that there is not. */
+OX_API int32_t ox_unpack(const ox_packed* packed, uint64_t rows, const void* row, uint32_t row_width, uint64_t begin, void* value,
+                         uint32_t value_width);
+/* Of the rows [begin, end), in which numbers are sorted, the first that is not before each of the wanted ones, or (`after`) behind it. */
+OX_API int32_t ox_search(const ox_packed* packed, uint64_t begin, uint64_t end, uint64_t count, const int64_t* wanted, int32_t after, int64_t* row);
 
 /* The one partner of each effect: of the causes with its key the latest that is not after it in time, else the first of those after it;
  * `partner` is its position, -1 where no cause has the key. A key is one column, or two (`*_second`, else NULL). Causes and effects need no
@@ -147,13 +170,13 @@ typedef struct ox_export ox_export;
 enum { OX_FORMAT_PERFETTO = 1, OX_FORMAT_JSON = 2 };
 enum { OX_TRACK_SECTION = 1, OX_TRACK_SLICES = 2, OX_TRACK_BYTES = 3, OX_TRACK_COUNTER = 4 };
 
-/* Events of one line of a decoded space. The columns are those of ox_events, whole. */
+/* Events of one line of a decoded space. The columns are those of ox_events, of this line. */
 typedef struct {
   const ox_space* space;
   const int32_t* name;
   const int64_t* start_ps;
   const int64_t* duration_ps;
-  const uint8_t* mask;     /* which events are written; NULL: all */
+  const uint8_t* mask;     /* which of them are written; NULL: all */
   const uint8_t* argument; /* per stat name: is it written; NULL: no arguments at all */
   int64_t shift_ns;        /* added to all times */
   uint64_t line, track;

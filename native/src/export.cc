@@ -224,9 +224,9 @@ uint64_t write_line(ox_export& out, const ox_line_slices& job) {
   const ox_space& space = *job.space;
   const Line& line = space.lines[job.line];
   const Plane& plane = space.planes[line.plane];
-  std::vector<uint64_t> rows;  // of the whole space; only the wanted ones
+  std::vector<uint64_t> rows;  // of the line; only the wanted ones
   rows.reserve(line.events);
-  for (uint64_t row = line.first_event; row < line.first_event + line.events; ++row) {
+  for (uint64_t row = 0; row < line.events; ++row) {
     if (job.mask == nullptr || job.mask[row] != 0) rows.push_back(row);
   }
   const std::vector<Text> messages = job.argument == nullptr ? std::vector<Text>() : messages_of(space, line);
@@ -235,15 +235,15 @@ uint64_t write_line(ox_export& out, const ox_line_slices& job) {
   std::vector<uint64_t> flows_out, flows_in;
   const auto time = [&](uint64_t i) { return std::make_pair(job.start_ps[rows[i]], job.duration_ps[rows[i]]); };
   const auto fill = [&](uint64_t i, Slice& slice) {
-    const auto row = static_cast<int32_t>(rows[i]);
-    const int32_t name = job.name[row];
+    const auto row = static_cast<int32_t>(line.first_event + rows[i]);  // of the whole space
+    const int32_t name = job.name[rows[i]];
     const bool known = static_cast<size_t>(name) < space.event_names.size();
     slice.name = {kUnnamed, name};
     if (known) {
       const Name& entry = space.event_names[static_cast<size_t>(name)];
       slice.name.text = texts.of(space.source, entry.display.length > 0 ? entry.display : entry.name);
     }
-    slice.arguments = messages.empty() ? nullptr : arguments.of(messages[rows[i] - line.first_event], name);
+    slice.arguments = messages.empty() ? nullptr : arguments.of(messages[rows[i]], name);
     flows_out.clear();
     flows_in.clear();
     const int32_t* end = job.flow_row + job.flows;

@@ -1,4 +1,5 @@
 // The core's algorithms on small hand-made columns.
+#include <algorithm>
 #include <vector>
 
 #include "check.h"
@@ -19,8 +20,7 @@ Nested nest(const std::vector<uint64_t>& lines, const std::vector<int64_t>& star
             const uint8_t* mask = nullptr, int threads = 1) {
   const size_t n = start.size();
   Nested out{std::vector<int32_t>(n), std::vector<int32_t>(n), std::vector<int64_t>(n)};
-  ox_nest(lines.size() - 1, lines.data(), start.data(), duration.data(), mask, n, nullptr, threads, out.parent.data(), out.end.data(),
-          out.self.data());
+  ox_nest(lines.size() - 1, lines.data(), start.data(), duration.data(), mask, threads, out.parent.data(), out.end.data(), out.self.data());
   return out;
 }
 
@@ -66,17 +66,54 @@ void nesting_with_a_mask() {
   }
 }
 
-void nesting_among_rows() {
-  // Those of `nesting` without the outermost event and the instant at its end.
-  const std::vector<uint64_t> lines{0, 6, 7};
-  const std::vector<int64_t> start{0, 2, 6, 10, 12, 15, 0}, duration{10, 4, 0, 0, 6, 6, 5}, row{1, 2, 4, 5, 6};
-  for (const int threads : {1, 2}) {
-    std::vector<int32_t> parent(row.size());
-    std::vector<int64_t> self(row.size());
-    ox_nest(2, lines.data(), start.data(), duration.data(), nullptr, row.size(), row.data(), threads, parent.data(), nullptr, self.data());
-    expect<int32_t>("parent, a row", parent, {-1, 1, -1, -1, -1});
-    expect<int64_t>("self among rows", self, {4, 0, 6, 6, 5});
+// Pack numbers with entries of `width` bytes, and unpack them all, and by rows.
+template <class Value>
+void packed(const char* what, const std::vector<Value>& value, uint32_t width, int64_t wanted_unit, uint64_t wanted_aside) {
+  const uint64_t count = value.size();
+  std::vector<int64_t> base((count + 255) / 256), aside_row, aside;
+  std::vector<uint32_t> small(count);
+  int64_t unit = 0;
+  uint64_t asides[3];
+  ox_pack_plan(count, value.data(), sizeof(Value), 2, base.data(), &unit, asides);
+  expect(what, unit == wanted_unit && asides[width / 2] == wanted_aside);
+  ox_pack(count, value.data(), sizeof(Value), 2, base.data(), unit, width, small.data());
+  for (uint64_t i = 0; i < count; ++i) {
+    const auto* entry = reinterpret_cast<const uint8_t*>(small.data()) + i * width;
+    if (!std::all_of(entry, entry + width, [](uint8_t byte) { return byte == 0xff; })) continue;
+    aside_row.push_back(static_cast<int64_t>(i));
+    aside.push_back(value[i]);
   }
+  expect(what, aside.size() == wanted_aside);
+  const ox_packed all{count, aside.size(), unit, small.data(), base.data(), aside_row.data(), aside.data(), width};
+  std::vector<Value> out(count);
+  ox_unpack(&all, count, nullptr, 0, 0, out.data(), sizeof(Value));
+  expect<Value>(what, out, value);
+  const std::vector<int32_t> rows{static_cast<int32_t>(count) - 1, 0, -1, 257};
+  out.resize(rows.size());
+  ox_unpack(&all, rows.size(), rows.data(), 4, 0, out.data(), sizeof(Value));
+  expect<Value>(what, out, {value.back(), value[0], value.back(), value[257]});
+  for (const int64_t beyond : {static_cast<int64_t>(count), -static_cast<int64_t>(count) - 1, INT64_MIN}) {
+    expect("no row beyond", ox_unpack(&all, 1, &beyond, 8, 0, out.data(), sizeof(Value)) == OX_FAILED);
+  }
+  expect("no rows beyond", ox_unpack(&all, 2, nullptr, 0, count - 1, out.data(), sizeof(Value)) == OX_FAILED);
+  expect("no other width", ox_unpack(&all, 1, nullptr, 0, 0, out.data(), 3) == OX_FAILED);
+}
+
+void packing() {
+  std::vector<int64_t> times;
+  for (int64_t i = 0; i < 600; ++i) times.push_back(1000 * (i * i + 5));
+  packed("a byte: above the least of 256", times, 1, 1000, 582);
+  packed("four bytes hold all", times, 4, 1000, 0);
+  times[300] += 1;
+  packed("one that is no multiple", times, 4, 1, 0);
+  times[301] = INT64_MAX;
+  times[302] = INT64_MIN;
+  packed("extremes stand aside, and what shares their base", times, 4, 1, 255);
+  std::vector<int32_t> codes(70000, -1);
+  codes[69999] = INT32_MAX;
+  codes[69998] = 254;
+  packed("codes, and a full byte", codes, 1, 1, 2);
+  packed("codes, and two bytes", codes, 2, 1, 1);
 }
 
 std::vector<int32_t> spread(const std::vector<int32_t>& end, const std::vector<int32_t>& cause, const std::vector<int32_t>& effect,
@@ -92,6 +129,22 @@ void spreading() {
   expect<int32_t>("a circle of causes ends", spread({1, 2, 3}, {0, 1, 2}, {1, 2, 0}, {1}, {5}), {5, 5, 5});
   expect<int32_t>("a root outside is ignored", spread({1, 2}, {0}, {9}, {-1, 7, 0}, {1, 2, 3}), {3, -1});
   expect<int32_t>("a root inside another's subtree keeps the first", spread({3, 3, 3}, {}, {}, {1, 0}, {1, 2}), {2, 1, 1});
+  // Each of 700 causes the one 7 rows on and, twice, the last one; the edges come from behind.
+  std::vector<int32_t> end, cause, effect, expected;
+  for (int32_t row = 0; row < 700; ++row) {
+    end.push_back(row + 1);
+    expected.push_back(row % 7 == 3 ? 4 : -1);
+    for (const int32_t to : {699, 692 - row, 699}) {
+      cause.push_back(to == 699 ? row : 692 - row);
+      effect.push_back(to == 699 ? 699 : 699 - row);
+    }
+  }
+  expected[699] = 4;
+  for (size_t i = 0; i < cause.size();) {
+    if (cause[i] >= 0) ++i;
+    else cause.erase(cause.begin() + static_cast<int64_t>(i)), effect.erase(effect.begin() + static_cast<int64_t>(i));
+  }
+  expect<int32_t>("along many edges", spread(end, cause, effect, {3}, {4}), expected);
 }
 
 std::vector<int32_t> latest(const std::vector<uint64_t>& cause, const std::vector<int64_t>& cause_time, const std::vector<uint64_t>& effect,
@@ -189,7 +242,7 @@ int main() {
   nesting_of_equal_events();
   nesting_of_overlaps();
   nesting_with_a_mask();
-  nesting_among_rows();
+  packing();
   spreading();
   partners();
   sweeping();

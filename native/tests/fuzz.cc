@@ -159,16 +159,22 @@ class Exercise {
     ox_damages(space_, at.data(), lost.data(), plane.data(), why.data());
   }
 
-  int32_t nest() {
-    const uint64_t n = sizes_.events;
+  std::vector<uint64_t> first_events() {
     std::vector<uint64_t> first(sizes_.lines + 1), at(sizes_.lines);
     std::vector<uint32_t> plane(sizes_.lines), length(sizes_.lines);
-    std::vector<int64_t> id(sizes_.lines), stamp(sizes_.lines), self(n);
-    std::vector<int32_t> parent(n), subtree_end(n), group(n, -1);
+    std::vector<int64_t> id(sizes_.lines), stamp(sizes_.lines);
     ox_lines(space_, plane.data(), id.data(), stamp.data(), at.data(), length.data(), first.data());
     require_inside(at, length, size_);
+    return first;
+  }
+
+  int32_t nest() {
+    const uint64_t n = sizes_.events;
+    const std::vector<uint64_t> first = first_events();
+    std::vector<int64_t> self(n);
+    std::vector<int32_t> parent(n), subtree_end(n), group(n, -1);
     if (const int32_t status =
-            ox_nest(sizes_.lines, first.data(), start_.data(), duration_.data(), nullptr, n, nullptr, threads_, parent.data(), subtree_end.data(), self.data())) {
+            ox_nest(sizes_.lines, first.data(), start_.data(), duration_.data(), nullptr, threads_, parent.data(), subtree_end.data(), self.data())) {
       return status;
     }
     const int32_t root = 0;
@@ -201,6 +207,7 @@ class Exercise {
     const std::vector<int32_t> flow_row{0, 0, 1};
     const std::vector<uint64_t> flow_id{1, 2, 1};
     const std::vector<uint8_t> flow_ends{0, 0, 1};
+    const std::vector<uint64_t> first = first_events();
     for (const int32_t format : {OX_FORMAT_PERFETTO, OX_FORMAT_JSON}) {
       ox_export* opened = nullptr;
       if (const int32_t status = ox_export_open(nowhere, format, &opened)) return status;
@@ -209,7 +216,8 @@ class Exercise {
       uint64_t written = 0;
       for (uint64_t i = 0; i < sizes_.lines && status == OX_DONE; ++i) {
         status = ox_export_track(opened, i + 2, 1, OX_TRACK_SLICES, 0, "\xff\"", 2, "line", 4);
-        const ox_line_slices line{space_, name_.data(), start_.data(), duration_.data(), nullptr, wanted.data(), 1000, i, i + 2, 3,
+        const uint64_t at = first[i];
+        const ox_line_slices line{space_, name_.data() + at, start_.data() + at, duration_.data() + at, nullptr, wanted.data(), 1000, i, i + 2, 3,
                                   flow_row.data(), flow_id.data(), flow_ends.data()};
         uint64_t slices = 0;
         if (status == OX_DONE) status = ox_export_line(opened, &line, &slices);

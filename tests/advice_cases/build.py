@@ -15,7 +15,7 @@ from outpace.metrics.program.step_breakdown import StepBreakdown
 from outpace.model import OUTSIDE, Category, Field, Table, Unit
 from outpace.testing import GpuBuilder, SpaceBuilder, training_run
 from outpace.timeline import Run
-from outpace.trace import Trace, read_trace
+from outpace.trace import Trace, kept, read_trace
 
 MS = 1_000_000_000  # picoseconds
 STEP = 10 * MS
@@ -77,8 +77,8 @@ def computes(share: float, host: str = HOST) -> tuple[ModelOps, ...]:
             none,
             none,
             *numbers,
-            none,
-            none,
+            kept(none),
+            kept(none),
             none.astype(bool),
             STEPS,
             float(STEP),

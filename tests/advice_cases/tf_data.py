@@ -17,7 +17,7 @@ from outpace.model import OUTSIDE, Category, Severity
 from outpace.testing import training_run
 from outpace.tools.tf_data import findings as rules
 from outpace.tools.tf_data.compute import Analysis
-from outpace.trace import Trace, read_trace
+from outpace.trace import Trace, kept, read_trace
 from tests.advice_cases.build import HOST, MS, STEP, STEPS, breakdown, computes, run, table, trace_of
 from tests.advice_cases.case import Case, Find, about, fires, silent
 
@@ -88,7 +88,7 @@ def _beyond(share: float) -> own_best.OwnRuns:
     taken = 2 * share * STEP
     duration = np.array([3 * MS, 3 * MS + round(taken)] * (STEPS // 2))
     wall, beside = duration * 1.0, np.array([0.0, taken] * (STEPS // 2))
-    ops = replace(computes(0.5)[0], name=np.zeros(STEPS, np.int32), duration=duration, wall=wall, alone=wall)
+    ops = replace(computes(0.5)[0], name=np.zeros(STEPS, np.int32), duration=kept(duration), wall=wall, alone=wall)
     return own_best.OwnRuns(ops, np.arange(STEPS), beside, np.full(1, 3.0 * MS), np.zeros(1))
 
 

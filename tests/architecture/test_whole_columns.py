@@ -16,6 +16,7 @@ import outpace
 
 ROOT = Path(outpace.__file__).parent
 COLUMNS = {"name", "start", "duration", "end", "line", "parent"}
+WALKS = {"subtree_ends", "passing"}  # methods that make something of all of them
 MAKERS = {"zeros", "ones", "full", "empty", "arange"}
 WHOLE = {
     "metrics/input/segments.py": "which stage caused each event, spread over subtrees and links",
@@ -37,9 +38,11 @@ def of_all_events(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and is_trace(node.value):
             outer = around[node]
+            if isinstance(outer, ast.Attribute) and outer.attr == "search":  # which looks at a few rows
+                continue
             rows = outer.slice if isinstance(outer, ast.Subscript) and outer.value is node else ast.Slice()
             everything = isinstance(rows, ast.Slice) and rows.lower is rows.upper is None
-            if node.attr in COLUMNS and everything:
+            if node.attr in WALKS or (node.attr in COLUMNS and everything):
                 yield ast.unparse(outer)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MAKERS:
             sizes = (each for each in ast.walk(node) if isinstance(each, ast.Call) and ast.unparse(each.func) == "len")
@@ -63,7 +66,8 @@ def test_few_files_ask_for_columns_of_all_events() -> None:
         "f(trace.name)",
         "self.trace.start > 0",
         "timeline.trace.end[:]",
-        "subtree_ends(trace.lines.first_event, trace.start, trace.duration)",
+        "trace.subtree_ends(mask)",
+        "self.trace.passing(test)",
         "np.full(len(trace), -1, np.int32)",
         "np.zeros(len(timeline.trace) + 1, bool)",
         "parent = trace.parent",
@@ -74,7 +78,15 @@ def test_what_asks_is_found(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["trace.start[rows]", "trace.end[1:5]", "events = len(trace)", "np.zeros(len(trace.names), bool)", "x.name"]
+    "text",
+    [
+        "trace.start[rows]",
+        "trace.start.search(rows, times)",
+        "trace.end[1:5]",
+        "events = len(trace)",
+        "np.zeros(len(trace.names), bool)",
+        "x.name",
+    ],
 )
 def test_what_asks_for_rows_is_not(text: str) -> None:
     assert not list(of_all_events(ast.parse(text)))

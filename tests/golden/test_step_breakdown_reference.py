@@ -128,7 +128,8 @@ def test_a_host_that_waits_for_its_gpu_has_its_own_steps() -> None:
     assert min(row["duration_ps"] for row in mine) > 200e9
     timeline = opened("jax_h200_input_bound").run.hosts[0]
     _, device = timeline.launches
-    copies = timeline.trace.duration[[row for row in device if timeline.trace.names[timeline.trace.name[row]] == "MemcpyH2D"]]
+    trace = timeline.trace
+    copies = trace.duration[np.array([row for row in device if trace.names[trace.name[row]] == "MemcpyH2D"])]
     worked = sum(row[f"{c.value}_ps"] for row in mine for c in (*GENERIC["1"], *GENERIC["2"], Category.OUTPUT))
     assert len(copies) == 8
     assert worked + copies[1:].sum() == pytest.approx(sum(row["stepBreakdownUs"]["1"] for row in theirs) * 1e6, rel=1e-3)

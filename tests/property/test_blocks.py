@@ -11,7 +11,7 @@ import pytest
 from outpace import _native, api
 from outpace.model import ProfileError
 from outpace.report import json_
-from outpace.trace import Limits, Window, open_trace, reading
+from outpace.trace import Limits, Window, by_row, open_trace, reading
 from outpace.trace.export import Format
 from outpace.trace.formats.held import Held
 from outpace.trace.formats.xspace import space
@@ -58,7 +58,8 @@ def test_events_and_stats_are_the_same(file: Path, tmp_path: Path, monkeypatch: 
 def test_reports_traces_and_redaction_are_the_same(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = unpacked(next(profile_path(name).glob("*.xplane.pb.gz")), tmp_path)
     answers = []
-    for at_once, block in ((1 << 40, USUAL), (1, LEAST), (1, ODD)):
+    for at_once, block, few in ((1 << 40, USUAL, 1 << 40), (1, LEAST, 0), (1, ODD, 1 << 40)):
+        monkeypatch.setattr(by_row, "FEW", few)  # columns are packed, as those of a large profile are
         monkeypatch.setattr(reading, "_AT_ONCE", at_once)
         monkeypatch.setattr(space, "BLOCK", block)
         profile = api.open(path)
@@ -77,7 +78,7 @@ def told(place: Path | Held) -> object:
         trace = open_trace(place, "host", Limits())
     except ProfileError as error:
         return str(error)
-    return len(trace), trace.losses, trace.cut, trace.names, trace.start.tolist()
+    return len(trace), trace.losses, trace.cut, trace.names, trace.start[:].tolist()
 
 
 def test_every_prefix_of_a_file_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from outpace._cores import granted_cpus
 from outpace.model.arrays import Codes, Column, Indices, Key, Mask, Numbers, Picoseconds, Values
 from outpace.model.errors import InstallationError, ProfileError
 
-ABI = 3349770893
+ABI = 2824886340
 """CRC-32 of `native/include/outpace.h`. A library that says another was built from other sources."""
 
 _STATUS: dict[int, tuple[type[Exception], str]] = {
@@ -50,7 +50,11 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "ox_aggregated": (_P, _P, _P),
     "ox_stat_bounds": (_P, _P, _U32, _P),
     "ox_stats": (_P, _P, _U32, _I32, _P, _P, _P, _P),
-    "ox_nest": (_U64, _P, _P, _P, _P, _U64, _P, _I32, _P, _P, _P),
+    "ox_nest": (_U64, _P, _P, _P, _P, _I32, _P, _P, _P),
+    "ox_pack_plan": (_U64, _P, _U32, _I32, _P, _P, _P),
+    "ox_pack": (_U64, _P, _U32, _I32, _P, _I64, _U32, _P),
+    "ox_unpack": (_P, _U64, _P, _U32, _U64, _P, _U32),
+    "ox_search": (_P, _U64, _U64, _U64, _P, _I32, _P),
     "ox_latest": (_U64, _P, _P, _P, _U64, _P, _P, _P, _I32, _P),
     "ox_group": (_U64, _P, _P, _P, _P, _U64, _P, _P, _P, _P, _P),
     "ox_spread": (_U64, _P, _U64, _P, _P, _U64, _P, _P, _P),
@@ -83,6 +87,17 @@ class Sizes(ctypes.Structure):
         *((name, c_uint64) for name in ("planes", "lines", "events", "event_names", "stat_names", "owner_stats", "strings")),
         *((name, c_uint64) for name in ("damages", "damages_total", "aggregated", "clamped", "nameless_stats")),
         ("origin_ns", c_int64),
+    ]
+
+
+class Packed(ctypes.Structure):
+    """Mirror of `ox_packed`."""
+
+    _fields_ = [
+        *((name, c_uint64) for name in ("count", "asides")),
+        ("unit", c_int64),
+        *((name, c_void_p) for name in ("small", "base", "aside_row", "aside")),
+        ("width", c_uint32),
     ]
 
 
@@ -168,26 +183,25 @@ def pointer(array: Column) -> c_void_p:
     return c_void_p(array.ctypes.data)
 
 
-def parents(first_event: Indices, start: Picoseconds, duration: Picoseconds) -> Indices:
-    """Parent row of every event, -1 for none; see `ox_nest`."""
-    parent = np.empty(len(start), np.int32)
-    _nest(first_event, start, duration, None, len(start), None, threads(), parent, None, None)
-    return parent
-
-
 def subtree_ends(first_event: Indices, start: Picoseconds, duration: Picoseconds, mask: Mask | None = None) -> Indices:
     """End of the subtree of every event, among those that the mask selects; see `ox_nest`."""
     subtree_end = np.empty(len(start), np.int32)
     flags = None if mask is None else np.ascontiguousarray(mask, np.uint8)
-    _nest(first_event, start, duration, flags, len(start), None, threads(), None, subtree_end, None)
+    _nest(first_event, start, duration, flags, threads(), None, subtree_end, None)
     return subtree_end
 
 
-def nest_rows(first_event: Indices, start: Picoseconds, duration: Picoseconds, rows: Indices) -> tuple[Indices, Picoseconds]:
-    """Nesting among some events only: (parent row or -1, self time) of each of `rows`, which are sorted. The other events do not exist."""
-    parent, self_time = np.empty(len(rows), np.int32), np.empty(len(rows), np.int64)
-    wanted = np.ascontiguousarray(rows, np.int64)
-    _nest(first_event, start, duration, None, len(rows), wanted, threads(), parent, None, self_time)
+def parents(first_event: Indices, start: Picoseconds, duration: Picoseconds) -> Indices:
+    """Parent row of every event, -1 for none; see `ox_nest`."""
+    parent = np.empty(len(start), np.int32)
+    _nest(first_event, start, duration, None, threads(), parent, None, None)
+    return parent
+
+
+def nest(first_event: Indices, start: Picoseconds, duration: Picoseconds) -> tuple[Indices, Picoseconds]:
+    """(parent row or -1, self time) of every event; see `ox_nest`."""
+    parent, self_time = np.empty(len(start), np.int32), np.empty(len(start), np.int64)
+    _nest(first_event, start, duration, None, threads(), parent, None, self_time)
     return parent, self_time
 
 

@@ -10,7 +10,7 @@ from outpace.timeline.names import Is, names
 from outpace.timeline.steps import Steps
 from outpace.timeline.workers import by_time, on_host, runs, runs_jax, with_regions
 from outpace.trace import StatColumn, Trace, dialect
-from outpace.trace.algorithms import common, latest, spread, subtree_ends
+from outpace.trace.algorithms import common, latest, spread
 
 STATS = (
     dialect.ASYNC,
@@ -32,7 +32,7 @@ def step_of_events(trace: Trace, steps: Steps, hidden: Indices) -> Codes:
     mask = np.ones(len(trace), bool)
     mask[trace.stat(dialect.ASYNC).row] = mask[hidden] = False
     mask[steps.root_row] = True
-    subtree_end = subtree_ends(trace.lines.first_event, trace.start, trace.duration, None if mask.all() else mask)
+    subtree_end = trace.subtree_ends(None if mask.all() else mask)
     del mask
     cause, effect = _links(trace)
     jax = runs_jax(trace)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.model import UsageError
-from outpace.model.arrays import Codes, Indices, Numbers
+from outpace.model.arrays import Indices, Numbers
 from outpace.timeline.run import Run
 from outpace.timeline.steps import Steps
 from outpace.timeline.timeline import Known, Timeline
-from outpace.trace import part_of
+from outpace.trace import ByRow, kept, overlaps, part_of
 
 StepRange: TypeAlias = "tuple[int | None, int | None]"
 """The first and the last number of some steps, both included; None is no bound."""
@@ -61,8 +62,8 @@ class Part:
             if not chosen.any():
                 return None
             begin, end = steps.start[chosen].min(), steps.end[chosen].max()
-            meanwhile = (trace.start < end) & ((trace.end[:] > begin) | (trace.start >= begin))
-            kept = meanwhile | np.append(chosen, False)[step_of]
+            kept = trace.passing(partial(overlaps, span=(begin, end)))
+            kept |= np.append(chosen, False)[step_of[:]]
         if self.devices:
             others = [plane for plane in timeline.device_planes if plane.name not in self.devices]
             if len(others) == len(timeline.device_planes):
@@ -108,8 +109,8 @@ def _there(run: Run) -> str:
     return ", ".join((*(steps or ["it has no steps"]), *([f"devices are {', '.join(devices)}"] if devices else [])))
 
 
-def _known(steps: Steps, step_of: Codes, numbers: Numbers, rows: Indices, new_row: Indices) -> tuple[Steps, Codes]:
+def _known(steps: Steps, step_of: ByRow, numbers: Numbers, rows: Indices, new_row: Indices) -> tuple[Steps, ByRow]:
     """The steps of these numbers, and the step among them of each event of the part: of what ran in their time and belongs to another, none."""
     chosen = np.isin(steps.number, numbers)
-    number = np.append(np.where(chosen, np.cumsum(chosen) - 1, -1), -1).astype(step_of.dtype)
-    return steps.only(chosen, new_row), number[step_of[rows]]
+    number = np.append(np.where(chosen, np.cumsum(chosen) - 1, -1), -1).astype(np.int32)
+    return steps.only(chosen, new_row), kept(number[step_of[rows]])

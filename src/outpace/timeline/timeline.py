@@ -10,14 +10,14 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace._once import Derived, once
 from outpace.model import median
-from outpace.model.arrays import Codes, Indices, Mask
+from outpace.model.arrays import Indices, Mask
 from outpace.timeline.causality import STATS, contexts, launches, step_of_events
 from outpace.timeline.hlo import Programs
 from outpace.timeline.infer import infer_steps, launching_steps, steps_of_devices, steps_of_marked
 from outpace.timeline.marks import device_step_lines, from_device_lines, from_marks, keras_rows, marked_rows
 from outpace.timeline.names import Is, Names, Op, OpKind, names
 from outpace.timeline.steps import Steps, StepSource, no_steps
-from outpace.trace import Plane, Trace, dialect
+from outpace.trace import ByRow, Plane, Trace, dialect, kept
 from outpace.trace.algorithms import distinct
 
 _UNIX = 10**17  # ns: 1973; times since the start of a capture are far below
@@ -47,8 +47,8 @@ class Known(NamedTuple):
     """What is known of the steps of a part of a trace, from the whole of it: `Timeline`'s `steps`, `step_of` and `handed_over`."""
 
     steps: Steps
-    step_of: Codes
-    handed_over: tuple[Steps, Codes]
+    step_of: ByRow
+    handed_over: tuple[Steps, ByRow]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,11 +98,11 @@ class Timeline:
         return infer_steps(self.trace, self._hidden), self._hidden
 
     @once
-    def step_of(self) -> Codes:
-        """Index of the step that caused each event, -1 for none; int32 over all events."""
+    def step_of(self) -> ByRow:
+        """Index of the step that caused events, -1 for none: `step_of[rows]`, int32."""
         if self.known is not None:
             return self.known.step_of
-        found = step_of_events(self.trace, self._found, self._hidden)
+        found = kept(step_of_events(self.trace, self._found, self._hidden))
         if not self._found.ahead:  # else `handed_over` asks again
             self.trace.derived.forget(contexts)
         return found
@@ -113,7 +113,7 @@ class Timeline:
         return self._found if self.known is not None else self._found.with_per_row(self._executions_per_row())
 
     @once
-    def handed_over(self) -> tuple[Steps, Codes]:
+    def handed_over(self) -> tuple[Steps, ByRow]:
         """(the steps by the host's clock, the step of each event): not when devices work, but when the work is handed over to them, which is
         when memory for it is allocated."""
         if self.known is not None:
@@ -121,7 +121,7 @@ class Timeline:
         if self.trace.partial or not self._found.ahead or self._of_host[0].ahead:
             return self.steps, self.step_of
         steps, _ = self._of_host
-        return steps, step_of_events(self.trace, steps, self._hidden)
+        return steps, kept(step_of_events(self.trace, steps, self._hidden))
 
     def _executions_per_row(self) -> int:
         """Keras' `steps_per_execution`: how often one call asks its busiest iterator for input. A loop of Python asks for itself, as often as
@@ -209,12 +209,7 @@ class Timeline:
         """Where times are counted from for a reader: the start of the host's earliest event, ps, also where only a window's events are here."""
         return self.span[0] if self.trace.first is None else self.trace.first
 
-    @once
+    @property
     def span(self) -> tuple[int, int]:
         """First start and last end of all events, ps."""
-        lines = [rows for line in range(len(self.trace.lines)) if (rows := self.trace.lines.rows(line)).stop > rows.start]
-        starts, ends = (
-            (int(self.trace.start[rows.start]) for rows in lines),
-            (int(self.trace.end[rows].max()) for rows in lines),
-        )
-        return min(starts, default=0), max(ends, default=0)
+        return self.trace.span

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from outpace._lazy import lazy
 
 if TYPE_CHECKING:
+    from outpace.trace.by_row import ByRow, Computed, Kept, kept
     from outpace.trace.formats.xspace.reader import read_trace
     from outpace.trace.limits import Limits, Memory, Window, bytes_of, overlaps, window_of
     from outpace.trace.open import open_trace
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
     from outpace.trace.source import InMemory, Source
     from outpace.trace.stand_ins import TERMS, learn, redact
     from outpace.trace.stats import StatColumn, Value
-    from outpace.trace.trace import ByRow, Lines, Loss, Plane, Trace
+    from outpace.trace.trace import Lines, Loss, Plane, Trace
 
 __all__ = [
     "TERMS",
     "ByRow",
+    "Computed",
     "InMemory",
+    "Kept",
     "Limits",
     "Lines",
     "Loss",
@@ -34,6 +37,7 @@ __all__ = [
     "Value",
     "Window",
     "bytes_of",
+    "kept",
     "learn",
     "open_trace",
     "overlaps",
@@ -45,6 +49,7 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
+        "by_row": "ByRow Computed Kept kept",
         "formats.xspace.reader": "read_trace",
         "limits": "Limits Memory Window bytes_of overlaps window_of",
         "open": "open_trace",
@@ -52,6 +57,6 @@ __getattr__ = lazy(
         "stand_ins": "TERMS learn redact",
         "source": "InMemory Source",
         "stats": "StatColumn Value",
-        "trace": "ByRow Lines Loss Plane Trace",
+        "trace": "Lines Loss Plane Trace",
     },
 )

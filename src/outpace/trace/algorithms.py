@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from outpace._native import cover, group, latest, nest_rows, share, spread, subtree_ends, sweep
+from outpace._native import cover, group, latest, nest, share, spread, sweep
 from outpace.model.arrays import Codes, Indices, Mask
 
 __all__ = [
@@ -19,11 +19,10 @@ __all__ = [
     "group",
     "latest",
     "looked_up",
-    "nest_rows",
+    "nest",
     "placed",
     "share",
     "spread",
-    "subtree_ends",
     "sweep",
 ]
 _BLOCK = 1 << 16  # rows: what fits into a cache

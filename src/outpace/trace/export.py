@@ -69,9 +69,9 @@ class Slices:
     flows: Flows = NO_FLOWS
 
     @staticmethod
-    def flags(chosen: Mask | None) -> Bytes | None:
-        """A choice as bytes, which the core reads."""
-        return None if chosen is None else np.ascontiguousarray(chosen, np.uint8)
+    def flags(chosen: Mask | None, rows: slice = slice(None)) -> Bytes | None:
+        """A choice (some rows of it) as bytes, which the core reads."""
+        return None if chosen is None else np.ascontiguousarray(chosen[rows], np.uint8)
 
 
 @dataclass(frozen=True, eq=False)

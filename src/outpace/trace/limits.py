@@ -9,6 +9,7 @@ from outpace._dataclass import dataclass
 from outpace.model import TooLargeError, Unit, UsageError, humanize
 from outpace.model.arrays import Mask, Picoseconds
 from outpace.model.units import counted
+from outpace.trace.by_row import FEW
 
 _PICOSECONDS = {"s": 10**12, "ms": 10**9, "us": 10**6, "µs": 10**6, "ns": 10**3}
 _TIME = re.compile(r"(\d{1,12}(?:\.\d*)?|\.\d+)\s*(s|ms|us|µs|ns)")
@@ -25,7 +26,10 @@ _BYTES = {
 }
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d*)?|\.\d+)\s*([KMGT]?I?B)", re.IGNORECASE)
 _BEYOND = (1 << 63) - 1  # ps: no event ends later
-_EVENT_BYTES = 75  # what an event takes until all tools have run (measured: 68 to 72)
+_EVENT_BYTES, _OF_MANY = (
+    75,
+    60,
+)  # what an event takes until all tools have run (measured: 68 to 72; where columns are packed 51 to 56)
 _FEW = 2_000_000  # events, which are decoded in a moment
 _ROOM = 0.9  # of the memory, for the stretch of time that is offered instead
 
@@ -78,17 +82,17 @@ class Memory:
 
     def holds(self, events: int) -> bool:
         """Whether there is room for so many events, which is then taken."""
-        if self._limit is not None and self._taken + events * _EVENT_BYTES > self._limit:
+        if self._limit is not None and self._taken + _needed(events) > self._limit:
             return False
-        self._taken += events * _EVENT_BYTES
+        self._taken += _needed(events)
         return True
 
     def exceeded(self, source: str, events: int, begin: int, length: int) -> TooLargeError:
         """The sentence for a source whose events, of the `length` ps from `begin` on, find no room. A window that fits is
         offered as if events came evenly, and all hosts had as many."""
-        limit, needed = self._limit or 0, events * _EVENT_BYTES
+        limit, needed = self._limit or 0, _needed(events)
         most = max(self._taken + needed, needed * self._hosts)
-        part = _written(begin, int(length * _ROOM * limit / most))
+        part = _written(begin, int(length * _ROOM * limit / most * needed / (events * _EVENT_BYTES)))  # of few each takes more
         held = f"; all {self._hosts} hosts, if they are like it, about {humanize(most, Unit.BYTES)}" if self._hosts > 1 else ""
         return TooLargeError(
             f"{source} holds {counted(events, 'event')} in {humanize(length, Unit.PS)}: all of them need about "
@@ -96,6 +100,11 @@ class Memory:
             f"{humanize(limit, Unit.BYTES)} may be used. Ask for a part of the time (--window {part}), or allow more "
             f"(--memory {_amount(most)})."
         )
+
+
+def _needed(events: int) -> int:
+    """Bytes that so many events of a host take."""
+    return events * (_OF_MANY if events >= FEW else _EVENT_BYTES)
 
 
 @dataclass(frozen=True, eq=False)

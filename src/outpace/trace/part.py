@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from outpace.model.arrays import Indices
+from outpace.trace.by_row import kept
 from outpace.trace.limits import Window
 from outpace.trace.source import Rewriting
 from outpace.trace.stats import StatColumn
@@ -33,9 +34,9 @@ def part_of(trace: Trace, rows: Indices) -> Trace:
     return replace(
         trace,
         lines=lines,
-        name=trace.name[rows],
-        start=trace.start[rows],
-        duration=trace.duration[rows],
+        name=kept(trace.name[rows]),
+        start=kept(trace.start[rows]),
+        duration=kept(trace.duration[rows]),
         occurrences={at[row]: count for row, count in trace.occurrences.items() if row in at},
         _source=_Part(trace, rows),
         _stats={},
@@ -45,8 +46,8 @@ def part_of(trace: Trace, rows: Indices) -> Trace:
 
 def within(trace: Trace, window: Window) -> Trace:
     """The trace with the events of a window alone. Raises UsageError where it has none of them."""
-    first, last = (int(trace.start.min()), int((trace.start + trace.duration).max())) if len(trace) else (0, 0)
-    rows = np.flatnonzero(window.holds(trace.start, trace.duration, first))
+    first, last = trace.span
+    rows = np.flatnonzero(trace.passing(lambda start, duration: window.holds(start, duration, first)))
     if not len(rows):
         raise window.empty(trace.source, last - first)
     return replace(part_of(trace, rows), window=window, first=first)

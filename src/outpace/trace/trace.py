@@ -6,16 +6,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from outpace import _native
 from outpace._dataclass import dataclass
 from outpace._once import Derived, once
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
 from outpace.trace.algorithms import among, looked_up
+from outpace.trace.by_row import ByRow, Computed, Kept, kept
 from outpace.trace.limits import Window
 from outpace.trace.source import Rewriting, Source
 from outpace.trace.stats import StatColumn, Value, compact
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 BLOCK = 1 << 18
 """Events that are looked at together, where all are."""
 _POOL = re.compile(r"(.+)/-?\d{10,}")  # longer than any system's number of a thread
-_Whole = TypeVar("_Whole", bound=np.integer[Any])
 
 
 @dataclass(frozen=True)
@@ -93,27 +92,12 @@ class Loss:
     plane: str
 
 
-class ByRow:
-    """A column of events that is computed for the rows that are asked for: no table needs all of it at once."""
-
-    def __init__(self, compute: Callable[[Any], Any]) -> None:
-        self._compute = compute
-
-    @overload
-    def __getitem__(self, rows: int) -> np.int64: ...
-
-    @overload
-    def __getitem__(self, rows: Indices | slice) -> npt.NDArray[np.int64]: ...
-
-    def __getitem__(self, rows: int | Indices | slice) -> Any:
-        return self._compute(rows)
-
-
 @dataclass(frozen=True, eq=False)
 class Trace:
     """One host's events as columns, sorted by (line, start, longer first).
 
-    name: int32 row of `names`; start, duration: int64 ps, start counted from `origin_ns` (ns, as the file writes it).
+    name: int32 row of `names`; start, duration: int64 ps, start counted from `origin_ns` (ns, as the file writes it). They are
+    kept in few bytes (`Kept`): whole numbers come where rows are asked for.
     `cut`: whether the end of the file, or of something in it, is missing; `nameless_stats`: how many stats lost their name in damage.
     `window`: the part of the time that was asked for, whose events alone are here; `first`: then the start of the earliest event of all, ps.
     `occurrences` maps the row of an aggregated event to how many it stands for. Columns cannot be written to; stats are decoded when
@@ -125,9 +109,9 @@ class Trace:
     size: int
     planes: tuple[Plane, ...]
     lines: Lines
-    name: Codes
-    start: Picoseconds
-    duration: Picoseconds
+    name: Kept
+    start: Kept
+    duration: Kept
     names: tuple[str, ...]
     display_names: dict[int, str]
     name_plane: Codes
@@ -148,47 +132,89 @@ class Trace:
     _loading: Lock = field(default_factory=Lock, repr=False)
 
     def __post_init__(self) -> None:
-        columns = (self.name, self.start, self.duration, self.name_plane)
-        for column in (*columns, self.lines.plane, self.lines.id, self.lines.timestamp_ns, self.lines.first_event):
+        for column in (self.name_plane, self.lines.plane, self.lines.id, self.lines.timestamp_ns, self.lines.first_event):
             column.setflags(write=False)
 
     def __len__(self) -> int:
-        return len(self.name)
+        return int(self.lines.first_event[-1])
 
     @property
     def end(self) -> ByRow:
         """End of events, ps: `end[rows]`."""
-        return ByRow(lambda rows: self.start[rows] + self.duration[rows])
+        return Computed(lambda rows: self.start[rows] + self.duration[rows])
 
     @property
     def line(self) -> ByRow:
         """Line of events: `line[rows]`."""
-        return ByRow(lambda rows: np.searchsorted(self.lines.first_event, rows, side="right") - 1)
+        return Computed(lambda rows: np.searchsorted(self.lines.first_event, rows, side="right") - 1)
 
     @once
-    def parent(self) -> Indices:
-        """Row of the innermost event around every event on its line, -1 for none; int32."""
-        return _read_only(_native.parents(self.lines.first_event, self.start, self.duration))
+    def parent(self) -> ByRow:
+        """Row of the innermost event around events on their line, -1 for none: `parent[rows]`."""
+        above = np.zeros(len(self), np.int32)  # how many rows further up it stands: mostly a few, which take little room
+        for block, bounds in self._nested_blocks():
+            found = _native.parents(bounds, self.start[block], self.duration[block])
+            np.subtract(np.arange(len(found), dtype=np.int32), found, out=above[block], where=found >= 0)
+        up, count = kept(above), len(self)
+
+        def compute(rows: Any) -> Any:
+            given = np.arange(*rows.indices(count)) if isinstance(rows, slice) else rows
+            more = up[rows]
+            return np.where(more > 0, given - more, -1)[()]
+
+        return Computed(compute)
 
     def subtree_end(self, rows: Indices) -> Indices:
         """One past the last row below each of these events (rows in order). It is made anew, by blocks: kept, it would be 4 bytes an event."""
-        found, bounds = np.empty(len(rows), np.int32), self.lines.first_event
-        for block in self.lines.blocks():
+        found = np.empty(len(rows), np.int32)
+        for block, bounds in self._nested_blocks():
             mine = among(rows, block)
             if mine.start < mine.stop:
-                lines = bounds[np.searchsorted(bounds, block.start) : np.searchsorted(bounds, block.stop, side="right")]
-                ends = _native.subtree_ends(lines - block.start, self.start[block], self.duration[block])
+                ends = _native.subtree_ends(bounds, self.start[block], self.duration[block])
                 found[mine] = ends[rows[mine] - block.start] + block.start
         return found
 
+    def subtree_ends(self, mask: Mask | None = None) -> Indices:
+        """The same of all events, as if there were none but those of the mask, int32."""
+        found = np.empty(len(self), np.int32)
+        for block, bounds in self._nested_blocks():
+            part = None if mask is None else mask[block]
+            np.add(_native.subtree_ends(bounds, self.start[block], self.duration[block], part), block.start, out=found[block])
+        return found
+
+    def _nested_blocks(self) -> Iterator[tuple[slice, Indices]]:
+        """Blocks of whole lines, and where in each its lines begin and end."""
+        bounds = self.lines.first_event
+        for block in self.lines.blocks():
+            lines = bounds[np.searchsorted(bounds, block.start) : np.searchsorted(bounds, block.stop, side="right")]
+            yield block, lines - block.start
+
     def nested(self, rows: Indices) -> tuple[Indices, Picoseconds]:
         """(parent row or -1, self time) of each of these events (rows in order), as if there were no others."""
-        return _native.nest_rows(self.lines.first_event, self.start, self.duration, rows)
+        bounds = np.searchsorted(rows, self.lines.first_event)
+        place, own = _native.nest(bounds, self.start[rows], self.duration[rows])
+        return np.where(place >= 0, rows[place], -1) if len(rows) else place, own
+
+    def passing(self, test: Callable[[Picoseconds, Picoseconds], Mask]) -> Mask:
+        """Which of all events pass a test, which is given starts and durations of a block of them at a time."""
+        found = np.empty(len(self), bool)
+        for at in range(0, len(self), BLOCK):
+            block = slice(at, min(at + BLOCK, len(self)))
+            found[block] = test(self.start[block], self.duration[block])
+        return found
+
+    @once
+    def span(self) -> tuple[int, int]:
+        """First start and last end of all events, ps; twice 0 where there is none."""
+        bounds = self.lines.first_event
+        begins = self.start[bounds[:-1][np.diff(bounds) > 0]]  # a line is sorted
+        ends = [int(self.end[at : at + BLOCK].max()) for at in range(0, len(self), BLOCK)]
+        return int(begins.min(initial=ends[0])) if ends else 0, max(ends, default=0)
 
     @once
     def nameless(self) -> int:
         """How many events have lost their name: names stand behind the events, so that a cut file lacks them first."""
-        return int((self.name == len(self.names) - 1).sum())
+        return len(self.rows_named(np.arange(len(self.names)) == len(self.names) - 1))
 
     @property
     def partial(self) -> bool:
@@ -247,8 +273,3 @@ class Trace:
         """Change the texts and the bytes that the source holds (see `Source`). What was decoded before stays as it was."""
         self._source.rewrite(text, blob)
         self._stats.clear()
-
-
-def _read_only(column: npt.NDArray[_Whole]) -> npt.NDArray[_Whole]:
-    column.setflags(write=False)
-    return column

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ class _Host:
         trace = timeline.trace
         self.timeline, self.shift_ns, self.chosen = timeline, shift_ns, chosen
         self.span = chosen.span(timeline, shift_ns * 1000)
-        self.mask = None if self.span is None else overlaps(trace.start, trace.duration, self.span)
+        self.mask = None if self.span is None else trace.passing(partial(overlaps, span=self.span))
         self.arguments = chosen.arguments.of(trace.stat_names)
         cause, effect = timeline.launches
         if self.mask is not None:

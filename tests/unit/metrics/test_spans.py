@@ -56,7 +56,7 @@ def nested(line: LineBuilder, random_: random.Random, low: int, high: int, depth
 def slow(trace: Trace, start: int, end: int) -> tuple[int, int]:
     """(row, part) by the definition: of the events that cover half the last to begin (longest first), else the largest if all cover half."""
     half, best, covered = (-1, 0), (-1, 0), np.zeros(end - start, bool)
-    for row, (low, high) in enumerate(zip(trace.start.tolist(), trace.end[:].tolist(), strict=True)):
+    for row, (low, high) in enumerate(zip(trace.start[:].tolist(), trace.end[:].tolist(), strict=True)):
         part = min(high, end) - max(low, start)
         if part <= 0:
             continue

@@ -47,7 +47,7 @@ def test_ends_and_lines_of_rows_are_those_of_whole_columns() -> None:
     first, rows = trace.lines.first_event, np.arange(len(trace))
     assert (np.diff(first) == 0).any(), "a line without an event is looked past"
     assert trace.line[rows].tolist() == np.repeat(np.arange(len(trace.lines)), np.diff(first)).tolist()
-    assert trace.end[rows[::-7]].tolist() == (trace.start + trace.duration)[::-7].tolist()
+    assert trace.end[rows[::-7]].tolist() == (trace.start[:] + trace.duration[:])[::-7].tolist()
     assert trace.line[int(first[-1]) - 1] == trace.line[rows][-1]
 
 

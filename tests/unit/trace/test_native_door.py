@@ -68,7 +68,7 @@ column = np.zeros(16, np.int32)
 size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (size + (64 << 20), resource.RLIM_INFINITY))
 try:
-    _native.call("ox_spread", 1 << 28, column, 0, column, column, 0, column, column, column)
+    _native.call("ox_spread", 16, column, 1 << 28, column, column, 0, column, column, column)
 except MemoryError as error:
     print(error)
 """

@@ -50,7 +50,7 @@ def expected_slices(run: Run) -> dict[str, Counter[tuple[str, int, int]]]:
         trace = section.timeline.trace
         for line, name in section.lines:
             rows = range(*trace.lines.rows(line).indices(len(trace)))
-            start, end = trace.start // NS + shift[trace.host], trace.end[:] // NS + shift[trace.host]
+            start, end = trace.start[:] // NS + shift[trace.host], trace.end[:] // NS + shift[trace.host]
             mine = found.setdefault(f"{section.title}/{name}", Counter())
             mine.update((shown_name(trace, r), int(start[r]), int(end[r] - start[r])) for r in rows)
     return found
@@ -265,7 +265,7 @@ def test_a_window_keeps_what_reaches_into_it() -> None:
     trace, shift = run.hosts[0].trace, shifts_ns(run)["vm"]
     written, data = exported(run, parse_selection("100ms:150ms", None, None))
     begin, end = 100_000_000 - shift, 150_000_000 - shift
-    inside = (trace.start < end * NS) & ((trace.end[:] > begin * NS) | (trace.start >= begin * NS))
+    inside = (trace.start[:] < end * NS) & ((trace.end[:] > begin * NS) | (trace.start[:] >= begin * NS))
     assert 0 < written.events == inside.sum() < len(trace)
     assert len(decode(data).slices) == written.slices
 

@@ -30,7 +30,7 @@ def _sizes(graph: IteratorGraph) -> list[int]:
     """Of each iterator that makes batches and is not itself below another that does or that mixes: the examples of its element, and of
     batches of batches those of the outer one."""
     column = graph.trace.stat(dialect.BATCH_SIZE)
-    said = {graph.trace.names[graph.trace.name[row]]: column.value(at) for at, row in enumerate(column.row.tolist())}
+    said = {graph.trace.names[name]: column.value(at) for at, name in enumerate(graph.trace.name[column.row].tolist())}
     paths = {tuple(name.split("::")[1:]): size for name, size in said.items() if isinstance(size, int) and size > 0}
     sizes: dict[tuple[str, ...], int] = {}
     for path in sorted(paths, key=len):

@@ -27,8 +27,8 @@ from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds, Values
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.causality import partners
 from outpace.timeline.names import Is, draws_random, names
-from outpace.trace import Trace, dialect
-from outpace.trace.algorithms import among, any_of, distinct, placed, spread, subtree_ends
+from outpace.trace import ByRow, Trace, dialect, kept
+from outpace.trace.algorithms import among, any_of, distinct, placed, spread
 
 CHAIN, FUNCTION = "chain", "function"
 _ANY = 1_000_000  # threads: the profile does not say how many may run
@@ -187,7 +187,7 @@ class _Owners:
     events (both with self time among these two kinds) and of what runs on pool threads.
     """
 
-    of: Codes
+    of: ByRow
     iterator: Indices
     iterator_self: Picoseconds
     produce: Indices
@@ -205,9 +205,7 @@ def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
         -rows, kind="stable"
     )  # a nested event has a larger row: it claims its subtree before its caller does
     cause, effect = function_runs(trace)
-    ends = subtree_ends(trace.lines.first_event, trace.start, trace.duration)
-    of = spread(ends, cause, effect, rows[inner_first], iterator[inner_first])
-    del ends
+    of = kept(spread(trace.subtree_ends(), cause, effect, rows[inner_first], iterator[inner_first]))
     nested = any_of(graph.row, produce)
     _, self_time = trace.nested(nested)
     iterates = placed(graph.row, nested) >= 0
@@ -215,7 +213,7 @@ def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
     return _Owners(of, nested[iterates], self_time[iterates], nested[~iterates], self_time[~iterates], pool)
 
 
-def _pool(timeline: Timeline, graph: IteratorGraph, of: Codes, block: slice) -> Indices:
+def _pool(timeline: Timeline, graph: IteratorGraph, of: ByRow, block: slice) -> Indices:
     """Rows of a block that begin the work of a stage's function: they belong to a stage, and what is around them to none or another."""
     trace = timeline.trace
     claimed = of[block] >= 0
@@ -301,7 +299,7 @@ def _totals(timeline: Timeline, owner: _Owners, stage_of: Codes, count: int) -> 
     )
 
 
-def _function_ops(timeline: Timeline, of: Codes, stage_of: Codes, count: int) -> list[dict[str, int]]:
+def _function_ops(timeline: Timeline, of: ByRow, stage_of: Codes, count: int) -> list[dict[str, int]]:
     """Time of the ops in each stage's function, by name."""
     trace = timeline.trace
     ops = np.flatnonzero(timeline.is_kind(OpKind.TENSORFLOW))

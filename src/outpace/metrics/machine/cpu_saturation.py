@@ -127,7 +127,8 @@ def working(timeline: Timeline) -> tuple[tuple[str, Busy], ...]:
             if not name.startswith(_XLA_THREADS):
                 mine &= looked_up(works, trace.name[rows])
                 mine[waits[among(waits, rows)] - rows.start] = False
-            start, end = trace.start[rows][mine], trace.end[rows][mine]
+            at = np.flatnonzero(mine) + rows.start
+            start, end = trace.start[at], trace.end[at]
             if name.startswith((INTRA_OP_THREADS, INPUT_THREADS)):
                 begun, done = _tasks(timeline, rows)
                 start, end = np.concatenate((start, begun)), np.concatenate((end, done))

@@ -27,7 +27,7 @@ from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.hlo import instructions
 from outpace.timeline.names import AWAITING, HANDS_OVER, INPUT_THREADS, Is, Op
 from outpace.timeline.workers import executed, on_host
-from outpace.trace import dialect
+from outpace.trace import ByRow, dialect, kept
 from outpace.trace.algorithms import among, any_of, common, distinct, placed, share
 
 _EXECUTOR = "ExecutorState::Process"
@@ -65,8 +65,8 @@ class ModelOps:
     wall: Values
     overhead: Values
     alone: Values
-    start: Picoseconds
-    duration: Picoseconds
+    start: ByRow
+    duration: ByRow
     pooled: Mask
     steps: int
     step_ps: float
@@ -272,6 +272,7 @@ def _measured(
     own *= scale
     alone *= scale
     is_op = what != OVERHEAD
+    ran = found.row[is_op]
     overhead = _to_ops(own, what, start, step, parent, found.loop)
     del start, parent
     return ModelOps(
@@ -284,8 +285,8 @@ def _measured(
         own[is_op],
         overhead[is_op],
         alone[is_op],
-        trace.start[found.row][is_op],
-        trace.duration[found.row][is_op],
+        kept(trace.start[ran]),
+        kept(trace.duration[ran]),
         found.pooled[is_op],
         steps,
         length,

@@ -20,7 +20,7 @@ from outpace.timeline import OpKind, Run, Timeline, parse_op
 from outpace.timeline.command_buffers import hlo_ops
 from outpace.timeline.hlo import instructions
 from outpace.trace import Plane, dialect
-from outpace.trace.algorithms import common, cover, distinct, group, nest_rows
+from outpace.trace.algorithms import common, cover, distinct, group, nest
 
 HOST, DEVICE, IDLE = "Host", "Device", "IDLE"
 _OP_STATS = (dialect.TF_OP, dialect.ANNOTATION, dialect.HLO_OP)  # today's dialect, TensorFlow 2.3/2.4, XLA programs
@@ -55,7 +55,10 @@ def host_ops(timeline: Timeline) -> tuple[Indices, Picoseconds, Picoseconds]:
     is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX, OpKind.COPY)
     rows = np.concatenate([np.zeros(0, np.int64), *(trace.rows_named(is_op, trace.rows_of(p)) for p in timeline.host_planes)])
     _, alone = trace.nested(rows)
-    own, framework = alone.copy(), ~timeline.is_kind(OpKind.COPY)[trace.name[rows]]
+    framework = ~timeline.is_kind(OpKind.COPY)[trace.name[rows]]
+    if framework.all():
+        return rows, alone, alone
+    own = alone.copy()
     _, own[framework] = trace.nested(rows[framework])
     return rows, alone, own
 
@@ -65,7 +68,7 @@ def line_ops(timeline: Timeline, line: int) -> tuple[Picoseconds, Codes, list[st
     trace = timeline.trace
     rows = trace.lines.rows(line)
     start, duration = trace.start[rows], trace.duration[rows]
-    _, own = nest_rows(np.array([0, len(start)]), start, duration, np.arange(len(start)))
+    _, own = nest(np.array([0, len(start)]), start, duration)
     code, texts = op_texts(timeline, np.arange(rows.start, rows.stop))
     key = np.where(code == 0, len(texts) + trace.name[rows].astype(np.int64), code)
     names = distinct(key)

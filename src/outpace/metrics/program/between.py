@@ -16,7 +16,7 @@ from outpace.metrics.python.source_line import source_line
 from outpace.model import Category
 from outpace.model.arrays import Indices, Picoseconds
 from outpace.timeline import Run, Timeline
-from outpace.trace import ByRow
+from outpace.trace import ByRow, Computed
 
 _OFTEN = 0.5  # of the gaps must hold time, for the loop itself to leave it out; else it is single events
 _LONG = 0.02  # of the step: a gap that is worth the name
@@ -69,4 +69,4 @@ def _gap_of(timeline: Timeline, start: Picoseconds, end: Picoseconds) -> ByRow:
         found[mine] = np.where((at >= 0) & (begun < end[np.maximum(at, 0)]), at, -1)
         return found
 
-    return ByRow(gap)
+    return Computed(gap)

@@ -15,7 +15,7 @@ from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.infer import is_prediction
 from outpace.timeline.names import Is
 from outpace.tools.inference.schema import HISTOGRAM, LATENCY, REQUESTS
-from outpace.trace import ByRow, dialect
+from outpace.trace import ByRow, Computed, dialect
 from outpace.trace.algorithms import any_of, distinct
 
 CATEGORIES = tuple(f"{c.value}_ps" for c in Category)
@@ -69,7 +69,7 @@ def _call_of(timeline: Timeline, calls: Indices) -> ByRow:
         mine = ((step >= 0) & (step == timeline.step_of[calls[at]])) | (trace.line[rows] == trace.line[calls[at]])
         return np.where(mine & (begun >= start[at]) & (begun <= end[at]), at, -1)
 
-    return ByRow(call)
+    return Computed(call)
 
 
 def _longest_ops(timeline: Timeline, call_of: ByRow, count: int) -> list[tuple[str, int]]:

@@ -143,7 +143,7 @@ def gaps_table(found: list[Idle]) -> Table:
             after, row = int(gaps.next[i]), int(gaps.activity[i])
             step = int(timeline.step_of[after])
             number = float(timeline.steps.number[step]) if step >= 0 else float("nan")
-            did, thread = (said(trace.name[row]), trace.lines.titles[trace.line[row]]) if row >= 0 else (NOTHING, "")
+            did, thread = (said(int(trace.name[row])), trace.lines.titles[trace.line[row]]) if row >= 0 else (NOTHING, "")
             when = (int(gaps.start[i]), int(gaps.length[i]))
             rows.append((*when, number, function_name(trace.names[trace.name[after]]), did, thread, *gaps.device.place))
     rows.sort(key=lambda r: -r[1])

@@ -41,9 +41,7 @@ def innermost(trace: Trace, line: int, start: Picoseconds, end: Picoseconds) -> 
     best = _Best(np.full(len(start), -1, np.int64), np.zeros(len(start), np.int64))
     if rows.start == rows.stop or len(start) == 0:
         return best.row_and_part()
-    begins = trace.start[rows]
-    first = np.searchsorted(begins, start, side="right") + rows.start
-    last = np.searchsorted(begins, end, side="left") + rows.start
+    first, last = trace.start.search(rows, start, "right"), trace.start.search(rows, end)
     best.begun_inside(trace, start, end, first, last)
     best.open_before(trace, start, end, np.where(first > rows.start, first - 1, -1))
     together = busy(trace, line).until(end) - busy(trace, line).until(start)

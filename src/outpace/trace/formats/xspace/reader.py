@@ -8,6 +8,7 @@ import numpy as np
 
 from outpace.model import ProfileError
 from outpace.model.units import counted
+from outpace.trace.by_row import kept
 from outpace.trace.content import Content
 from outpace.trace.formats.held import Held
 from outpace.trace.formats.xspace.refusal import PLANE_PREFIXES, refusal
@@ -59,9 +60,9 @@ def _from_bytes(data: Content, source: str, host: str, remark: str, limits: Limi
         size=len(data),
         planes=planes,
         lines=lines,
-        name=name,
-        start=start,
-        duration=duration,
+        name=kept(name),
+        start=kept(start),
+        duration=kept(duration),
         names=(*names, UNNAMED),
         display_names=display,
         name_plane=name_plane,

@@ -97,7 +97,9 @@ class Space:
 
     def write_line(self, out: Writer, trace: Trace, slices: Slices) -> int:
         """See `Source`: the core reads the arguments from the file."""
-        columns = (trace.name, trace.start, trace.duration, slices.flags(slices.mask), slices.flags(slices.arguments))
+        rows = trace.lines.rows(slices.line)
+        events = (trace.name[rows], trace.start[rows], trace.duration[rows])
+        columns = (*events, slices.flags(slices.mask, rows), slices.flags(slices.arguments))
         given = [None if column is None else _native.pointer(column) for column in columns]
         arrows = slices.flows
         ends = [_native.pointer(column) for column in (arrows.row, arrows.id, arrows.ends)]
