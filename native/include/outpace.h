@@ -180,7 +180,7 @@ typedef struct {
   const uint8_t* argument; /* per stat name: is it written; NULL: no arguments at all */
   int64_t shift_ns;        /* added to all times */
   uint64_t line, track;
-  uint64_t flows;          /* arrows, sorted by event row: id, and whether it ends (1) or begins (0) at the event */
+  uint64_t flows;          /* arrows, sorted by event row of the whole space: id, and whether it ends (1) or begins (0) at the event */
   const int32_t* flow_row;
   const uint64_t* flow_id;
   const uint8_t* flow_ends;

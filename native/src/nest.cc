@@ -61,7 +61,8 @@ class Edges {
     std::vector<uint32_t> at(first_);
     for (uint64_t i = 0; i < count; ++i) edges_[at[block(cause[i])]++] = {cause[i], effect[i]};
     for (uint64_t b = 1; b < first_.size(); ++b) {
-      std::sort(edges_.data() + first_[b - 1], edges_.data() + first_[b], [](const Edge& one, const Edge& other) { return one.cause < other.cause; });
+      const auto before = [](const Edge& one, const Edge& other) { return one.cause < other.cause; };
+      std::stable_sort(edges_.data() + first_[b - 1], edges_.data() + first_[b], before);  // where subtrees cross, order decides
     }
   }
 

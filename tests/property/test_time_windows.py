@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -154,7 +155,7 @@ def test_a_viewer_gets_the_same_events_where_there_are_many_or_memory_is_short(
 ) -> None:
     files = []
     for memory, few in (("1GB", 10**6), ("1GB", 100), ("30KB", 10**6)):
-        monkeypatch.setattr(limits, "_FEW", few)
+        monkeypatch.setattr(limits, "_MOMENT", few)
         out = tmp_path / f"{memory}-{few}.json"
         done = CliRunner().invoke(
             app, ["trace", str(long_run), "--window", "2.5s:3.5s", "--track", "python", "--memory", memory, "--out", str(out)]
@@ -200,6 +201,19 @@ def test_memory_is_taken_once() -> None:
     memory = Memory(1000)
     assert memory.holds(10) and not memory.holds(10) and memory.holds(1)
     assert Memory().holds(10**12)
+
+
+@pytest.mark.parametrize("hosts", [1, 3])
+@pytest.mark.parametrize("limit", [2 * 10**8, 6 * 10**8, 10**9])
+def test_the_part_that_is_offered_fits(limit: int, hosts: int) -> None:
+    """Events of a part may take more than each of many, which are packed."""
+    events, length = 20_000_000, 60 * 10**12
+    offered = re.search(r"--window (\S+?)\)", str(Memory(limit, hosts).exceeded("x", events, 0, length)))
+    assert offered is not None
+    part, memory = window_of(offered[1]), Memory(limit)
+    there = round(((part.end or 0) - (part.begin or 0)) / length * events)
+    assert there * hosts > limit / 100
+    assert all(memory.holds(there) for _ in range(hosts))
 
 
 def test_hosts_that_begin_at_other_times_are_written_whole_or_not_at_all(tmp_path: Path) -> None:

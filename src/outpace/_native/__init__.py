@@ -18,7 +18,7 @@ from outpace._cores import granted_cpus
 from outpace.model.arrays import Codes, Column, Indices, Key, Mask, Numbers, Picoseconds, Values
 from outpace.model.errors import InstallationError, ProfileError
 
-ABI = 2824886340
+ABI = 1415322840
 """CRC-32 of `native/include/outpace.h`. A library that says another was built from other sources."""
 
 _STATUS: dict[int, tuple[type[Exception], str]] = {

@@ -369,10 +369,8 @@ def _looks_whole(trace: Trace, top: Indices, start: Picoseconds, end: Picosecond
     """Whether the first step holds what the others hold: its events are of nearly as many kinds."""
     if len(start) < 3:
         return len(start) == 1
-    kinds = [
-        len(set(trace.name[top[(trace.start[top] >= s) & (trace.start[top] < e)]].tolist()))
-        for s, e in zip(start[:6], end[:6], strict=True)
-    ]
+    begun = trace.start[top]
+    kinds = [len(set(trace.name[top[(begun >= s) & (begun < e)]].tolist())) for s, e in zip(start[:6], end[:6], strict=True)]
     what = "the first step, which lacks {} of the kinds of events of the others,"
     return _holds(kinds[0], median(kinds[1:]), what, decisions)
 
@@ -418,7 +416,7 @@ def _period(names: list[str], decisions: list[Decision]) -> int | None:
 
 def _from_starts(trace: Trace, heads: Indices, thread: Indices, hidden: Indices, how: str) -> Steps:
     thread = _program_events(trace, _visible(hidden, thread))
-    start = np.array([_enclosing_start(trace, thread, row) for row in heads.tolist()], np.int64)
+    start = _enclosing_starts(trace, thread, heads)
     last = int(trace.end[thread].max())
     end = np.concatenate((start[1:], [last]))
     step = np.searchsorted(start, trace.start[thread], side="right") - 1
@@ -443,13 +441,14 @@ def _from_starts(trace: Trace, heads: Indices, thread: Indices, hidden: Indices,
     )
 
 
-def _enclosing_start(trace: Trace, thread: Indices, row: int) -> int:
-    """Start of the outermost event of `thread` that holds `row` (the Python call that dispatched the op)."""
-    at = int(np.searchsorted(thread, row))
-    start, end = int(trace.start[row]), int(trace.end[row])
-    for candidate in thread[max(0, at - 8) : at][::-1].tolist():
-        if int(trace.start[candidate]) <= start and int(trace.end[candidate]) >= end:
-            start = int(trace.start[candidate])
+def _enclosing_starts(trace: Trace, thread: Indices, heads: Indices) -> Picoseconds:
+    """Start of the outermost of the eight events of `thread` before each head that holds it (the Python call that dispatched the op)."""
+    at = np.searchsorted(thread, heads)
+    start, end = trace.start[heads], trace.end[heads]
+    for before in range(1, 9):
+        candidate = thread[np.maximum(at - before, 0)]
+        begun = trace.start[candidate]
+        start = np.where((at >= before) & (begun <= start) & (trace.end[candidate] >= end), begun, start)
     return start
 
 

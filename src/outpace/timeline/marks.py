@@ -96,8 +96,10 @@ def from_device_lines(trace: Trace, lines: list[tuple[Plane, int]]) -> Steps:
     """Steps from devices' step lines. Steps of one name on several devices are one step, timed by the device that took longest."""
     spans: dict[str, tuple[int, int]] = {}
     for _, line in lines:
-        for row in range(*trace.lines.rows(line).indices(len(trace))):
-            name, span = trace.names[trace.name[row]], (int(trace.start[row]), int(trace.end[row]))
+        rows = trace.lines.rows(line)
+        columns = (trace.name[rows].tolist(), trace.start[rows].tolist(), trace.end[rows].tolist())
+        for at, *times in zip(*columns, strict=True):
+            name, span = trace.names[at], (times[0], times[1])
             known = spans.get(name)
             if known is None or span[1] - span[0] > known[1] - known[0]:
                 spans[name] = span

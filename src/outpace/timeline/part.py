@@ -56,21 +56,21 @@ class Part:
         """The host's part: what belongs to the steps, and what else ran in their time, of the devices and of the host itself;
         None where it has none of them."""
         steps, trace, step_of = timeline.steps, timeline.trace, timeline.step_of
-        chosen, kept = np.ones(len(steps), bool), np.ones(len(trace), bool)
+        chosen, mine = np.ones(len(steps), bool), np.ones(len(trace), bool)
         if self.steps is not None:
             chosen = steps.numbered(*self.steps)
             if not chosen.any():
                 return None
             begin, end = steps.start[chosen].min(), steps.end[chosen].max()
-            kept = trace.passing(partial(overlaps, span=(begin, end)))
-            kept |= np.append(chosen, False)[step_of[:]]
+            mine = trace.passing(partial(overlaps, span=(begin, end)))
+            mine |= np.append(chosen, False)[step_of[:]]
         if self.devices:
             others = [plane for plane in timeline.device_planes if plane.name not in self.devices]
             if len(others) == len(timeline.device_planes):
                 return None
             for plane in others:
-                kept[trace.rows_of(plane)] = False
-        rows, new_row = np.flatnonzero(kept), np.full(len(trace), -1, np.int64)
+                mine[trace.rows_of(plane)] = False
+        rows, new_row = np.flatnonzero(mine), np.full(len(trace), -1, np.int64)
         new_row[rows] = np.arange(len(rows))
         numbers = steps.number[chosen]
         own, handed_over = (_known(*each, numbers, rows, new_row) for each in ((steps, step_of), timeline.handed_over))

@@ -147,7 +147,7 @@ class Timeline:
     def _within(self, rows: Indices, what: Is) -> Mask:
         """Whether each event lies in another one of its thread that is such."""
         trace, outer = self.trace, names(self.trace).are(what)
-        found, at = np.zeros(len(rows), bool), trace.parent[rows].astype(np.int64)
+        found, at = np.zeros(len(rows), bool), trace.parent[rows]
         while (at >= 0).any():
             found |= (at >= 0) & outer[trace.name[at]]
             at = np.where(at >= 0, trace.parent[at], -1)

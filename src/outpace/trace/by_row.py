@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from outpace import _native
-from outpace.model.arrays import Codes, Column, Indices, Mask, Numbers, Picoseconds
+from outpace.model.arrays import Codes, Column, Indices, Numbers, Picoseconds
 
 Side: TypeAlias = Literal["left", "right"]
 FEW = 1 << 23
@@ -24,13 +24,15 @@ _ASIDE = 256  # bytes that a number which stands aside is worth: it takes 16, an
 class ByRow(ABC):
     """A column of events that gives values of the rows that are asked for: no table needs all of it at once."""
 
+    __iter__ = None  # it is no sequence: one row at a time takes a hundred times as long
+
     @overload
     def __getitem__(self, rows: int) -> np.int64: ...
 
     @overload
-    def __getitem__(self, rows: Indices | Mask | slice) -> npt.NDArray[np.int64]: ...
+    def __getitem__(self, rows: Indices | slice) -> npt.NDArray[np.int64]: ...
 
-    def __getitem__(self, rows: int | Indices | Mask | slice) -> Any:
+    def __getitem__(self, rows: int | Indices | slice) -> Any:
         return self._of(rows)
 
     @abstractmethod
@@ -105,8 +107,8 @@ class _Packed(Kept):
                 return self._unpacked(max(end - begin, 0), None, 0, begin)
             rows = np.arange(begin, end, step)
         given = np.asarray(rows)
-        if given.dtype == bool:
-            given = np.flatnonzero(given)
+        if given.dtype.kind not in "iu":
+            raise IndexError("rows are whole numbers")
         if given.dtype not in (np.int32, np.int64):
             given = given.astype(np.int64)
         found = self._unpacked(given.size, np.ascontiguousarray(given), given.itemsize, 0).reshape(given.shape)

@@ -9,7 +9,7 @@ from outpace._dataclass import dataclass
 from outpace.model import TooLargeError, Unit, UsageError, humanize
 from outpace.model.arrays import Mask, Picoseconds
 from outpace.model.units import counted
-from outpace.trace.by_row import FEW
+from outpace.trace import by_row
 
 _PICOSECONDS = {"s": 10**12, "ms": 10**9, "us": 10**6, "µs": 10**6, "ns": 10**3}
 _TIME = re.compile(r"(\d{1,12}(?:\.\d*)?|\.\d+)\s*(s|ms|us|µs|ns)")
@@ -26,11 +26,9 @@ _BYTES = {
 }
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d*)?|\.\d+)\s*([KMGT]?I?B)", re.IGNORECASE)
 _BEYOND = (1 << 63) - 1  # ps: no event ends later
-_EVENT_BYTES, _OF_MANY = (
-    75,
-    60,
-)  # what an event takes until all tools have run (measured: 68 to 72; where columns are packed 51 to 56)
-_FEW = 2_000_000  # events, which are decoded in a moment
+_EVENT_BYTES = 75  # what an event takes until all tools have run (measured: 68 to 72)
+_OF_MANY = 64  # the same where columns are packed (measured: 51 to 56; 4 more where times are sparse picoseconds)
+_MOMENT = 2_000_000  # events, which are decoded in one
 _ROOM = 0.9  # of the memory, for the stretch of time that is offered instead
 
 
@@ -49,7 +47,7 @@ class Window:
 
     def leaves(self, events: int) -> bool:
         """Whether all of so many events count nevertheless."""
-        return self.spare and events <= _FEW
+        return self.spare and events <= _MOMENT
 
     def __str__(self) -> str:
         """As `window_of` reads it."""
@@ -104,7 +102,7 @@ class Memory:
 
 def _needed(events: int) -> int:
     """Bytes that so many events of a host take."""
-    return events * (_OF_MANY if events >= FEW else _EVENT_BYTES)
+    return events * (_OF_MANY if events >= by_row.FEW else _EVENT_BYTES)
 
 
 @dataclass(frozen=True, eq=False)

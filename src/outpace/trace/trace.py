@@ -96,8 +96,8 @@ class Loss:
 class Trace:
     """One host's events as columns, sorted by (line, start, longer first).
 
-    name: int32 row of `names`; start, duration: int64 ps, start counted from `origin_ns` (ns, as the file writes it). They are
-    kept in few bytes (`Kept`): whole numbers come where rows are asked for.
+    name: int32 row of `names`; start, duration: int64 ps, start counted from `origin_ns` (ns, as the file writes it). They
+    give values of rows (`start[rows]`); where there are many, each is kept in few bytes.
     `cut`: whether the end of the file, or of something in it, is missing; `nameless_stats`: how many stats lost their name in damage.
     `window`: the part of the time that was asked for, whose events alone are here; `first`: then the start of the earliest event of all, ps.
     `occurrences` maps the row of an aggregated event to how many it stands for. Columns cannot be written to; stats are decoded when
@@ -206,10 +206,11 @@ class Trace:
     @once
     def span(self) -> tuple[int, int]:
         """First start and last end of all events, ps; twice 0 where there is none."""
+        if not len(self):
+            return 0, 0
         bounds = self.lines.first_event
         begins = self.start[bounds[:-1][np.diff(bounds) > 0]]  # a line is sorted
-        ends = [int(self.end[at : at + BLOCK].max()) for at in range(0, len(self), BLOCK)]
-        return int(begins.min(initial=ends[0])) if ends else 0, max(ends, default=0)
+        return int(begins.min()), max(int(self.end[at : at + BLOCK].max()) for at in range(0, len(self), BLOCK))
 
     @once
     def nameless(self) -> int:

@@ -61,7 +61,9 @@ def test_the_part_of_all_steps_holds_all_that_belongs_to_one(name: str) -> None:
     whole = run.hosts[0]
     belongs = np.flatnonzero(whole.step_of[:] >= 0)
     assert (part.step_of[:] >= 0).sum() == len(belongs)
-    assert sorted(part.trace.start[part.step_of[:] >= 0].tolist()) == sorted(whole.trace.start[belongs].tolist())
+    assert sorted(part.trace.start[np.flatnonzero(part.step_of[:] >= 0)].tolist()) == sorted(
+        whole.trace.start[belongs].tolist()
+    )
     assert part.steps.duration.tolist() == whole.steps.duration.tolist()
 
 

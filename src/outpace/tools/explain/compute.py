@@ -177,18 +177,19 @@ def events(chosen: Chosen, wanted: Category | None) -> Table:
     trace, (begin, _) = chosen.timeline.trace, chosen.span
     counted = list(_counted(chosen, wanted))
     belongs = _ops(chosen, {row for _, row, _ in counted})
+    of = np.maximum([row for _, row, _ in counted], 0).astype(np.int64)  # whoever shows no event asks for none of this
+    columns = (trace.line[of].tolist(), trace.name[of].tolist(), trace.start[of].tolist(), trace.duration[of].tolist())
     rows = []
-    for kind, row, time in counted:
+    for (kind, row, time), line, name_at, start, duration in zip(counted, *columns, strict=True):
         category = category_of(kind).label
         if row == _NOBODY:
             rows.append((category, NO_EVENT, "", NO_EVENT, "", "", 0, 0, time))
             continue
-        line, name = int(trace.line[row]), trace.names[trace.name[row]]
+        name = trace.names[name_at]
         own = function_name(name)
         op, kernel = (belongs[row], own) if row in belongs else (own if name.startswith(f"%{own} = ") else name, "")
         place = (trace.planes[trace.lines.plane[line]].name, trace.lines.titles[line])
-        start, duration = int(trace.start[row]) - begin, int(trace.duration[row])
-        rows.append((category, op, kernel, name, *place, start, duration, time))
+        rows.append((category, op, kernel, name, *place, start - begin, duration, time))
     return Table.from_rows("events", "Events", EVENTS, sorted(rows, key=lambda r: (-r[8], r[6])))
 
 
@@ -196,11 +197,12 @@ def _ops(chosen: Chosen, wanted: set[int]) -> dict[int, str]:
     """By event row: the op that a device's event belongs to, where it names one that is not itself."""
     timeline, trace = chosen.timeline, chosen.timeline.trace
     devices = {plane.index for plane in timeline.device_planes}
-    rows = np.array(sorted(row for row in wanted if row >= 0 and trace.lines.plane[trace.line[row]] in devices), np.int64)
+    rows = np.array(sorted(row for row in wanted if row >= 0), np.int64)
+    rows = rows[np.isin(trace.lines.plane[trace.line[rows]], list(devices))]
     code, texts = op_texts(timeline, rows)
     names = [device_op(text)[1] if text else "" for text in texts]
-    found = ((row, names[at]) for row, at in zip(rows.tolist(), code.tolist(), strict=True))
-    return {row: op for row, op in found if op and op != trace.names[trace.name[row]]}
+    found = zip(rows.tolist(), (names[at] for at in code.tolist()), trace.name[rows].tolist(), strict=True)
+    return {row: op for row, op, name in found if op and op != trace.names[name]}
 
 
 def _counted(chosen: Chosen, wanted: Category | None) -> Iterator[tuple[int, int, int]]:

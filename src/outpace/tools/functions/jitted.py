@@ -81,7 +81,7 @@ def _traced_place(timeline: Timeline, builds: Sequence[Build], file: str) -> str
     trace = timeline.trace
     for build in builds:
         line = trace.lines.rows(int(trace.line[build.row]))
-        first, last = np.searchsorted(trace.start[line], [build.start, build.end]) + line.start
+        first, last = trace.start.search(line, np.array([build.start, build.end])).tolist()
         for name in dict.fromkeys(trace.name[first:last].tolist()):
             found = _FRAME.fullmatch(trace.names[name])
             if found and found["function"] == build.function and file in ("", found["place"].partition(":")[0]):
