@@ -99,7 +99,7 @@ def test_an_arm_that_xla_cannot_compile_fails_alone(tmp_path: Path) -> None:
     assert done.returncode == 3, done.stderr[-3000:]
     document, end = json.JSONDecoder().raw_decode(done.stdout)
     tried = {row[0]: row for row in document["tools"]["tune"]["tables"]["tried"]["rows"]}
-    reason = str(tried["XLA"][-1])
+    *_, reason, _ = tried["XLA"]  # the verdict, before its id
     assert tried["XLA"][1] == "failed" and "PyFunc" in reason and "\n" not in reason and len(reason) < 400
     assert tried["several steps per call"][1] not in ("failed", "not raced")
     plain = subprocess.run(
