@@ -12,6 +12,7 @@ import threading
 import time
 from types import TracebackType
 
+from outpace.capture.calibration import calibrate
 from outpace.capture.choose import profiler_in_use
 from outpace.capture.notes import Notes, write_notes
 from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions
@@ -37,6 +38,7 @@ class Capture:
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self._began = 0.0
+        self._calibration: dict[str, int] = {}
         self._sampler: FrameSampler | None = None
 
     def __enter__(self) -> Capture:
@@ -80,6 +82,7 @@ class Capture:
 
     def _begin(self) -> None:
         recording = Recording(profiler_in_use(self._options, self._framework), self._logdir)
+        self._calibration = calibrate()
         try:
             recording.start(at_exit=self.stop)
         except ProfilerBusy:
@@ -123,7 +126,13 @@ class Capture:
             _release(self)
 
     def _note(self, saved: Saved, seconds: float, samples: PythonSamples | None) -> None:
-        write_notes(saved, Notes("program", Window(0, 0, 0, seconds)), sys.argv[0], sys.argv[1:], samples=samples)
+        write_notes(
+            saved,
+            Notes("program", Window(0, 0, 0, seconds), calibration=self._calibration),
+            sys.argv[0],
+            sys.argv[1:],
+            samples=samples,
+        )
 
     def _lost(self, reason: str) -> None:
         self.reason = reason

@@ -31,12 +31,13 @@ __all__ = ["Notes", "granted_cpus", "notes_of", "usable_cpus", "write_notes"]
 
 @dataclass(frozen=True)
 class Notes:
-    """What was seen of the steps: how they were recognised, the window, steps per call, and single durations."""
+    """What was seen of the steps: how they were recognised, the window, steps per call, single durations, and how fast the machine was."""
 
     mode: str
     window: Window
     steps_per_execution: int = 1
     overhead: Overhead = field(default_factory=Overhead)
+    calibration: Mapping[str, int] = field(default_factory=dict)
 
 
 def notes_of(window: StepWindow) -> Notes:
@@ -55,6 +56,7 @@ def notes_of(window: StepWindow) -> Notes:
         ),
         step.steps_per_execution if step else 1,
         Overhead(tuple(step.recent if step else ()), tuple(window.during), tuple(window.after)),
+        dict(window.calibration),
     )
 
 
@@ -84,6 +86,7 @@ def write_notes(
         window=notes.window,
         steps_per_execution=notes.steps_per_execution,
         overhead=notes.overhead,
+        calibration=notes.calibration,
         pipeline=tuple(stages),
         traces=tuple(traces),
         python_samples=samples,

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from outpace._dataclass import dataclass
 from outpace.capture import load
+from outpace.capture.calibration import calibrate
 from outpace.capture.options import MOST_STEPS, CaptureOptions
 
 MOST_BEFORE = 50  # kept warm-up durations
@@ -91,6 +92,7 @@ class StepWindow:
         self.cpu_seconds = 0.0
         self.machine_busy = 0.0
         self._load_opened: tuple[int, int] | None = None
+        self.calibration: dict[str, int] = {}
         self.during: list[int] = []
         self.after: list[int] = []
         self.interrupted: list[int] = []
@@ -166,7 +168,12 @@ class StepWindow:
 
     def _open(self, step: Candidate) -> bool:
         with self._turn:
-            if self.phase is not Phase.WAITING or not self._profiling.open(step):
+            if self.phase is not Phase.WAITING:
+                return False
+            self.calibration = (
+                self.calibration or calibrate()
+            )  # once, before the profiler opens: what it does is no part of a step
+            if not self._profiling.open(step):
                 return False
             self.phase, self.chosen = Phase.OPEN, step
             self.opened_ns, self._cpu_opened = self._clock(), time.process_time()

@@ -8,12 +8,14 @@ profilers count nanoseconds or less.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from outpace.compare.evidence import LOOPS, Machine
 from outpace.compare.sampled import Line
 from outpace.compare.side import Capture, Part, Side
 from outpace.model import Category, ProfileError
@@ -63,6 +65,10 @@ def _lines(side: Side) -> Iterator[str]:
                 "steps": counts(each.steps),
                 "categories": {key.value: counts(times) for key, times in each.categories.items()},
                 "short": sorted(each.short),
+                "machine": {
+                    "loops": {loop: round(ns) for loop, ns in each.machine.loops.items()},
+                    "others": _known(each.machine.others),
+                },
                 "lines": [[line.function, line.text, line.name, round(line.time), round(line.error)] for line in each.lines],
             }
         )
@@ -100,7 +106,25 @@ def _captures(document: Mapping[str, Any]) -> Iterator[Capture]:
         categories = {key: _times(capture["categories"][key.value], unit, len(steps)) for key in Category}
         times = {part: _times(cell, unit, len(steps)) for part, cell in zip(parts, column, strict=True) if cell is not None}
         short = frozenset(decode(tuple[Part, ...], capture["short"]))
-        yield Capture(times, steps, categories, tuple(map(_line, capture["lines"])), short)
+        yield Capture(times, steps, categories, tuple(map(_line, capture["lines"])), short, _machine(capture.get("machine")))
+
+
+def _known(share: float) -> float | None:
+    """A share as JSON has it; none where nobody knows it."""
+    return None if math.isnan(share) else round(share, 4)
+
+
+def _machine(value: Any) -> Machine:
+    """What a capture knows of its machine; files of versions before 0.3 say nothing of it."""
+    if value is None:
+        return Machine()
+    loops = decode(dict[str, int], value["loops"])
+    if any(loop not in LOOPS or ns <= 0 for loop, ns in loops.items()):
+        raise ValueError("a loop is not known, or takes no time")
+    others = decode(float | None, value["others"])
+    if others is not None and not 0 <= others <= 1:
+        raise ValueError("others use less than nothing of the machine, or more than all")
+    return Machine(loops, math.nan if others is None else others)
 
 
 def _line(value: Any) -> Line:

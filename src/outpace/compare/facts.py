@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -21,6 +22,11 @@ OUTPACE = "Outpace"
 
 EXAMPLES = "examples per step"
 """The one that tells how much work a step is."""
+
+PROGRAMS = "what they run"
+"""That of programs which have little in common."""
+
+SHARED = 0.5  # of the faster side's time, that parts must hold which both sides have; else these are other programs
 
 LOST = "lost"
 """The one that a side's captures need not share."""
@@ -118,6 +124,21 @@ def differences(one: Mapping[str, str], two: Mapping[str, str]) -> tuple[Differe
     """Facts that two sides do not share, in the order of `MEANS`; what one of them does not know forbids nothing."""
     told = [(name, one.get(name, ""), two.get(name, "")) for name in dict.fromkeys((*MEANS, *one, *two))]
     return tuple(_difference(name, here, there) for name, here, there in told if here != there)
+
+
+def other_programs(one: Mapping[str, str], two: Mapping[str, str], shared: float) -> tuple[Difference, ...]:
+    """What forbids to compare programs that share less than half of the faster one's time: scripts of other names or, where one is not known,
+    other kinds of programs. A script that was changed in most of what it does is the same program still."""
+    if shared >= SHARED:
+        return ()
+    scripts = [os.path.basename(each.get("script", "")) for each in (one, two)]
+    kinds = [each.get("program", "") for each in (one, two)]
+    names = scripts if all(scripts) else kinds
+    if names[0] == names[1] or not all(names):
+        return ()
+    return (
+        Difference(PROGRAMS, names[0], names[1], f"Not comparable: they share {shared:.0%} of the faster one's time.", True),
+    )
 
 
 def _difference(name: str, here: str, there: str) -> Difference:

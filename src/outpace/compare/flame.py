@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from outpace._dataclass import dataclass
+from outpace.compare.changes import Change, Kind, total
 from outpace.compare.side import BESIDE, INPUT
-from outpace.compare.verdict import Change, Comparison, Kind, summed
+from outpace.compare.verdict import Comparison
 from outpace.metrics.model.op_metrics import DEVICE, HOST
 from outpace.metrics.model.op_scopes import place_of
 from outpace.model import Category, Chart, ChartKind, Table, schema
@@ -128,10 +129,7 @@ def _rows(places: Mapping[_Path, _Place]) -> Iterator[tuple[object, ...]]:
         waiting += sorted(below[path], key=lambda each: places[each].width)
         if not path or not (place := places[path]).width:
             continue
-        added = summed(place.held)
-        if len(place.held) == 1:
-            added = added._replace(low=place.held[0].low, high=place.held[0].high)
-        times = place.width, place.before, place.after, *added
+        times = place.width, place.before, place.after, *total(place.held)
         yield "/".join(path), "/".join(path[:-1]), path[-1], len(path) - 1, _became(place), *times, not place.after
 
 

@@ -1,7 +1,7 @@
 """A comparison as a gate: is the second side slower by more than is allowed?
 
-It fails for the program alone: where the machine is slower, the gate passes, whatever a step takes. It passes only where more than is allowed
-would have been seen: up to the upper end of what the program may add, all parts together. What lies between is inconclusive.
+It fails for the program alone. It passes only where more than is allowed would have been seen, and where evidence from outside the parts says
+that the machine makes whatever the step takes longer beyond that. What lies between is inconclusive. It reads the same numbers as the headline.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 
 from outpace._dataclass import dataclass
-from outpace.compare.verdict import Comparison, Verdict
+from outpace.compare.verdict import Comparison, State, Verdict
 from outpace.model.errors import InconclusiveError, OutpaceError, RegressionError
 
 
@@ -46,23 +46,39 @@ class Gate:
 
 def judged(found: Comparison, allowed: float) -> Gate:
     """What a comparison says of a gate."""
+    if found.state is State.IDENTICAL:
+        return Gate(allowed, Outcome.OPEN, "both sides are the same run, so that nothing is compared")
     if not found.comparable:
         what = ", ".join(name for name, *_, forbids in found.differs if forbids)
         return Gate(allowed, Outcome.OPEN, f"the runs cannot be compared, because they differ in {what}")
-    if found.most <= allowed:
-        if found.verdict is Verdict.FASTER:
-            return Gate(allowed, Outcome.PASSED, "the program is faster")
-        rest = "; what the step takes beyond that is the machine's" if found.verdict is Verdict.MACHINE else ""
-        return Gate(allowed, Outcome.PASSED, f"the program adds at most {max(found.most, 0):.1%} of a step{rest}")
-    if found.verdict is not Verdict.SLOWER:
-        return Gate(
-            allowed, Outcome.OPEN, f"the program may add up to {max(found.most, 0):.1%} of a step, and more captures would tell"
-        )
-    if found.blind and not found.in_turns:
-        return Gate(
-            allowed, Outcome.OPEN, "the step takes longer, and too few ops are known to tell the program from the machine"
-        )
-    says = f"the program adds {found.program:.1%} of a step (95% CI {found.program_low:.1%} to {found.program_high:.1%})"
-    if found.program_low > allowed:
-        return Gate(allowed, Outcome.FAILED, says)
-    return Gate(allowed, Outcome.OPEN, f"{says}, all parts together up to {found.most:.1%}, and more captures would tell")
+    if found.verdict is Verdict.SLOWER and found.program.low > allowed:
+        if found.state is State.FEW_SHARED and not found.evidence.loops:
+            return Gate(
+                allowed, Outcome.OPEN, "the step takes longer, and too few ops are known to tell the program from the machine"
+            )
+        return Gate(allowed, Outcome.FAILED, f"the program {adds(found)}")
+    at_most = f"the program {adds(found) if found.verdict in (Verdict.FASTER, Verdict.SLOWER) else _at_most(found)}"
+    if found.bound.high > allowed:
+        beyond = f", and all that is not sure together up to {found.bound.high:.1%}" if "CI" in at_most else ""
+        return Gate(allowed, Outcome.OPEN, f"{at_most}{beyond}; more captures would tell")
+    if found.rest <= allowed:
+        return Gate(allowed, Outcome.PASSED, at_most)
+    if found.machine_known:
+        return Gate(allowed, Outcome.PASSED, f"{at_most}; what the step takes beyond that is the machine's")
+    return Gate(
+        allowed,
+        Outcome.OPEN,
+        f"{at_most}, but the step takes {found.rest:.1%} longer and nothing says that the machine is slower",
+    )
+
+
+def adds(found: Comparison) -> str:
+    """What the program adds to a step, or saves of it, with its interval."""
+    value, low, high = found.program
+    if value >= 0:
+        return f"adds {value:.1%} of a step (95% CI {low:.1%} to {high:.1%})"
+    return f"saves {-value:.1%} of a step (95% CI {-high:.1%} to {-low:.1%})"
+
+
+def _at_most(found: Comparison) -> str:
+    return f"adds at most {max(found.bound.high, 0.0):.1%} of a step"

@@ -6,7 +6,7 @@ import os
 from xml.etree import ElementTree
 
 from outpace.compare.gate import Gate, Outcome
-from outpace.compare.page import headline, said
+from outpace.compare.headline import headline, said
 from outpace.compare.verdict import Comparison
 from outpace.model.files import whole
 from outpace.model.text import clean

@@ -3,8 +3,12 @@
 A machine that is slower, or busy with something else, changes a *class of work* by one factor. So each capture has a factor for each class, the
 middle of its parts' log ratios to their mean over all captures. What is left of a part is told by an error: how far captures of one side differ
 in the part, mixed with what they do in others of its class; where there are too few captures to say, how far the parts of the class lie from
-its factor, mixed with a stated prior. A class of few parts says nothing of itself: its factor is that of all others, and its error holds how
-far classes lie apart.
+its factor, mixed with a stated prior. A class of few parts says little of itself: its error holds how far classes lie apart.
+
+No part can make itself the machine. A class of many parts has the middle of these, however long each takes. Fewer parts have two middles, one
+that counts them and one that counts their time on the side where each is shorter, and the factor is the value between the two that is nearest
+to that of all parts; that of all parts is nearest to what evidence from outside says (`evidence.py`; nothing, where there is none). A part that
+grows moves neither middle past the others, and one that holds most of the time does not outvote them.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from statistics import median
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.compare.facts import SHARED
 from outpace.compare.means import WEIGHT
 from outpace.compare.side import ON_DEVICE, Part
 from outpace.model.arrays import Values
@@ -24,11 +29,10 @@ from outpace.model.arrays import Values
 SEEN = 0.002  # of a step, below which a part says nothing of its class
 SPREAD = {False: 0.06, True: 0.02}  # prior sd of log ratios within a class: on a host's cores, on devices
 CLASSES = 0.1  # prior sd of the log of the ratio of two classes' factors
-FEW = 6  # parts that do not speak for their class
+FEW = 6  # parts that do not tell how far parts of their class lie apart
+_OWN = 3  # parts that have a factor of their own: of two, either may be the one that changed
 _ALONE = 2.0  # how much wider the prior of a class of few parts is
-_SHARED = 0.5  # of a side's time, that parts must hold which both sides have; else these are other programs
-_SPEAKS = 0.2  # of all parts' time, that classes must hold which speak, for anything to be known of the machine
-_TAILS = 8.0  # degrees of freedom of how far parts lie from their class: some lie far, as no normal number does
+TAILS = 8  # degrees of freedom of how far parts lie from their class: some lie far, as no normal number does
 _MODERATE = 2  # degrees of freedom, from which captures say how far captures differ
 _MAD = 1.4826  # times the median absolute deviation is the standard deviation of normal numbers
 
@@ -57,53 +61,92 @@ class Row:
     sampled: bool = False
 
 
-def explained(rows: Sequence[Row], count: int, step: float) -> tuple[list[Row], dict[str, Factor], bool]:
-    """The rows with what is left of their difference without their class, the classes, and whether these say too little of the machine. count:
-    captures of the first side; step: its time, ps."""
-    told = [row for row in rows if min(row.means) > 0 and max(row.means) >= SEEN * step]
+@dataclass(frozen=True)
+class Explanation:
+    """The rows with what is left of their difference without their class, the factors of classes, and the share of the faster side's time that
+    parts of both sides hold."""
+
+    rows: list[Row]
+    factors: dict[str, Factor]
+    shared: float
+
+    @property
+    def blind(self) -> bool:
+        """Whether the sides share too little for their parts to say anything of the machine."""
+        return self.shared < SHARED
+
+
+def explained(
+    rows: Sequence[Row], count: int, steps: tuple[float, float], outside: float = 0.0, uneven: float = 0.0
+) -> Explanation:
+    """What the machine explains. count: captures of the first side; steps: both sides' times, ps; outside: the log factor that evidence from
+    outside the parts gives; uneven: sd of the log by which that evidence lets classes lie apart."""
+    told = [row for row in rows if min(row.means) > 0 and max(row.means) >= SEEN * min(steps)]
+    shared = _share(told, rows, slice(count) if steps[0] <= steps[1] else slice(count, None))
+    blind = shared < SHARED
     logs = {id(row): np.log(row.means) - np.log(row.means).mean() for row in told}
     works = {work: [row for row in told if row.work == work] for work in sorted({row.work for row in rows})}
-    captures = len(rows[0].means) if rows else 0
-    many = {work: mine for work, mine in works.items() if len(mine) >= FEW}
-    speaking = [row for mine in many.values() for row in mine]
-    blind = _share(speaking, rows, count) < _SPEAKS or _share(told, rows, count) < _SHARED
-    known = {} if blind else many  # what few parts of other programs say is nothing
-    usual = np.zeros(captures) if blind or len(told) < FEW else _usual(speaking or told, logs)
-    middles = {work: np.median([logs[id(row)] for row in mine], axis=0) for work, mine in known.items()}
-    between = [float(middle[count:].mean() - middle[:count].mean()) for middle in middles.values()]
-    apart = math.hypot(CLASSES, max(between) - min(between)) if between else CLASSES
+    shift = np.repeat((-outside / 2, outside / 2), (count, (len(rows[0].means) if rows else count) - count))
+    usual = shift if blind or not told else _factor(told, logs, count, outside)
+    middles = {
+        work: usual if blind or len(mine) < _OWN else _factor(mine, logs, count, _between(usual, count), own=True)
+        for work, mine in works.items()
+    }
+    speaking = [_between(middles[work], count) for work, mine in works.items() if len(mine) >= FEW and not blind]
+    apart = math.hypot(CLASSES, uneven, max(speaking) - min(speaking) if speaking else 0.0)
     found: dict[int, Row] = {}
     factors = {}
     for work, mine in works.items():
-        few = work not in middles  # it may be the program's change itself: all that is known is what the others say
-        factor = usual if few else middles[work]
+        few = blind or len(mine) < FEW
         prior = math.hypot(_ALONE * SPREAD[work == ON_DEVICE], apart) if few else SPREAD[work == ON_DEVICE]
-        left = {id(row): logs[id(row)] - factor for row in mine}
-        away = {key: float(those[count:].mean() - those[:count].mean()) for key, those in left.items()}
+        left = {id(row): logs[id(row)] - middles[work] for row in mine}
+        away = {key: _between(those, count) for key, those in left.items()}
         spread = prior if few else _spread(list(away.values()), prior)
         errors = _errors(left, count, prior if few else None)
         for row in mine:
-            error, freedom = errors.get(id(row), (spread, min(WEIGHT + (0 if few else len(mine)), _TAILS)))
+            error, freedom = errors.get(id(row), (spread, min(WEIGHT + len(told), TAILS)))
             found[id(row)] = replace(row, log=away[id(row)], error=error, freedom=freedom, sampled=not errors)
-        factors[work] = Factor(float(factor[count:].mean() - factor[:count].mean()), spread, len(mine))
-    return [found.get(id(row), row) for row in rows], factors, blind
+        factors[work] = Factor(_between(middles[work], count), spread, len(mine))
+    return Explanation([found.get(id(row), row) for row in rows], factors, shared)
 
 
-def _share(some: Sequence[Row], rows: Sequence[Row], count: int) -> float:
-    """How much of the time of all parts some of them take, on the side where it is less."""
-    sides = [sum(sum(row.means[part]) for row in some) for part in (slice(count), slice(count, None))]
-    wholes = [sum(sum(row.means[part]) for row in rows) for part in (slice(count), slice(count, None))]
-    return min((side / whole for side, whole in zip(sides, wholes, strict=True) if whole), default=0.0)
+def _between(logs: Values, count: int) -> float:
+    """What the second side's captures have more than the first's."""
+    return float(logs[count:].mean() - logs[:count].mean())
 
 
-def _usual(told: Sequence[Row], logs: dict[int, Values]) -> Values:
-    """The middle of parts by their time, in each capture."""
-    weights = np.array([sum(row.means) for row in told])
+def _share(some: Sequence[Row], rows: Sequence[Row], side: slice) -> float:
+    """How much of the time of all parts some of them take on one side."""
+    whole = sum(sum(row.means[side]) for row in rows)
+    return sum(sum(row.means[side]) for row in some) / whole if whole else 0.0
+
+
+def _factor(told: Sequence[Row], logs: dict[int, Values], count: int, near: float, own: bool = False) -> Values:
+    """The log factor of some parts in each capture: between their two middles, where the sides differ by most nearly as much as `near`. Of many
+    parts of one class (`own`) it is the plain one: most of them are not changed, whatever time they take."""
     each = np.array([logs[id(row)] for row in told])
+    shorter = np.array([min(np.mean(row.means[:count]), np.mean(row.means[count:])) for row in told])
+    plain = _middle(each, np.ones(len(told)), count, near)
+    if own and len(told) >= FEW:
+        return plain
+    timed = _middle(each, shorter, count, near)
+    one, two = _between(plain, count), _between(timed, count)
+    if one == two:
+        return plain
+    aim = min(max(near, min(one, two)), max(one, two))
+    return np.asarray(plain + (timed - plain) * (aim - one) / (two - one), np.float64)
+
+
+def _middle(each: Values, weights: Values, count: int, near: float) -> Values:
+    """The weighted median in each capture; of two middles the one whose sides differ by most nearly as much as `near`."""
     order = np.argsort(each, axis=0)
-    reached = np.cumsum(weights[order], axis=0)
-    middle = (reached < weights.sum() / 2).sum(axis=0)
-    return np.asarray(np.take_along_axis(each, order, axis=0)[middle, np.arange(each.shape[1])], np.float64)
+    reached = np.cumsum(weights[order], axis=0) / weights.sum()
+    columns = np.arange(each.shape[1])
+    ends = []
+    for half in (0.5 - 1e-9, 0.5 + 1e-9):
+        at = np.minimum((reached < half).sum(axis=0), len(each) - 1)
+        ends.append(np.take_along_axis(each, order, axis=0)[at, columns])
+    return np.asarray(min(ends, key=lambda logs: abs(_between(logs, count) - near)), np.float64)
 
 
 def _spread(away: Sequence[float], prior: float) -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections import defaultdict
+from collections.abc import Sequence
+from typing import Protocol
 
 from outpace._dataclass import dataclass
 from outpace.metrics.program.same_program import main_program
@@ -25,6 +27,20 @@ class Line:
     name: str
     time: float
     error: float
+
+
+class Sampled(Protocol):
+    """A capture with its lines of Python; none where it was not sampled."""
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """The lines."""
+
+
+def by_line(captures: Sequence[Sampled]) -> dict[tuple[str, str], list[Line | None]]:
+    """Each line, by function and text, in the captures that were sampled; None where one has none of it."""
+    told = [{(line.function, line.text): line for line in capture.lines} for capture in captures if capture.lines]
+    return {key: [capture.get(key) for capture in told] for key in dict.fromkeys(key for each in told for key in each)}
 
 
 def lines_of(run: Run) -> tuple[Line, ...]:

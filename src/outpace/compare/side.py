@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import field, replace
 
 import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import once
-from outpace.compare.facts import apart, facts_of, joined
+from outpace.compare.evidence import Machine, machine_of
+from outpace.compare.facts import apart, facts_of, joined, other_programs
 from outpace.compare.means import BETWEEN, Mean, mean_in, mean_of
+from outpace.compare.pairs import shared
 from outpace.compare.sampled import Line, lines_of
 from outpace.metrics.input.iterators import is_async
 from outpace.metrics.machine.core_use import DIVIDED
@@ -42,13 +44,14 @@ _NANOSECOND = 1000  # ps
 @dataclass(frozen=True, eq=False)
 class Capture:
     """parts: times of every part in every steady training step, ps; steps: of the steps themselves; categories: likewise. lines: of Python,
-    where it was sampled. short: parts whose time may be told as that of others of them."""
+    where it was sampled. short: parts whose time may be told as that of others of them. machine: what is known of it from outside."""
 
     parts: dict[Part, Values]
     steps: Values
     categories: dict[Category, Values]
     lines: tuple[Line, ...] = ()
     short: frozenset[Part] = frozenset()
+    machine: Machine = field(default_factory=Machine)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +74,7 @@ class Side:
         first = sides[0]
         for side in sides:
             differ = apart(first.facts, side.facts)
+            differ += [each.name for each in other_programs(first.facts, side.facts, shared(first, side))]
             if differ:
                 raise UsageError(
                     f"{first.name} and {side.name} are no captures of one side: they differ in {', '.join(differ)}."
@@ -154,7 +158,7 @@ def _capture(run: Run) -> Capture:
     parts |= {(BESIDE, each.label, each.label): categories[each] for each in _BESIDE}
     parts |= {(BESIDE, part, part): _whole(times) for part, times in _without_ops(run, breakdown.per_row).items()}
     parts = {part: times for part, times in parts.items() if times.any()}
-    return Capture(parts, steps, categories, lines_of(run), found.short & parts.keys())
+    return Capture(parts, steps, categories, lines_of(run), found.short & parts.keys(), machine_of(run, main_program(run)))
 
 
 def _without_ops(run: Run, per_row: Mapping[str, int]) -> dict[str, Values]:

@@ -185,7 +185,8 @@ class CaptureRecord:
     """Everything noted about one host's capture; see the fields' own types. `layers` are by name scope in the graph.
 
     `cpu_flags`: of the CPU's instructions for 16 bits (`_cores.py`), those that it has. `callbacks`: (file, line, text) of the line that made
-    the first of each class of Keras' own callbacks.
+    the first of each class of Keras' own callbacks. `calibration`: ns that short loops took just before the profiler opened, by their names
+    (`capture/calibration.py`), which tells how fast the machine was.
     """
 
     outpace: str
@@ -206,6 +207,7 @@ class CaptureRecord:
     layers: Mapping[str, LayerSource] = field(default_factory=dict)
     callbacks: Mapping[str, tuple[str, int, str]] = field(default_factory=dict)
     cpu_flags: tuple[str, ...] = ()
+    calibration: Mapping[str, int] = field(default_factory=dict)
     exit: int | None = None
     stopped: bool = False
     created: str = ""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from outpace.compare.evidence import Machine
 from outpace.compare.side import BESIDE, OF_INPUT, Capture, Part, Side
 from outpace.model import Category
 from outpace.model.arrays import Values
@@ -29,16 +31,20 @@ def program(rng: np.random.Generator, count: int = 100) -> dict[Part, float]:
     return made | {PYTHON: 0.03 * STEP}
 
 
-def capture(rng: np.random.Generator, times: Mapping[Part, float], machine: float = 0.2, steps: int = 30) -> Capture:
-    """One capture; machine: sd of the log of what it changes, as a whole and by class."""
-    whole, classes = rng.normal(0, machine), rng.normal(0, 0.4 * machine, 4)
+def capture(
+    rng: np.random.Generator, times: Mapping[Part, float], machine: float = 0.2, steps: int = 30, slower: float = 1.0
+) -> Capture:
+    """One capture; machine: sd of the log of what it changes, as a whole and by class, which the loops that it timed show; slower: by how much
+    it is slower beyond that."""
+    whole, classes = rng.normal(math.log(slower), machine), rng.normal(0, 0.4 * machine, 4)
     alike = np.exp(rng.normal(0, 0.05, steps))
     parts: dict[Part, Values] = {}
     for part, time in times.items():
         factor = np.exp(whole + classes[TYPES.get(part[1], 3)] + rng.normal(0, 0.03))
         parts[part] = time * factor * alike * np.exp(rng.normal(0, 0.1, steps))
-    zero = np.zeros(steps)
-    return Capture(parts, np.asarray(sum(parts.values()), np.float64), dict.fromkeys(Category, zero))
+    zero, whole_step = np.zeros(steps), np.asarray(sum(parts.values()), np.float64)
+    loops = {loop: 1e6 * float(np.exp(whole + classes[at])) for loop, at in (("arithmetic", 0), ("memory", 1), ("Python", 3))}
+    return Capture(parts, whole_step, dict.fromkeys(Category, zero), machine=Machine(loops, 0.0))
 
 
 def side(name: str, captures: Sequence[Capture], **facts: str) -> Side:
@@ -47,8 +53,16 @@ def side(name: str, captures: Sequence[Capture], **facts: str) -> Side:
 
 
 def sides(
-    rng: np.random.Generator, before: Mapping[Part, float], after: Mapping[Part, float], captures: int = 1, machine: float = 0.2
+    rng: np.random.Generator,
+    before: Mapping[Part, float],
+    after: Mapping[Part, float],
+    captures: int = 1,
+    machine: float = 0.2,
+    slower: float = 1.0,
 ) -> tuple[Side, Side]:
-    """Both sides of a comparison, each of so many captures."""
-    one, two = ([capture(rng, times, machine) for _ in range(captures)] for times in (before, after))
+    """Both sides of a comparison, each of so many captures; slower: by how much the second side's machine is."""
+    one, two = (
+        [capture(rng, times, machine, slower=factor) for _ in range(captures)]
+        for times, factor in ((before, 1.0), (after, slower))
+    )
     return side("before", one), side("after", two)

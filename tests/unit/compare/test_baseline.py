@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from outpace.compare import Side, baseline, baseline_page, compare, places
+from outpace.compare.evidence import Machine
 from outpace.compare.side import BESIDE, Capture
 from outpace.model import Category, NotFoundError, OutputError, ProfileError, UsageError
 from outpace.report import json_, terminal
@@ -22,12 +23,17 @@ from tests.unit.compare.test_compare import rng
 from tests.unit.compare.test_lines import sampled
 
 
-def simulated(captures: int = 3) -> Side:
+def simulated(captures: int = 3, seed: int = 2) -> Side:
     """Times are whole picoseconds, as those of profiles."""
     times = program(rng(1))
-    made, _ = sides(rng(2), times, times, captures)
+    made, _ = sides(rng(seed), times, times, captures)
     whole = [
-        Capture({p: np.rint(t) for p, t in c.parts.items()}, np.rint(c.steps), {k: np.rint(t) for k, t in c.categories.items()})
+        Capture(
+            {p: np.rint(t) for p, t in c.parts.items()},
+            np.rint(c.steps),
+            {k: np.rint(t) for k, t in c.categories.items()},
+            machine=Machine({loop: round(ns) for loop, ns in c.machine.loops.items()}, 0.25),
+        )
         for c in made.captures
     ]
     return side("main", whole, cores="2", script="träin.py")
@@ -74,7 +80,7 @@ def test_several_captures_come_back(tmp_path: Path) -> None:
 
 
 def test_it_is_compared_as_what_it_was_made_of(tmp_path: Path) -> None:
-    made, other = simulated(), simulated(1)
+    made, other = simulated(), simulated(seed=3)
     again = baseline.load(kept(made, tmp_path), "main")
     one, two = compare(made, other), compare(again, other)
     assert (one.verdict, one.ratio, one.changes) == (two.verdict, two.ratio, two.changes) and one.changes

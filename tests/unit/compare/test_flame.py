@@ -27,8 +27,10 @@ def rng(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def compared(before: Mapping[Part, float], after: Mapping[Part, float], machine: float = 0.02) -> Comparison:
-    return compare(*sides(rng(4), before, after, 3, machine=machine))
+def compared(
+    before: Mapping[Part, float], after: Mapping[Part, float], machine: float = 0.02, slower: float = 1.0
+) -> Comparison:
+    return compare(*sides(rng(4), before, after, 3, machine, slower))
 
 
 def nodes(chart: Chart) -> dict[str, dict[str, Any]]:
@@ -39,7 +41,7 @@ def nodes(chart: Chart) -> dict[str, dict[str, Any]]:
 
 def test_a_machine_that_is_slower_paints_nothing() -> None:
     times = program(rng(3))
-    found = compared(times, {part: 1.4 * time for part, time in times.items()})
+    found = compared(times, times, slower=1.4)
     assert found.verdict is Verdict.MACHINE
     assert {row["became"] for row in nodes(picture(found, ())).values()} == {"as expected"}
 
@@ -88,9 +90,9 @@ def test_a_difference_comes_with_its_interval() -> None:
     row = drawn["Python and gaps/All others"]
     assert (row["delta_ps"], row["low_ps"], row["high_ps"]) == (gaps.delta, gaps.low, gaps.high)
     layers = [each for each in found.changes if each.part[2].startswith("layer/") and each.part[1] != "Dataset"]
-    row, half = drawn["Host ops/layer"], math.hypot(*((each.high - each.low) / 2 for each in layers))
+    row, half = drawn["Host ops/layer"], math.hypot(*(each.high - each.delta for each in layers))
     assert row["delta_ps"] == pytest.approx(sum(each.delta for each in layers))
-    assert row["high_ps"] - row["delta_ps"] == pytest.approx(half)
+    assert 0.8 * half < row["high_ps"] - row["delta_ps"] < half  # of a sum of many it is the normal one
 
 
 def test_replicas_have_one_place_and_stages_their_pipeline() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
@@ -11,9 +12,11 @@ import pytest
 from scipy import stats
 
 from outpace.compare import Outcome, Side, Verdict, compare, judged, report_of
+from outpace.compare.evidence import Machine
+from outpace.compare.headline import headline
 from outpace.compare.means import apart_in_turns
-from outpace.compare.page import headline
 from outpace.compare.side import Part
+from outpace.compare.verdict import State
 from outpace.report import terminal
 from tests.unit.compare.sides import PYTHON, STEP, program, sides
 from tests.unit.compare.test_compare import rng
@@ -41,19 +44,19 @@ def test_their_interval_is_students() -> None:
 def test_whole_classes_that_the_program_slows_are_its_own() -> None:
     one, two = pair(1, 1.3, 4, 0.03)
     alone, turns = compare(one, two), compare(one, two, in_turns=True)
-    assert alone.verdict is Verdict.MACHINE and not alone.in_turns
-    assert turns.verdict is Verdict.SLOWER and turns.in_turns and turns.step_expected == turns.step_before.value
-    assert turns.low < 1.3 < turns.high and turns.low - 1 == pytest.approx(turns.program_low)
+    assert alone.verdict is Verdict.OPEN and alone.state is not State.IN_TURNS
+    assert turns.verdict is Verdict.SLOWER and turns.state is State.IN_TURNS and turns.step_expected == turns.step_before.value
+    assert turns.low < 1.3 < turns.high and turns.low - 1 == pytest.approx(turns.program.low)
     assert "captures in turns rule the machine out" in headline(turns) and "other ops 1.3" in headline(turns)
     page = " ".join(terminal.render(report_of(turns), width=80, tools=["compare"]).split())
     assert "the program changed whole classes" in page and "The machine, by class" not in page
     back = compare(two, one, in_turns=True)
-    assert back.verdict is Verdict.FASTER and back.in_turns
+    assert back.verdict is Verdict.FASTER and back.state is State.IN_TURNS
 
 
 def test_a_gate_fails_for_it() -> None:
     one, two = pair(1, 1.3, 4, 0.03)
-    assert judged(compare(one, two, 0.05), 0.05).outcome is Outcome.PASSED  # as the machine's
+    assert judged(compare(one, two, 0.05), 0.05).outcome is Outcome.OPEN  # nothing says whose it is
     assert judged(compare(one, two, 0.05, in_turns=True), 0.05).outcome is Outcome.FAILED
 
 
@@ -70,7 +73,7 @@ def test_a_program_against_itself_is_seldom_called_changed(captures: int) -> Non
 def test_what_captures_of_one_side_differ_by_is_not_ruled_out() -> None:
     one, two = pair(3, 1.05, 3, 0.2)
     found = compare(one, two, in_turns=True)
-    assert not found.in_turns and found.verdict is not Verdict.SLOWER
+    assert found.state is not State.IN_TURNS and found.verdict is not Verdict.SLOWER
 
 
 def test_single_captures_in_turns_are_judged_as_others() -> None:
@@ -85,10 +88,14 @@ def test_programs_that_share_few_ops_are_told_by_the_step_and_by_what_each_has()
     other = {("Host", "Fusion", f"fused_{name}"): STEP / 6 for name in "abcdefghijkl"}
     one, two = sides(rng(4), {**times, PYTHON: 0.02 * STEP}, {**other, PYTHON: 0.4 * STEP}, 4, 0.02)
     plain, turns = compare(one, two), compare(one, two, in_turns=True)
-    assert plain.blind and turns.blind and turns.verdict is plain.verdict is Verdict.SLOWER
-    assert all(factor.log == 0 for factor in plain.factors.values())
+    assert (
+        plain.state is State.FEW_SHARED and turns.state is State.IN_TURNS and turns.verdict is plain.verdict is Verdict.SLOWER
+    )
+    assert all(factor.log == plain.evidence.middle for factor in plain.factors.values())
     gone = [each for each in plain.changes if each.after.value == 0]
-    assert len(gone) == 12 and all(each.delta == pytest.approx(-each.before.value) for each in gone)
-    assert judged(plain, 0.05).outcome is Outcome.OPEN and judged(turns, 0.05).outcome is Outcome.FAILED
+    assert len(gone) == 12 and all(each.delta == pytest.approx(-each.before.value, rel=0.01) for each in gone)
+    assert judged(plain, 0.05).outcome is Outcome.FAILED and judged(turns, 0.05).outcome is Outcome.FAILED
+    unknown = [replace(side, captures=tuple(replace(each, machine=Machine()) for each in side.captures)) for side in (one, two)]
+    assert judged(compare(unknown[0], unknown[1]), 0.05).outcome is Outcome.OPEN  # nobody knows the machine
     assert turns.leading.part == PYTHON  # which both have, so that without turns nobody knows whose it is
     assert "captures in turns rule the machine out; Python and gaps (All others) takes" in headline(turns)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from outpace.compare import Comparison, Side, compare
+from outpace.compare.changes import Change, Kind
 from outpace.compare.flame import picture
 from outpace.compare.lines import above_all, lines
 from outpace.compare.page import page_of
-from outpace.compare.verdict import Change, Kind
 from outpace.timeline import Run
 from tests.unit.compare.sides import side
 from tests.unit.metrics.python.test_python_time import FIT, MS, NOTE, SORT, STACKS, TEXT, run_of

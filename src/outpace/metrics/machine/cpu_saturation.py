@@ -82,7 +82,7 @@ def _row(run: Run, timeline: Timeline) -> tuple[object, ...]:
         seen,
         used,
         str(cores) if cores else "",
-        max(total / cores, _machine_busy(run, timeline)) if cores else float("nan"),
+        max(total / cores, machine_busy(run, timeline)) if cores else float("nan"),
         on_input / len(timeline.steps),
         on_input / window / total if total else 0.0,
     )
@@ -94,7 +94,7 @@ def _used_cores(run: Run, timeline: Timeline) -> float:
     return cpu / seconds if seconds > 0 and cpu > 0 else math.nan
 
 
-def _machine_busy(run: Run, timeline: Timeline) -> float:
+def machine_busy(run: Run, timeline: Timeline) -> float:
     """Share of the machine's processor time that all its processes used during the capture; 0 where it was not measured."""
     window = run.record(timeline.host).get("window") or {}
     return float(window.get("machine_busy") or 0.0)
@@ -103,12 +103,12 @@ def _machine_busy(run: Run, timeline: Timeline) -> float:
 def others_cores(run: Run, timeline: Timeline) -> float:
     """How many of the machine's cores other programs used during the capture, on average; 0 where it was not measured."""
     cores, used = run.core_count(timeline), _used_cores(run, timeline)
-    return max(0.0, _machine_busy(run, timeline) * cores - used) if cores and not math.isnan(used) else 0.0
+    return max(0.0, machine_busy(run, timeline) * cores - used) if cores and not math.isnan(used) else 0.0
 
 
 def undisturbed(run: Run, timeline: Timeline) -> bool:
     """Whether the capture measured that other programs hardly used a core."""
-    return _machine_busy(run, timeline) > 0 and others_cores(run, timeline) < _HARDLY
+    return machine_busy(run, timeline) > 0 and others_cores(run, timeline) < _HARDLY
 
 
 @derived

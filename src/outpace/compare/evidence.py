@@ -1,0 +1,107 @@
+"""What is known of the machine from outside the program: short loops that each capture timed, and what other programs used meanwhile.
+
+Parts alone cannot tell a slower machine from a program all of whose work takes longer, with one thread instead of many or in 64 bits: both
+change everything alike. So the machine is named as the cause, and a gate passes for it, only as far as this evidence goes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from statistics import fmean, median
+from typing import Protocol
+
+from outpace._dataclass import dataclass
+from outpace.metrics.machine.cpu_saturation import machine_busy, others_cores
+from outpace.timeline import Run
+
+LOOPS = ("arithmetic", "memory", "Python")  # as `capture/calibration.py` times them
+_TOLERANCE = math.log(1.05)  # loops of one machine differ by that
+_FOLLOWS = 0.1  # of the log of a loop's ratio, by which a program may follow it less, or more
+_CONTENDED = 2.0  # times as much as the cores that others use may cost: threads that wait for the slowest of them, caches that are shared
+_FULL = 0.9  # share of the machine for others beyond which nothing more can be told apart
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine of one capture. loops: ns that each loop took; others: share of its processor time that other programs used, NaN where nobody
+    knows."""
+
+    loops: Mapping[str, float] = field(default_factory=dict)
+    others: float = math.nan
+
+
+class OnMachine(Protocol):
+    """A capture whose machine is known, or not."""
+
+    @property
+    def machine(self) -> Machine:
+        """The machine."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """low, high: log factors by which the second side's machine is slower, at least and at most; loops: by what each loop says that, as a
+    ratio; others: share of the machine's time that other programs used, on each side; both empty where it is not known."""
+
+    low: float = 0.0
+    high: float = 0.0
+    loops: Mapping[str, float] = field(default_factory=dict)
+    others: tuple[float, float] | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether there is any."""
+        return bool(self.loops or self.others)
+
+    @property
+    def middle(self) -> float:
+        """The log factor that the loops say."""
+        return median(map(math.log, self.loops.values())) if self.loops else 0.0
+
+    @property
+    def uneven(self) -> float:
+        """By how much it lets classes of work lie apart (sd of the log): others take cores from what uses many, and none from one thread."""
+        return abs(_crowded(self.others))
+
+    def explains(self, log: float) -> bool:
+        """Whether the machine may be what makes all work take longer by this log factor."""
+        return self.known and self.low <= log <= self.high
+
+
+def machine_of(run: Run, hosts: Sequence[str]) -> Machine:
+    """The machine of the hosts of a capture: of several, the mean."""
+    records = [run.record(host) for host in hosts]
+    told = [record.get("calibration") or {} for record in records]
+    loops = {loop: fmean(float(each[loop]) for each in told) for loop in LOOPS if told and all(each.get(loop) for each in told)}
+    timelines = [run.by_host[host] for host in hosts]
+    used = [
+        others_cores(run, each) / cores for each in timelines if (cores := run.core_count(each)) and machine_busy(run, each) > 0
+    ]
+    return Machine(loops, fmean(used) if used and len(used) == len(hosts) else math.nan)
+
+
+def evidence(before: Sequence[OnMachine], after: Sequence[OnMachine]) -> Evidence:
+    """What is known of both sides' machines, each in all of its captures."""
+    one, two = ([each.machine for each in side] for side in (before, after))
+    loops = {
+        loop: math.exp(_log(two, loop) - _log(one, loop)) for loop in LOOPS if all(loop in each.loops for each in (*one, *two))
+    }
+    others = fmean(each.others for each in one), fmean(each.others for each in two)
+    known = None if math.isnan(sum(others)) else others
+    if not loops and known is None:
+        return Evidence()
+    logs = [math.log(ratio) for ratio in loops.values()] or [0.0]
+    crowded, tolerance = _CONTENDED * _crowded(known), _TOLERANCE + _FOLLOWS * max(map(abs, logs))
+    return Evidence(min(logs) - tolerance + min(crowded, 0.0), max(logs) + tolerance + max(crowded, 0.0), loops, known)
+
+
+def _log(machines: Sequence[Machine], loop: str) -> float:
+    return fmean(math.log(each.loops[loop]) for each in machines)
+
+
+def _crowded(others: tuple[float, float] | None) -> float:
+    """The log of how much less of the machine is left on the second side for what uses all of it."""
+    one, two = (min(max(each, 0.0), _FULL) for each in others or (0.0, 0.0))
+    return math.log1p(-one) - math.log1p(-two)

@@ -1,0 +1,180 @@
+"""What a comparison says, in sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from outpace.compare.changes import ENOUGH, Change, Kind
+from outpace.compare.facts import EXAMPLES
+from outpace.compare.lines import above_all, lines, suspected
+from outpace.compare.machine import FEW
+from outpace.compare.verdict import Comparison, State, Verdict
+from outpace.model import Unit, humanize
+from outpace.model.units import counted
+
+_SUSPECT = 0.25  # of the change of the step that a part must take to be the suspect
+_ALIKE = 0.5  # of the log of the step's ratio that all work must have changed by, to be told as what changed
+_REST = 0.03  # of a step, from which on it is told that all work changed alike
+
+
+def headline(found: Comparison) -> str:
+    """The verdict in a sentence, with what explains it."""
+    says = {
+        Verdict.IDENTICAL: _identical,
+        Verdict.FASTER: _changed,
+        Verdict.SLOWER: _changed,
+        Verdict.MACHINE: _of_machine,
+        Verdict.SAME: _same,
+        Verdict.OPEN: _open if found.comparable else _apart,
+    }
+    return says[found.verdict](found)
+
+
+def said(change: Change) -> str:
+    """What became of a part, as the rest of a sentence that its name begins."""
+    if change.kind is Kind.NEW or change.before.value == 0:
+        return f"is new ({humanize(change.after.value, Unit.PS)})"
+    if change.kind is Kind.GONE or change.after.value == 0:
+        return f"is gone ({humanize(change.before.value, Unit.PS)})"
+    return f"takes {humanize(change.after.value, Unit.PS)} instead of {humanize(change.before.value, Unit.PS)}"
+
+
+def deciding(found: Comparison) -> str:
+    """What would decide where it is inconclusive."""
+    count = min(len(found.before.captures), len(found.after.captures))
+    times = "three times" if count < ENOUGH else f"{2 * count} times"
+    return f"Capture each side {times}, in turns (--captures with --run and --against; --before and --after): their own spread then decides."
+
+
+def _identical(found: Comparison) -> str:
+    return f"The same run: both sides are {found.before.amount} of {found.before.name}, and there is nothing to compare."
+
+
+def _apart(found: Comparison) -> str:
+    what = ", ".join(name for name, *_, forbids in found.differs if forbids)
+    return f"Not to be compared by the step: the runs differ in {what}. The step takes {_longer(found.ratio)}{_per_example(found)}."
+
+
+def _per_example(found: Comparison) -> str:
+    """What an example takes, where steps have other numbers of them and that is all that forbids a comparison."""
+    if [name for name, *_, forbids in found.differs if forbids] != [EXAMPLES]:
+        return ""
+    one, two = (int(side.facts[EXAMPLES]) for side in (found.before, found.after))
+    return f", an example {_longer(found.ratio * one / two)}"
+
+
+def _changed(found: Comparison) -> str:
+    if found.state in (State.IN_TURNS, State.FEW_SHARED):
+        by = f"{abs(found.ratio - 1):.1%}"
+        return f"{found.after.name} is {by} {found.verdict.value} ({_interval(found)}); {_as_a_whole(found)}."
+    time = humanize(abs(found.program.value) * found.step_expected, Unit.PS)
+    share = f"{abs(found.program.value):.1%} of a step {'more' if found.program.value > 0 else 'less'} ({time})"
+    return f"{found.after.name} is {found.verdict.value}: {share}; {_parts(found)}.{_rest(found)}"
+
+
+def _of_machine(found: Comparison) -> str:
+    slower = "slower" if found.ratio > 1 else "faster"
+    bound = f"the program adds or saves at most {found.most:.1%} of it"
+    return f"The machine is {slower} ({_outside(found)}): the step takes {_longer(found.ratio)}, and {bound}."
+
+
+def _same(found: Comparison) -> str:
+    bound = f"the program adds or saves at most {found.most:.1%} of it"
+    return f"No difference: the step takes {_longer(found.ratio)}, and {bound}.{_beside(found)}"
+
+
+def _open(found: Comparison) -> str:
+    bound = f"the program may add or save up to {found.most:.0%} of it"
+    return f"Inconclusive: the step takes {_longer(found.ratio)}, and {bound}.{_suspect(found)} {deciding(found)}"
+
+
+def _interval(found: Comparison) -> str:
+    return f"95% CI of the step's ratio {found.low:.2f} to {found.high:.2f}"
+
+
+def _beside(found: Comparison) -> str:
+    """What changed without a change of the step."""
+    if found.state is not State.BESIDE or not found.own:
+        return ""
+    return f" {found.leading.named} {said(found.leading)}, on threads that work beside the step."
+
+
+def _suspect(found: Comparison) -> str:
+    """Where most of the change seems to be, though it is not sure."""
+    more = found.step_after.value - found.step_before.value
+    change, line = suspected(found, more)
+    if change is not None and abs(change.delta) >= _SUSPECT * abs(more):
+        captures = counted(min(len(found.before.captures), len(found.after.captures)), "capture")
+        where = f"Python in {line.named}" if line is not None else change.named
+        amount = humanize(abs((line or change).delta), Unit.PS)
+        whole = f"{humanize(abs(more), Unit.PS)} {'more' if more > 0 else 'less'}"
+        return f" {amount} of the {whole} may be {where}: {captures} a side cannot tell."
+    if found.machine_known or abs(math.log(found.ratio)) <= math.log1p(found.effect):
+        return _beside(found)
+    alike = math.log(found.step_expected / found.step_before.value) / math.log(found.ratio)
+    return _alike(found.ratio) if alike >= _ALIKE else f" No part explains it.{_beside(found)}"
+
+
+def _alike(ratio: float) -> str:
+    """That all work changed alike, and what may do so."""
+    changed, options = ("slower", "threads, precision, debug options") if ratio > 1 else ("faster", "threads, precision")
+    times = f"{max(ratio, 1 / ratio):.2g} times as {'slow' if ratio > 1 else 'fast'}"
+    return f" All work is {times}, and nothing says that the machine is {changed}: {options}?"
+
+
+def _as_a_whole(found: Comparison) -> str:
+    """What is known beyond the step's ratio, where the step alone says it."""
+    if found.state is State.FEW_SHARED:
+        known = "too few ops are known to tell where, and whether it was the machine"
+    elif not found.factors or not any(factor.parts >= FEW for factor in found.factors.values()):
+        known = f"captures in turns rule the machine out{'' if found.own else ', and too few ops are known to tell where'}"
+    else:
+        known = f"captures in turns rule the machine out, so that whole classes of work are the program's ({_largest(found)})"
+    return f"{known}; {_parts(found)}" if found.own else known
+
+
+def _largest(found: Comparison) -> str:
+    """The classes of work that hold most of the step, with their ratios."""
+    held = {work: sum(each.before.value for each in found.changes if each.work == work) for work in found.factors}
+    works = sorted((work for work in held if found.factors[work].parts >= FEW), key=lambda work: -held[work])
+    return ", ".join(f"{work} {math.exp(found.factors[work].log):.2f} times" for work in works[:2])
+
+
+def _parts(found: Comparison) -> str:
+    """The program's changes that make most of it."""
+    first = found.leading
+    line = above_all(first, lines(found))
+    named = f"{first.named} {said(first)}{f', above all {line.named}' if line else ''}"
+    rest = len(found.own) - (first in found.own)
+    return f"{named}{f', and {rest} more changes' if rest > 1 else ', and one more change' if rest else ''}"
+
+
+def _rest(found: Comparison) -> str:
+    """What the step does beyond the program's change, and whose that is."""
+    whole = f" The step as a whole takes {_longer(found.ratio)}"
+    if found.state is State.MORE:
+        return f"{whole}: nothing tells whose the rest is."
+    if abs(found.step_expected / found.step_before.value - 1) <= _REST:
+        return ""
+    if found.machine_known:
+        return f"{whole}: the rest is the machine's ({_outside(found)})."
+    return f"{whole}: the rest changed all work alike."
+
+
+def _outside(found: Comparison) -> str:
+    """What is known of the machine from outside the parts."""
+    known = found.evidence
+    loops = [f"{loop} {ratio:.2f}" for loop, ratio in known.loops.items()]
+    said = [f"loops take {_listed(loops)} times as long"] if loops else []
+    if known.others is not None:
+        said.append(f"other programs used {known.others[1]:.0%} of it instead of {known.others[0]:.0%}")
+    return "; ".join(said)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+
+
+def _longer(ratio: float) -> str:
+    return f"{ratio - 1:.1%} longer" if ratio >= 1 else f"{1 - ratio:.1%} less"
