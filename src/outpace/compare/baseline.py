@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,7 @@ def _lines(side: Side) -> Iterator[str]:
                 "steps": counts(each.steps),
                 "categories": {key.value: counts(times) for key, times in each.categories.items()},
                 "short": sorted(each.short),
+                "hosts": _runs(each.hosts),
                 "machine": {
                     "loops": {loop: round(ns) for loop, ns in each.machine.loops.items()},
                     "others": _known(each.machine.others),
@@ -106,7 +108,18 @@ def _captures(document: Mapping[str, Any]) -> Iterator[Capture]:
         categories = {key: _times(capture["categories"][key.value], unit, len(steps)) for key in Category}
         times = {part: _times(cell, unit, len(steps)) for part, cell in zip(parts, column, strict=True) if cell is not None}
         short = frozenset(decode(tuple[Part, ...], capture["short"]))
-        yield Capture(times, steps, categories, tuple(map(_line, capture["lines"])), short, _machine(capture.get("machine")))
+        hosts = decode(tuple[tuple[str, int], ...], capture.get("hosts", ()))
+        if hosts and (min(count for _, count in hosts) < 1 or sum(count for _, count in hosts) != len(steps)):
+            raise ValueError(f"there are hosts of another number of steps than {len(steps)}")
+        named = tuple(host for host, count in hosts for _ in range(count))
+        yield Capture(
+            times, steps, categories, tuple(map(_line, capture["lines"])), short, _machine(capture.get("machine")), named
+        )
+
+
+def _runs(hosts: Sequence[str]) -> list[tuple[str, int]]:
+    """Hosts of steps, as each host with how many steps in succession are its."""
+    return [(host, len(list(steps))) for host, steps in groupby(hosts)]
 
 
 def _known(share: float) -> float | None:

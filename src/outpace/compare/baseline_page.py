@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from outpace.compare import baseline, places
 from outpace.compare.facts import OUTPACE
-from outpace.compare.means import mean_of
 from outpace.compare.side import Side, class_of
 from outpace.model import Figure, Figures, NotFoundError, Page, ProfileError, Report, Rows, Table, Unit, humanize, schema
 from outpace.model.units import counted
@@ -56,7 +55,7 @@ def report_of(side: Side) -> Report:
         Figure("Step time", step, Unit.PS, side.amount),
         Figure("Parts", len(side.parts), Unit.COUNT),
     )
-    means = sorted(((mean_of(side.times(part), side.between).value, part) for part in side.parts), reverse=True)
+    means = sorted(((side.mean(part).value, part) for part in side.parts), reverse=True)
     rows = [(name, kind, where, class_of((where, kind, name)), time, time / step) for time, (where, kind, name) in means]
     says = f"{side.name}: {humanize(step, Unit.PS)} per step, {side.amount}."
     sections = (

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from outpace._dataclass import dataclass
 from outpace.compare.machine import SEEN, TAILS, Factor, Row
-from outpace.compare.means import Mean, combined, discoveries, mean_of, two_sided
+from outpace.compare.means import Mean, combined, discoveries, two_sided
 from outpace.compare.sampled import Line, by_line
 from outpace.compare.side import BESIDE, Part, Side
 from outpace.tune.trial.statistics import LEVEL, student
@@ -133,7 +133,7 @@ def changes_of(rows: Sequence[Row], factors: Mapping[str, Factor], before: Side,
     found = []
     lines = _new_lines(before, after)
     for row in rows:
-        one, two = (mean_of(side.times(part), side.between) for side, part in ((before, row.part), (after, row.other)))
+        one, two = before.mean(row.part), after.mean(row.other)
         if row.error:
             found.append(_with_lines(_of_row(row, one, two, factors[row.work]), lines))
         else:  # too small to say anything of its class, too

@@ -9,6 +9,7 @@ from outpace.compare.changes import ENOUGH, Change, Kind
 from outpace.compare.facts import EXAMPLES
 from outpace.compare.lines import above_all, lines, suspected
 from outpace.compare.machine import FEW
+from outpace.compare.side import waits
 from outpace.compare.verdict import Comparison, State, Verdict
 from outpace.model import Unit, humanize
 from outpace.model.units import counted
@@ -70,7 +71,7 @@ def _changed(found: Comparison) -> str:
         return f"{found.after.name} is {by} {found.verdict.value} ({_interval(found)}); {_as_a_whole(found)}."
     time = humanize(abs(found.program.value) * found.step_expected, Unit.PS)
     share = f"{abs(found.program.value):.1%} of a step {'more' if found.program.value > 0 else 'less'} ({time})"
-    return f"{found.after.name} is {found.verdict.value}: {share}; {_parts(found)}.{_rest(found)}"
+    return f"{found.after.name} is {found.verdict.value}: {share}; {_parts(found)}.{_late(found)}{_rest(found)}"
 
 
 def _of_machine(found: Comparison) -> str:
@@ -89,6 +90,29 @@ def _open(found: Comparison) -> str:
     return f"Inconclusive: the step takes {_longer(found.ratio)}, and {bound}.{_suspect(found)} {deciding(found)}"
 
 
+def _late(found: Comparison) -> str:
+    """The host on which a part takes longer than on the others, which wait for it."""
+    told = [(each, most_work(each)) for each in found.hosts]
+    late = [(each, change) for each, change in told if change is not None and change.kind is not Kind.MACHINE]
+    if not late or found.ratio <= 1:
+        return ""
+    host, change = max(late, key=lambda each: each[1].delta)
+    others = [other for other, _ in told if other is not host]
+    if any(2 * _more(other, change) > change.delta for other in others):
+        return ""
+    return f" On {host.after.name} {change.named} {said(change)}, and the other {'hosts wait' if len(others) > 1 else 'host waits'} for it."
+
+
+def most_work(host: Comparison) -> Change | None:
+    """The part of a host that takes most more, and is no waiting for others."""
+    return max((each for each in host.changes if not waits(each.part)), key=lambda each: each.delta, default=None)
+
+
+def _more(host: Comparison, change: Change) -> float:
+    """What the same part takes more on a host, ps."""
+    return next((each.delta for each in host.changes if each.part == change.part), 0.0)
+
+
 def _interval(found: Comparison) -> str:
     return f"95% CI of the step's ratio {found.low:.2f} to {found.high:.2f}"
 
@@ -104,6 +128,9 @@ def _suspect(found: Comparison) -> str:
     """Where most of the change seems to be, though it is not sure."""
     more = found.step_after.value - found.step_before.value
     change, line = suspected(found, more)
+    late = _late(found)
+    if late:
+        return late
     if change is not None and abs(change.delta) >= _SUSPECT * abs(more):
         captures = counted(min(len(found.before.captures), len(found.after.captures)), "capture")
         where = f"Python in {line.named}" if line is not None else change.named
@@ -159,7 +186,7 @@ def _rest(found: Comparison) -> str:
         return ""
     if found.machine_known:
         return f"{whole}: the rest is the machine's ({_outside(found)})."
-    return f"{whole}: the rest changed all work alike."
+    return f"{whole}: the rest changed all work alike, and nothing says whether the machine did that."
 
 
 def _outside(found: Comparison) -> str:

@@ -34,6 +34,7 @@ _OWN = 3  # parts that have a factor of their own: of two, either may be the one
 _ALONE = 2.0  # how much wider the prior of a class of few parts is
 TAILS = 8  # degrees of freedom of how far parts lie from their class: some lie far, as no normal number does
 _MODERATE = 2  # degrees of freedom, from which captures say how far captures differ
+_HAIR = 1e-9  # of all weight: more than what sums of shares are off by
 _MAD = 1.4826  # times the median absolute deviation is the standard deviation of normal numbers
 
 
@@ -138,15 +139,16 @@ def _factor(told: Sequence[Row], logs: dict[int, Values], count: int, near: floa
 
 
 def _middle(each: Values, weights: Values, count: int, near: float) -> Values:
-    """The weighted median in each capture; of two middles the one whose sides differ by most nearly as much as `near`."""
+    """The weighted median in each capture. Where two values are in the middle, each side has the one with which the sides differ by most
+    nearly as much as `near`."""
     order = np.argsort(each, axis=0)
     reached = np.cumsum(weights[order], axis=0) / weights.sum()
-    columns = np.arange(each.shape[1])
     ends = []
-    for half in (0.5 - 1e-9, 0.5 + 1e-9):
+    for half in (0.5 - _HAIR, 0.5 + _HAIR):
         at = np.minimum((reached < half).sum(axis=0), len(each) - 1)
-        ends.append(np.take_along_axis(each, order, axis=0)[at, columns])
-    return np.asarray(min(ends, key=lambda logs: abs(_between(logs, count) - near)), np.float64)
+        ends.append(np.take_along_axis(each, order, axis=0)[at, np.arange(each.shape[1])])
+    both = [np.concatenate((one[:count], two[count:])) for one in ends for two in ends]
+    return np.asarray(min(both, key=lambda logs: abs(_between(logs, count) - near)), np.float64)
 
 
 def _spread(away: Sequence[float], prior: float) -> float:

@@ -38,11 +38,6 @@ class Mean:
         return self.error / self.value if self.value > 0 else 0.0
 
 
-def mean_of(captures: Sequence[Values], between: float) -> Mean:
-    """The mean of a part's times in the steps of some captures, each of which counts alike. between: prior sd of their logs."""
-    return combined([mean_in(times) for times in captures], between)
-
-
 def combined(told: Sequence[tuple[float, float]], between: float) -> Mean:
     """The mean of what some captures tell, each a value with its standard error."""
     count = len(told)
@@ -64,8 +59,13 @@ def apart_in_turns(before: Sequence[float], after: Sequence[float]) -> float:
     return student(LEVEL, freedom) * math.sqrt(squares / freedom * (1 / len(before) + 1 / len(after)))
 
 
-def mean_in(times: Values) -> tuple[float, float]:
-    """The mean of a part's times in the steps of one capture, and its standard error: trimmed where the part runs in all of them."""
+def mean_in(times: Values, hosts: Sequence[str] = ()) -> tuple[float, float]:
+    """The mean of a part's times in the steps of one capture, and its standard error: trimmed where the part runs in all of them. hosts: the
+    host of each step, where there are several: each has its own mean, and counts alike."""
+    if hosts:
+        of = np.array(hosts)
+        told = [mean_in(times[of == host]) for host in dict.fromkeys(hosts)]
+        return fmean(value for value, _ in told), math.hypot(*(error for _, error in told)) / len(told)
     count = len(times)
     if count < 2:
         return float(times.sum()), 0.0

@@ -10,8 +10,9 @@ from outpace.compare.evidence import LOOPS
 from outpace.compare.facts import OUTPACE
 from outpace.compare.flame import picture
 from outpace.compare.gate import Gate, Outcome
-from outpace.compare.headline import deciding, headline
+from outpace.compare.headline import deciding, headline, most_work
 from outpace.compare.lines import lines
+from outpace.compare.side import Side
 from outpace.compare.verdict import Comparison, State, Verdict
 from outpace.model import (
     Category,
@@ -25,9 +26,11 @@ from outpace.model import (
     Table,
     Text,
     Unit,
+    humanize,
     schema,
 )
 
+_SAME = 0.005  # two step times that are told as one
 ID, TITLE = "compare", "Comparison"
 QUESTION = "Is the second run faster or slower than the first, where, and is it the program?"
 
@@ -87,6 +90,16 @@ MACHINE = schema("""
       used_before | fraction | of the machine's processor time, that other programs used in the first run's captures | Used before
       used_after  | fraction | the same in the second run's | Used after
 """)
+HOSTS = schema("""
+    * host      | text     | host, by its name in the second run
+    + before_ps | ps       | its mean step in the first run | Before
+    + after_ps  | ps       | its mean step in the second run | After
+      ratio     | ratio    | of the second to the first
+      program   | fraction | of a step, that its own parts add | Program
+      verdict   | text     | what its own parts come to
+      part      | text     | the part that takes most more, and is no waiting for others
+      more_ps   | ps       | what that takes more than its class explains | More
+""")
 DIFFERS = schema("""
     * what    | text | what the runs do not share
       before  | text | in the first run
@@ -107,14 +120,17 @@ def page_of(found: Comparison, gate: Gate | None = None) -> Page:
     """Everything that a comparison says."""
     one, two = found.step_before, found.step_after
     items = [
-        Figure("Before", one.value, Unit.PS, f"{found.before.name}, {found.before.amount}"),
-        Figure("After", two.value, Unit.PS, f"{found.after.name}, {found.after.amount}"),
+        Figure("Before", one.value, Unit.PS, _of(found.before, one.value)),
+        Figure("After", two.value, Unit.PS, _of(found.after, two.value)),
         Figure("Ratio", found.ratio, Unit.RATIO, f"95% CI {found.low:.2f} to {found.high:.2f}"),
         Figure("Verdict", found.verdict.value, Unit.TEXT, _why(found)),
     ]
     if gate is not None:
         items.append(Figure("Gate", gate.outcome.value, Unit.TEXT, f"{100 * gate.allowed:g}% of a step"))
-    sections: list[Section] = [Figures("Step time", tuple(items)), Rows(_categories(found))]
+    sections: list[Section] = [Figures("Step time, trimmed mean", tuple(items))]
+    if found.state is State.IDENTICAL:
+        return Page(ID, TITLE, QUESTION, _says(found, gate), tuple(sections))
+    sections.append(Rows(_categories(found)))
     own = found.own
     if own:
         sections.append(Rows(_changes(found, own, "own_changes", "What the program changed"), _SHOWN, limit=15))
@@ -136,13 +152,25 @@ def page_of(found: Comparison, gate: Gate | None = None) -> Page:
     sections.append(Rows(_classes(found), remark=_IN_TURNS if in_turns else _CLASSES))
     if found.evidence.known:
         sections.append(Rows(_machine(found), remark=_MACHINE))
+    if found.hosts:
+        sections.append(Rows(_hosts(found), remark=_HOSTS))
     if found.differs:
         sections.append(Rows(_differs(found), ("what", "before", "after", "means")))
     undecided = found.verdict is Verdict.OPEN if gate is None else gate.outcome is Outcome.OPEN
-    if found.comparable and found.state is not State.IDENTICAL and undecided:
+    if found.comparable and undecided:
         sections.append(Text("What would decide", deciding(found)))
-    says = headline(found) if gate is None else f"{gate.sentence} {headline(found)}"
-    return Page(ID, TITLE, QUESTION, says, tuple(sections))
+    return Page(ID, TITLE, QUESTION, _says(found, gate), tuple(sections))
+
+
+def _says(found: Comparison, gate: Gate | None) -> str:
+    return headline(found) if gate is None else f"{gate.sentence} {headline(found)}"
+
+
+def _of(side: Side, trimmed: float) -> str:
+    """Whose step time it is; with the mean that a report of it has, where that is another."""
+    named = f"{side.name}, {side.amount}"
+    same = abs(side.reported / trimmed - 1) < _SAME
+    return named if same else f"{named}; untrimmed, as in its report, {humanize(side.reported, Unit.PS)}"
 
 
 _OLDER = "They may tell parts apart in different ways: save the baseline anew where its profiles are at hand."
@@ -152,6 +180,7 @@ _CLASSES = (
 _MACHINE = "Short loops that each capture timed, and what other programs used of the machine meanwhile: nothing of this is the program's."
 _IN_TURNS = "Captured in turns: a machine that is busy now and then falls on both sides alike, so that the program changed whole classes."
 _SAMPLED = "Of the time in which no op runs, as the samples divide it. Lines that are new take part in the verdict."
+_HOSTS = "Each host with itself: one that takes longer makes all others wait, so that every step takes longer."
 _SHOWN = ("part", "became", "before_ps", "after_ps", "delta_ps", "low_ps", "high_ps")
 
 
@@ -195,6 +224,24 @@ def _categories(found: Comparison) -> Table:
 def _classes(found: Comparison) -> Table:
     rows = [(work, each.parts, math.exp(each.log), each.spread) for work, each in found.factors.items()]
     return Table.from_rows("classes", "By class of work", CLASSES, rows)
+
+
+def _hosts(found: Comparison) -> Table:
+    rows = []
+    for host in found.hosts:
+        part = most_work(host)
+        times = host.step_before.value, host.step_after.value, host.ratio
+        rows.append(
+            (
+                host.after.name,
+                *times,
+                host.program.value,
+                host.verdict.value,
+                part.named if part else "",
+                part.delta if part else 0.0,
+            )
+        )
+    return Table.from_rows("hosts", "Host by host", HOSTS, rows)
 
 
 def _differs(found: Comparison) -> Table:

@@ -12,7 +12,7 @@ from outpace._dataclass import dataclass
 from outpace._once import once
 from outpace.compare.evidence import Machine, machine_of
 from outpace.compare.facts import apart, facts_of, joined, other_programs
-from outpace.compare.means import BETWEEN, Mean, mean_in, mean_of
+from outpace.compare.means import BETWEEN, Mean, combined, mean_in
 from outpace.compare.pairs import shared
 from outpace.compare.sampled import Line, lines_of
 from outpace.metrics.input.iterators import is_async
@@ -20,9 +20,9 @@ from outpace.metrics.machine.core_use import DIVIDED
 from outpace.metrics.model.op_metrics import DEVICE, HOST
 from outpace.metrics.model.op_steps import INPUT as _INPUT
 from outpace.metrics.model.op_steps import op_steps
-from outpace.metrics.program.host_time import without_ops
+from outpace.metrics.program.host_time import WAITING, without_ops
 from outpace.metrics.program.same_program import main_program
-from outpace.metrics.program.step_breakdown import step_breakdown
+from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown
 from outpace.model import Category, UsageError
 from outpace.model.arrays import Values
 from outpace.model.units import counted
@@ -33,6 +33,7 @@ INPUT, COPIES, ON_DEVICE = "input", "copies", "device"
 """Classes of work: what a busy or another machine changes by one factor."""
 
 _COPIES = re.compile(r"Memcpy|copy|_Send|_Recv|HostRecv|HostSend", re.IGNORECASE)
+_COLLECTIVE = re.compile(r"Collective|all.?reduce|all.?gather|reduce.?scatter|all.?to.?all|nccl|rccl", re.IGNORECASE)
 _BESIDE = (Category.ALL_OTHERS, Category.COMPILATION)  # what no op stands for
 Part = tuple[str, str, str]  # side (Host, Device, Input or Step), type, name
 BESIDE = "Step"
@@ -44,7 +45,8 @@ _NANOSECOND = 1000  # ps
 @dataclass(frozen=True, eq=False)
 class Capture:
     """parts: times of every part in every steady training step, ps; steps: of the steps themselves; categories: likewise. lines: of Python,
-    where it was sampled. short: parts whose time may be told as that of others of them. machine: what is known of it from outside."""
+    where it was sampled. short: parts whose time may be told as that of others of them. machine: what is known of it from outside. hosts: the
+    host of each step; empty where there is one."""
 
     parts: dict[Part, Values]
     steps: Values
@@ -52,6 +54,14 @@ class Capture:
     lines: tuple[Line, ...] = ()
     short: frozenset[Part] = frozenset()
     machine: Machine = field(default_factory=Machine)
+    hosts: tuple[str, ...] = ()
+
+    def of_host(self, host: str) -> Capture:
+        """What it holds of one of its hosts; lines of Python are those of all."""
+        mine = np.array(self.hosts) == host
+        parts = {part: times[mine] for part, times in self.parts.items() if times[mine].any()}
+        categories = {category: times[mine] for category, times in self.categories.items()}
+        return replace(self, parts=parts, steps=self.steps[mine], categories=categories, lines=(), hosts=())
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +103,25 @@ class Side:
         """A part's times by capture; zeros where a capture has none of it."""
         return [capture.parts.get(part, np.zeros(len(capture.steps))) for capture in self.captures]
 
+    def means(self, part: Part) -> list[float]:
+        """The mean of a part's times in each capture, ps."""
+        return [value for value, _ in self._told(self.times(part))]
+
+    def mean(self, part: Part) -> Mean:
+        """The mean of a part's times, ps per step."""
+        return self._mean(self.times(part))
+
+    def mean_of(self, category: Category) -> Mean:
+        """The mean of a category's times, ps per step."""
+        return self._mean([capture.categories[category] for capture in self.captures])
+
+    def _mean(self, times: Sequence[Values]) -> Mean:
+        return combined(self._told(times), self.between)
+
+    def _told(self, times: Sequence[Values]) -> list[tuple[float, float]]:
+        """Of each capture the mean of some times of its steps, with its error."""
+        return [mean_in(each, capture.hosts) for each, capture in zip(times, self.captures, strict=True)]
+
     @property
     def short(self) -> frozenset[Part]:
         """Parts that are short in one of the captures."""
@@ -103,14 +132,29 @@ class Side:
         return replace(self, captures=tuple(_joining(capture, short) for capture in self.captures)) if short else self
 
     @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts that all captures have, in order; none where there is one."""
+        first = tuple(dict.fromkeys(self.captures[0].hosts))
+        return first if all(tuple(dict.fromkeys(each.hosts)) == first for each in self.captures) else ()
+
+    def of_host(self, host: str) -> Side:
+        """One of its hosts as a side."""
+        return replace(self, name=host, captures=tuple(each.of_host(host) for each in self.captures))
+
+    @property
     def step_times(self) -> list[float]:
         """The mean step time of each capture, ps."""
-        return [mean_in(capture.steps)[0] for capture in self.captures]
+        return [mean_in(capture.steps, capture.hosts)[0] for capture in self.captures]
 
     @property
     def step(self) -> Mean:
         """The step time, ps."""
-        return mean_of([capture.steps for capture in self.captures], self.between)
+        return self._mean([capture.steps for capture in self.captures])
+
+    @property
+    def reported(self) -> float:
+        """The mean of all steady steps, which reports call the step time, ps: a comparison trims it, so that single steps decide nothing."""
+        return float(np.mean([capture.steps.mean() for capture in self.captures]))
 
     @property
     def between(self) -> float:
@@ -158,7 +202,15 @@ def _capture(run: Run) -> Capture:
     parts |= {(BESIDE, each.label, each.label): categories[each] for each in _BESIDE}
     parts |= {(BESIDE, part, part): _whole(times) for part, times in _without_ops(run, breakdown.per_row).items()}
     parts = {part: times for part, times in parts.items() if times.any()}
-    return Capture(parts, steps, categories, lines_of(run), found.short & parts.keys(), machine_of(run, main_program(run)))
+    short, machine = found.short & parts.keys(), machine_of(run, main_program(run))
+    return Capture(parts, steps, categories, lines_of(run), short, machine, _hosts(run, breakdown))
+
+
+def _hosts(run: Run, breakdown: StepBreakdown) -> tuple[str, ...]:
+    """The host of each steady step, in the order of `op_steps`."""
+    hosts = main_program(run)
+    counts = [int(breakdown.counted[breakdown.steps["host"] == host].sum()) for host in hosts]
+    return tuple(host for host, count in zip(hosts, counts, strict=True) for _ in range(count)) if len(hosts) > 1 else ()
 
 
 def _without_ops(run: Run, per_row: Mapping[str, int]) -> dict[str, Values]:
@@ -179,6 +231,11 @@ def _joining(capture: Capture, short: Set[Part]) -> Capture:
 def _whole(times: Values) -> Values:
     """In nanoseconds, as profilers count: what is divided among threads and devices is no whole number of anything."""
     return np.asarray(np.rint(times / _NANOSECOND) * _NANOSECOND, np.float64)
+
+
+def waits(part: Part) -> bool:
+    """Whether it is waiting for other hosts: in a collective, or for results that come of one."""
+    return part[2] == WAITING or bool(_COLLECTIVE.search(part[1]))
 
 
 def _waits(part: Part) -> bool:

@@ -23,7 +23,7 @@ from outpace.compare.changes import ENOUGH, NOTHING, OWN, Change, Kind, Share, b
 from outpace.compare.evidence import Evidence, evidence
 from outpace.compare.facts import Difference, differences, other_programs
 from outpace.compare.machine import CLASSES, FEW, Factor, Row, explained
-from outpace.compare.means import Mean, apart_in_turns, mean_in, mean_of
+from outpace.compare.means import Mean, apart_in_turns
 from outpace.compare.pairs import pairs
 from outpace.compare.side import Part, Side, class_of
 from outpace.model import Category, UsageError
@@ -127,8 +127,8 @@ STATES = (
 class Comparison:
     """state: the row of `STATES` that applies. low, high: of the ratio of step times, after to before. step_expected: what a step of the first
     program would take if all that changes its work alike were the second side's machine, ps. program: what the program adds to that, as a share
-    of it; bound: the same with all that is not sure. asked: whether what the state asks for a verdict holds. evidence: what is known of the machine
-    from outside. differs: facts in which the sides differ, with whether that forbids to compare."""
+    of it; bound: the same with all that is not sure. asked: whether what the state asks for a verdict holds. evidence: what is known of the
+    machine from outside. differs: facts in which the sides differ, with whether that forbids to compare."""
 
     before: Side
     after: Side
@@ -191,6 +191,15 @@ class Comparison:
     def changed(self) -> bool:
         """Whether any part is the program's change, in place or in time."""
         return any(each.kind is not Kind.MACHINE for each in self.changes)
+
+    @once
+    def hosts(self) -> tuple[Comparison, ...]:
+        """Each host with itself, where both sides have the same number of several: one that takes longer makes all others wait."""
+        one, two = self.before.hosts, self.after.hosts
+        if not one or len(one) != len(two):
+            return ()
+        pairs = zip(one, one if set(one) == set(two) else two, strict=True)
+        return tuple(compare(self.before.of_host(here), self.after.of_host(there), self.effect) for here, there in pairs)
 
     @once
     def verdict(self) -> Verdict:
@@ -256,7 +265,7 @@ def compare(before: Side, after: Side, effect: float = EFFECT, *, in_turns: bool
     )
     row = next(row for row in STATES if row.applies(measured))
     changes.sort(key=lambda each: -abs(each.delta))
-    categories = {each: (_mean(before, each), _mean(after, each)) for each in Category}
+    categories = {each: (before.mean_of(each), after.mean_of(each)) for each in Category}
     return Comparison(
         before, after, effect, row.state, one, two, step, low, high, row.program(measured), row.bound(measured), row.asks(measured), known,
         tuple(changes), told.factors, differs, categories,
@@ -265,7 +274,7 @@ def compare(before: Side, after: Side, effect: float = EFFECT, *, in_turns: bool
 
 def _identical(before: Side, after: Side) -> bool:
     """Whether both sides are the same captures. Raises UsageError where only some are."""
-    one, two = ({capture.steps.tobytes() for capture in side.captures} for side in (before, after))
+    one, two = ({(capture.steps.tobytes(), capture.lines) for capture in side.captures} for side in (before, after))
     if one & two and one != two:
         raise UsageError(
             f"A capture stands on both sides: {before.name} and {after.name}. Give each on one side, or the same run twice."
@@ -281,13 +290,9 @@ def _short(before: Side, after: Side) -> set[Part]:
 
 def _rows(before: Side, after: Side) -> list[Row]:
     return [
-        Row(here, there, class_of(here), tuple(mean_in(times)[0] for times in (*before.times(here), *after.times(there))))
+        Row(here, there, class_of(here), (*before.means(here), *after.means(there)))
         for here, there in pairs(before.parts, after.parts)
     ]
-
-
-def _mean(side: Side, category: Category) -> Mean:
-    return mean_of([capture.categories[category] for capture in side.captures], side.between)
 
 
 def _slowed(changes: Sequence[Change]) -> float:

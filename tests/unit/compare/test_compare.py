@@ -12,7 +12,7 @@ import pytest
 from outpace.compare.changes import Kind
 from outpace.compare.gate import Outcome, judged
 from outpace.compare.headline import headline
-from outpace.compare.means import discoveries, mean_of, two_sided
+from outpace.compare.means import combined, discoveries, mean_in, two_sided
 from outpace.compare.page import page_of, report_of
 from outpace.compare.pairs import pairs
 from outpace.compare.side import COPIES, DENSE, ELEMENTWISE, INPUT, ON_DEVICE, PYTHON, Part, Side, class_of
@@ -200,10 +200,10 @@ def test_false_discoveries_are_those_of_scipy(seed: int) -> None:
 def test_the_mean_of_captures_has_their_spread_and_a_prior_as_error() -> None:
     stats = pytest.importorskip("scipy.stats")
     captures = [rng(at).normal(10 + at, 1, 50) for at in range(40)]
-    found = mean_of(captures, 0.04)
+    found = combined(list(map(mean_in, captures)), 0.04)
     means = [stats.trim_mean(each, TRIMMED) for each in captures]
     assert found.value == pytest.approx(np.mean(means)) and found.error == pytest.approx(stats.sem(means), rel=0.06)
-    alone = mean_of(captures[:1], 0.04)
+    alone = combined([mean_in(captures[0])], 0.04)
     assert 0.8 < alone.sampled / stats.sem(captures[0]) < 2
     assert alone.error == pytest.approx(math.hypot(0.04 * alone.value, alone.sampled)) and alone.freedom < found.freedom
 
@@ -211,7 +211,7 @@ def test_the_mean_of_captures_has_their_spread_and_a_prior_as_error() -> None:
 @pytest.mark.parametrize("steps", [20, 22, 81])
 def test_a_part_that_runs_in_some_steps_has_their_plain_mean(steps: int) -> None:
     times = np.where(rng(5).permutation(100) < steps, 6.0, 0.0)
-    assert mean_of([times], 0.04).value == pytest.approx(0.06 * steps)
+    assert combined([mean_in(times)], 0.04).value == pytest.approx(0.06 * steps)
 
 
 @pytest.mark.parametrize("freedom", [4, 6, 18])
