@@ -187,11 +187,6 @@ class Comparison:
             key=lambda each: (each.kind in OWN, sign * each.delta),
         )
 
-    @property
-    def changed(self) -> bool:
-        """Whether any part is the program's change, in place or in time."""
-        return any(each.kind is not Kind.MACHINE for each in self.changes)
-
     @once
     def hosts(self) -> tuple[Comparison, ...]:
         """Each host with itself, where both sides have the same number of several: one that takes longer makes all others wait."""
