@@ -145,9 +145,9 @@ def _suspect(found: Comparison) -> str:
 
 def _alike(ratio: float) -> str:
     """That all work changed alike, and what may do so."""
-    changed, options = ("slower", "threads, precision, debug options") if ratio > 1 else ("faster", "threads, precision")
-    times = f"{max(ratio, 1 / ratio):.2g} times as {'slow' if ratio > 1 else 'fast'}"
-    return f" All work is {times}, and nothing says that the machine is {changed}: {options}?"
+    if ratio > 1:
+        return f" All work takes {ratio:.2g} times as long, and nothing says that the machine is slower: threads, precision, debug options?"
+    return f" All work takes {1 - ratio:.0%} less, and nothing says that the machine is faster: threads, precision?"
 
 
 def _as_a_whole(found: Comparison) -> str:

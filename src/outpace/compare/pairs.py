@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from outpace.compare.side import Part, Side
+Part = tuple[str, str, str]  # side (Host, Device, Input or Step), type, name
 
 _COUNTER = re.compile(r"(?<=[A-Za-z])_?\d+\b|\.\d+\b")  # what a framework appends to tell names apart
 _CALL = re.compile(
@@ -29,17 +27,6 @@ def pairs(before: Sequence[Part], after: Sequence[Part]) -> list[tuple[Part, Par
     renamed = [pair for scope in here if scope in alike for pair in zip(here[scope], there[scope], strict=True)]
     lone = {part for pair in renamed for part in pair}
     return [(part, other) for part, other in found if not (part == other and part in lone)] + renamed
-
-
-def shared(before: Side, after: Side) -> float:
-    """The share of the faster side's time that parts hold which both sides have."""
-    fast, at = min((before, 0), (after, 1), key=lambda each: each[0].step.value)
-    there = [set(side.parts) for side in (before, after)]
-    times = {pair: sum(float(times.mean()) for times in fast.times(pair[at])) for pair in pairs(before.parts, after.parts)}
-    whole = sum(times.values())
-    return (
-        sum(time for (here, other), time in times.items() if here in there[0] and other in there[1]) / whole if whole else 0.0
-    )
 
 
 def _plain(part: Part) -> Part:

@@ -13,7 +13,8 @@ from outpace._once import once
 from outpace.compare.evidence import Machine, machine_of
 from outpace.compare.facts import apart, facts_of, joined, other_programs
 from outpace.compare.means import BETWEEN, Mean, combined, mean_in
-from outpace.compare.pairs import shared
+from outpace.compare.pairs import Part as Part
+from outpace.compare.pairs import pairs
 from outpace.compare.sampled import Line, lines_of
 from outpace.metrics.input.iterators import is_async
 from outpace.metrics.machine.core_use import DIVIDED
@@ -35,7 +36,6 @@ INPUT, COPIES, ON_DEVICE = "input", "copies", "device"
 _COPIES = re.compile(r"Memcpy|copy|_Send|_Recv|HostRecv|HostSend", re.IGNORECASE)
 _COLLECTIVE = re.compile(r"Collective|all.?reduce|all.?gather|reduce.?scatter|all.?to.?all|nccl|rccl", re.IGNORECASE)
 _BESIDE = (Category.ALL_OTHERS, Category.COMPILATION)  # what no op stands for
-Part = tuple[str, str, str]  # side (Host, Device, Input or Step), type, name
 BESIDE = "Step"
 SHORT_OPS: Part = (HOST, "", "short ops and the executor")
 OF_INPUT = _INPUT  # stages of the input pipeline, and what runs in them
@@ -175,6 +175,17 @@ class Side:
     def on_device(self) -> bool:
         """Whether devices work in its steps."""
         return any(part[0] == DEVICE for part in self.parts)
+
+
+def shared(before: Side, after: Side) -> float:
+    """The share of the faster side's time that parts hold which both sides have."""
+    fast, at = min((before, 0), (after, 1), key=lambda each: each[0].step.value)
+    there = [set(side.parts) for side in (before, after)]
+    times = {pair: sum(float(times.mean()) for times in fast.times(pair[at])) for pair in pairs(before.parts, after.parts)}
+    whole = sum(times.values())
+    return (
+        sum(time for (here, other), time in times.items() if here in there[0] and other in there[1]) / whole if whole else 0.0
+    )
 
 
 def class_of(part: Part) -> str:
