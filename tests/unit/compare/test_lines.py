@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from outpace.compare import Comparison, Side, compare
+from outpace.compare import Comparison, Side, Verdict, compare
 from outpace.compare.changes import Change, Kind
 from outpace.compare.flame import picture
 from outpace.compare.lines import above_all, lines
@@ -96,3 +96,18 @@ def test_several_captures_have_their_own_spread() -> None:
     note = by_text(lines(found))["note = {}"]
     assert note.before.error > 0 and note.before.freedom > note.after.freedom - 1
     assert note.before.value == pytest.approx(note.after.value, rel=0.1)
+
+
+def test_lines_that_are_new_say_whose_the_time_is() -> None:
+    """Python that takes more may be a slower machine's, unless a line is there that was not: no machine writes one."""
+    one, two = Side.of("before", sampled(0.6, 0.0)), Side.of("after", sampled(0.4, 0.4))
+    (capture,) = two.captures
+    gaps = ("Step", "All others", "All others")
+    (line,) = (each for each in capture.lines if each.text == "numpy.sort(self.all)")
+    parts = {**capture.parts, gaps: capture.parts[gaps] + line.time}
+    slow = replace(capture, parts=parts, steps=capture.steps + line.time)
+    plain = replace(slow, lines=tuple(each for each in slow.lines if each is not line))
+    told, untold = (compare(one, side("after", [each])) for each in (slow, plain))
+    (sure,), unsure = ([each for each in found.changes if each.part == gaps] for found in (told, untold))
+    assert sure.kind is Kind.CHANGED and sure.high - sure.low < 0.8 * (unsure[0].high - unsure[0].low)
+    assert told.verdict is Verdict.SLOWER and told.program.value == pytest.approx(line.time / one.step.value, rel=0.3)
