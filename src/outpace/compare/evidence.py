@@ -32,7 +32,7 @@ class Machine:
     others: float = math.nan
 
 
-class OnMachine(Protocol):
+class HasMachine(Protocol):
     """A capture whose machine is known, or not."""
 
     @property
@@ -82,7 +82,7 @@ def machine_of(run: Run, hosts: Sequence[str]) -> Machine:
     return Machine(loops, fmean(used) if used and len(used) == len(hosts) else math.nan)
 
 
-def evidence(before: Sequence[OnMachine], after: Sequence[OnMachine]) -> Evidence:
+def evidence(before: Sequence[HasMachine], after: Sequence[HasMachine]) -> Evidence:
     """What is known of both sides' machines, each in all of its captures."""
     one, two = ([each.machine for each in side] for side in (before, after))
     loops = {

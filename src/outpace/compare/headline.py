@@ -71,7 +71,7 @@ def _changed(found: Comparison) -> str:
         return f"{found.after.name} is {by} {found.verdict.value} ({_interval(found)}); {_as_a_whole(found)}."
     time = humanize(abs(found.program.value) * found.step_expected, Unit.PS)
     share = f"{abs(found.program.value):.1%} of a step {'more' if found.program.value > 0 else 'less'} ({time})"
-    return f"{found.after.name} is {found.verdict.value}: {share}; {_parts(found)}.{_late(found)}{_rest(found)}"
+    return f"{found.after.name} is {found.verdict.value}: {share}; {_parts(found)}.{_straggler(found)}{_rest(found)}"
 
 
 def _of_machine(found: Comparison) -> str:
@@ -90,7 +90,7 @@ def _open(found: Comparison) -> str:
     return f"Inconclusive: the step takes {_longer(found.ratio)}, and {bound}.{_suspect(found)} {deciding(found)}"
 
 
-def _late(found: Comparison) -> str:
+def _straggler(found: Comparison) -> str:
     """The host on which a part takes longer than on the others, which wait for it."""
     told = [(each, most_work(each)) for each in found.hosts]
     late = [(each, change) for each, change in told if change is not None and change.kind is not Kind.MACHINE]
@@ -128,9 +128,9 @@ def _suspect(found: Comparison) -> str:
     """Where most of the change seems to be, though it is not sure."""
     more = found.step_after.value - found.step_before.value
     change, line = suspected(found, more)
-    late = _late(found)
-    if late:
-        return late
+    straggler = _straggler(found)
+    if straggler:
+        return straggler
     if change is not None and abs(change.delta) >= _SUSPECT * abs(more):
         captures = counted(min(len(found.before.captures), len(found.after.captures)), "capture")
         where = f"Python in {line.named}" if line is not None else change.named

@@ -29,7 +29,7 @@ class Line:
     error: float
 
 
-class Sampled(Protocol):
+class HasLines(Protocol):
     """A capture with its lines of Python; none where it was not sampled."""
 
     @property
@@ -37,10 +37,10 @@ class Sampled(Protocol):
         """The lines."""
 
 
-def by_line(captures: Sequence[Sampled]) -> dict[tuple[str, str], list[Line | None]]:
+def by_line(captures: Sequence[HasLines]) -> dict[tuple[str, str], list[Line | None]]:
     """Each line, by function and text, in the captures that were sampled; None where one has none of it."""
-    told = [{(line.function, line.text): line for line in capture.lines} for capture in captures if capture.lines]
-    return {key: [capture.get(key) for capture in told] for key in dict.fromkeys(key for each in told for key in each)}
+    known = [{(line.function, line.text): line for line in capture.lines} for capture in captures if capture.lines]
+    return {key: [lines.get(key) for lines in known] for key in dict.fromkeys(key for lines in known for key in lines)}
 
 
 def lines_of(run: Run) -> tuple[Line, ...]:

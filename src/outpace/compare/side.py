@@ -105,7 +105,7 @@ class Side:
 
     def means(self, part: Part) -> list[float]:
         """The mean of a part's times in each capture, ps."""
-        return [value for value, _ in self._told(self.times(part))]
+        return [value for value, _ in self._means(self.times(part))]
 
     def mean(self, part: Part) -> Mean:
         """The mean of a part's times, ps per step."""
@@ -116,9 +116,9 @@ class Side:
         return self._mean([capture.categories[category] for capture in self.captures])
 
     def _mean(self, times: Sequence[Values]) -> Mean:
-        return combined(self._told(times), self.between)
+        return combined(self._means(times), self.between)
 
-    def _told(self, times: Sequence[Values]) -> list[tuple[float, float]]:
+    def _means(self, times: Sequence[Values]) -> list[tuple[float, float]]:
         """Of each capture the mean of some times of its steps, with its error."""
         return [mean_in(each, capture.hosts) for each, capture in zip(times, self.captures, strict=True)]
 

@@ -58,7 +58,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class Measurement:
     """What a state is chosen by, and what is said in it. parts: what the parts that changed add; whole: what the step as a whole takes beyond
     the machine; every: what all parts add at least and at most, and classes of work beyond each other."""
 
@@ -87,26 +87,26 @@ class _Row:
     parts: nothing, that together they surely take more or less, or that the step surely changed as they did, too."""
 
     state: State
-    applies: Callable[[Measured], bool]
-    program: Callable[[Measured], Share]
-    bound: Callable[[Measured], Share]
-    asks: Callable[[Measured], bool]
+    applies: Callable[[Measurement], bool]
+    program: Callable[[Measurement], Share]
+    bound: Callable[[Measurement], Share]
+    supports: Callable[[Measurement], bool]
 
 
-def _parts(found: Measured) -> Share:
+def _parts(found: Measurement) -> Share:
     return found.parts
 
 
-def _whole(found: Measured) -> Share:
+def _whole(found: Measurement) -> Share:
     return found.whole
 
 
-def _sure(found: Measured) -> bool:
+def _sure(found: Measurement) -> bool:
     """Whether the parts together surely take more, or less."""
     return found.parts.sure
 
 
-def _bears(found: Measured) -> bool:
+def _bears(found: Measurement) -> bool:
     """Whether the step surely changed as the parts did."""
     return found.parts.sure and found.whole.sure and found.parts.value * found.whole.value > 0
 
@@ -127,8 +127,8 @@ STATES = (
 class Comparison:
     """state: the row of `STATES` that applies. low, high: of the ratio of step times, after to before. step_expected: what a step of the first
     program would take if all that changes its work alike were the second side's machine, ps. program: what the program adds to that, as a share
-    of it; bound: the same with all that is not sure. asked: whether what the state asks for a verdict holds. evidence: what is known of the
-    machine from outside. differs: facts in which the sides differ, with whether that forbids to compare."""
+    of it; bound: the same with all that is not sure. supported: whether the parts support a verdict, as the state asks. evidence: what is known
+    of the machine from outside. differs: facts in which the sides differ, with whether that forbids to compare."""
 
     before: Side
     after: Side
@@ -141,7 +141,7 @@ class Comparison:
     high: float
     program: Share
     bound: Share
-    asked: bool
+    supported: bool
     evidence: Evidence
     changes: tuple[Change, ...]
     factors: Mapping[str, Factor]
@@ -201,9 +201,9 @@ class Comparison:
         """What it comes to."""
         if self.state is State.IDENTICAL:
             return Verdict.IDENTICAL
-        called = _called(self)
-        if called is not None:
-            return called
+        direction = _direction(self)
+        if direction is not None:
+            return direction
         if not self.comparable or self.most > self.effect:
             return Verdict.OPEN
         if abs(math.log(self.ratio)) <= math.log1p(self.effect):
@@ -211,10 +211,10 @@ class Comparison:
         return Verdict.MACHINE if self.machine_known else Verdict.OPEN
 
 
-def _called(found: Comparison) -> Verdict | None:
+def _direction(found: Comparison) -> Verdict | None:
     """Faster or slower, where that is sure: the program's share excludes 0 and is large enough to be no accident of single processes, and the
     step did not surely change the other way, by more than the machine is known to make of it."""
-    if not found.asked or not found.program.sure or found.program.value <= -1:
+    if not found.supported or not found.program.sure or found.program.value <= -1:
         return None
     slower, known = found.program.value > 0, found.evidence
     if math.log(found.high) < known.low if slower else math.log(found.low) > known.high:
@@ -238,32 +238,33 @@ def compare(before: Side, after: Side, effect: float = EFFECT, *, in_turns: bool
     before, after = before.joining(short), after.joining(short)
     one, two = before.step, after.step
     known = evidence(before.captures, after.captures)
-    told = explained(_rows(before, after), len(before.captures), (one.value, two.value), known.middle, known.uneven)
-    changes = changes_of(told.rows, told.factors, before, after, min(one.value, two.value))
+    rows, times = _rows(before, after), (one.value, two.value)
+    explanation = explained(rows, len(before.captures), times, known.middle, known.uneven)
+    changes = changes_of(explanation.rows, explanation.factors, before, after, min(one.value, two.value))
     apart_by = apart_in_turns(before.step_times, after.step_times) if in_turns else math.inf
     low, high = _interval(one, two, apart_by)
     machine = _slowed(changes)
-    ruled_out = abs(math.log(two.value / one.value if told.blind else machine)) - apart_by > math.log1p(effect)
-    if told.blind and not ruled_out:  # nobody knows whose a change is of a part that both have
+    ruled_out = abs(math.log(two.value / one.value if explanation.blind else machine)) - apart_by > math.log1p(effect)
+    if explanation.blind and not ruled_out:  # nobody knows whose a change is of a part that both have
         changes = [replace(each, kind=Kind.MACHINE) if each.kind is Kind.CHANGED else each for each in changes]
     step = one.value * (1.0 if ruled_out else machine)
-    differs = differences(before.facts, after.facts) + other_programs(before.facts, after.facts, told.shared)
+    differs = differences(before.facts, after.facts) + other_programs(before.facts, after.facts, explanation.shared)
     ratios = (two.value / one.value, low, high)
-    measured = Measured(
+    measurement = Measurement(
         identical,
         any(difference.forbids for difference in differs),
         ruled_out,
-        told.blind,
+        explanation.blind,
         summed([each for each in changes if each.kind is not Kind.MACHINE], step),
         share(*(ratio * one.value / step - 1 for ratio in ratios)),
-        _every(changes, told.factors, step),
+        _every(changes, explanation.factors, step),
     )
-    row = next(row for row in STATES if row.applies(measured))
+    row = next(row for row in STATES if row.applies(measurement))
     changes.sort(key=lambda each: -abs(each.delta))
     categories = {each: (before.mean_of(each), after.mean_of(each)) for each in Category}
     return Comparison(
-        before, after, effect, row.state, one, two, step, low, high, row.program(measured), row.bound(measured), row.asks(measured), known,
-        tuple(changes), told.factors, differs, categories,
+        before, after, effect, row.state, one, two, step, low, high, row.program(measurement), row.bound(measurement),
+        row.supports(measurement), known, tuple(changes), explanation.factors, differs, categories,
     )  # fmt: skip
 
 
@@ -278,7 +279,7 @@ def _identical(before: Side, after: Side) -> bool:
 
 
 def _short(before: Side, after: Side) -> set[Part]:
-    """Parts that are told together with the executor: short where they are, on both sides. One that grew long on one side is told by itself."""
+    """Parts that count as one with the executor: short on both sides, where they are. One that grew long on one side stands by itself."""
     long = (set(before.parts) - before.short) | (set(after.parts) - after.short)
     return set(before.short | after.short) - long
 
