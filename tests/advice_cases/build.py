@@ -80,6 +80,8 @@ def computes(share: float, host: str = HOST) -> tuple[ModelOps, ...]:
             kept(none),
             kept(none),
             none.astype(bool),
+            none,
+            none.astype(bool),
             STEPS,
             float(STEP),
             busy,

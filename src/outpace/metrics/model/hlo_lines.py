@@ -12,8 +12,9 @@ from outpace._dataclass import dataclass
 from outpace._once import derived
 from outpace.metrics.machine.device_kinds import tpu_op
 from outpace.metrics.model.executions import executions, launchers
+from outpace.metrics.program.device_work import device_work
 from outpace.model import Table, schema
-from outpace.model.arrays import Codes, Indices, Mask, Numbers
+from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.timeline.hlo import HloOp, instructions, op_lines
 from outpace.timeline.workers import executed, on_host
@@ -79,8 +80,9 @@ def _unwrapped(part: str) -> str:
 
 @dataclass(frozen=True)
 class Ran:
-    """An HLO instruction of one side, as it ran in the steady state: `time` per step and device, ps; `share` of the step; `count` executions in
-    all these steps; `steps`: steps times devices."""
+    """An HLO instruction of one side, as it ran in the steady state: `time` per step and device, ps; `share` of the step; `count` executions
+    that began in all these steps; `steps`: steps times devices; `whole`: ps of these executions, what lies beyond their step's end included
+    (None: nothing does)."""
 
     side: str
     op: HloOp
@@ -88,16 +90,22 @@ class Ran:
     share: float
     count: int
     steps: int
+    whole: float | None = None
+
+    @property
+    def executed(self) -> float:
+        """How long its executions took together, ps."""
+        return self.time * self.steps if self.whole is None else self.whole
 
     @property
     def bytes_per_s(self) -> float:
         """Memory traffic while it ran; 0 where that is not known."""
-        return max(self.op.bytes, 0.0) * self.count / self.steps / self.time * 1e12 if self.time else 0.0
+        return max(self.op.bytes, 0.0) * self.count / self.executed * _PS if self.executed else 0.0
 
     @property
     def flops_per_s(self) -> float:
         """Floating-point operations while it ran; 0 where that is not known."""
-        return max(self.op.flops, 0.0) * self.count / self.steps / self.time * 1e12 if self.time else 0.0
+        return max(self.op.flops, 0.0) * self.count / self.executed * _PS if self.executed else 0.0
 
 
 @derived
@@ -109,18 +117,28 @@ def ran_ops(run: Run) -> dict[str, tuple[Ran, ...]]:
 def _ran(timeline: Timeline) -> Iterator[Ran]:
     devices: dict[str, set[int]] = {CPU: set(), DEVICE: set()}
     steady, steps, length = _steady(timeline)
-    found: list[tuple[str, HloOp, float, int]] = []
+    found: list[tuple[str, HloOp, float, int, float]] = []
     for side, rows, index, ops, begun in gathered(timeline):
-        _, own = timeline.trace.nested(rows)
-        wanted = steady[timeline.step_of[rows]] if steps else np.ones(len(rows), bool)
-        devices[side].update(_devices(timeline, side, rows[wanted]).tolist())
-        times = np.bincount(index[wanted], own[wanted], len(ops))
-        counts = np.bincount(index[wanted], begun[wanted], len(ops))
-        found += [(side, ops[i], float(times[i]), int(counts[i])) for i in np.flatnonzero(counts).tolist()]
-    for side, op, time, count in found:
+        own, begins = _own(timeline, side, rows, steady)
+        whole = timeline.trace.nested(rows)[1]
+        devices[side].update(_devices(timeline, side, rows[own > 0]).tolist())
+        sums = (np.bincount(index, values, len(ops)) for values in (own, begun * begins, whole * begins))
+        found += [(side, op, float(t), int(n), float(full)) for op, t, n, full in zip(ops, *sums, strict=True) if t or n]
+    for side, op, time, count, full in found:
         of = max(len(devices[side]), 1)
         share = time / (length * of) if length else float("nan")
-        yield Ran(side, op, time / (max(steps, 1) * of), share, count, max(steps, 1) * of)
+        yield Ran(side, op, time / (max(steps, 1) * of), share, count, max(steps, 1) * of, full)
+
+
+def _own(timeline: Timeline, side: str, rows: Indices, steady: Mask) -> tuple[Picoseconds, Mask]:
+    """Of each event its own time in the steady steps, ps, and whether it begins in one; all of it where no step is known."""
+    own = timeline.trace.nested(rows)[1]
+    if not len(timeline.steps):
+        return own, np.ones(len(rows), bool)
+    if side == DEVICE:
+        return device_work(timeline).of(rows, steady)
+    wanted = steady[timeline.step_of[rows]]
+    return np.where(wanted, own, 0), wanted
 
 
 @derived
@@ -194,7 +212,7 @@ class _Sums:
     """One line and op while it is summed up."""
 
     def __init__(self) -> None:
-        self.time = self.share = self.backward = self.flops = 0.0
+        self.time = self.share = self.backward = self.flops = self.whole = 0.0
         self.count = 0
         self._opcodes: dict[str, float] = {}
         self._bits: dict[int, float] = {}
@@ -205,14 +223,15 @@ class _Sums:
         self.share += ran.share
         self.backward += ran.time * backward
         self.count += ran.count
-        self.flops += max(ran.op.flops, 0.0) * ran.count / ran.steps
+        self.flops += max(ran.op.flops, 0.0) * ran.count
+        self.whole += ran.executed
         self._opcodes[ran.op.opcode] = self._opcodes.get(ran.op.opcode, 0.0) + ran.time
         self._bits[ran.op.bits] = self._bits.get(ran.op.bits, 0.0) + ran.time
 
     @property
     def rate(self) -> float:
         """Floating-point operations per second; NaN where no instruction has any."""
-        return self.flops / self.time * _PS if self.flops and self.time else float("nan")
+        return self.flops / self.whole * _PS if self.flops and self.whole else float("nan")
 
     def most(self) -> tuple[str, int]:
         """Opcode and precision with the most time."""

@@ -1,8 +1,9 @@
 """The ops of a training step, and the wall-clock time of each: where several threads compute at once, each has its part of the moment.
 
 What counts: ops that the executor runs, ops that ran one by one (eager), ops of programs that XLA compiled for the CPU, and, on accelerators,
-the ops of each device. What the input pipeline runs is left out, and what only waits for others (a call of a function, of a compiled
-program) counts only while nothing else computes.
+what each device did in the steps (`metrics/program/device_work.py`). What the input pipeline runs is left out, and what only waits for others
+(a call of a function, of a compiled program) counts only while nothing else computes; so do a device's copies and collectives, which its
+computing hides.
 
 TensorFlow writes no event for ops that it has found to be cheap: they, and the executor's own work, are the time of
 `ExecutorState::Process` outside of ops. This overhead goes to the ops that ran within the same event, or else to the op nearest in time; inside
@@ -19,10 +20,12 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace._once import derived
 from outpace.metrics.input.segments import function_runs
+from outpace.metrics.model.executions import executions, launchers
 from outpace.metrics.model.op_metrics import DEVICE, HOST, device_op, op_texts
-from outpace.metrics.program.step_breakdown import averaged, step_breakdown
+from outpace.metrics.program.device_work import device_work
+from outpace.metrics.program.step_breakdown import event_kinds, kinds_of, step_breakdown
 from outpace.model import Category
-from outpace.model.arrays import Codes, Indices, Mask, Picoseconds, Values
+from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.hlo import instructions
 from outpace.timeline.names import AWAITING, HANDS_OVER, INPUT_THREADS, Is, Op
@@ -46,11 +49,12 @@ NONE, OVERHEAD, WORK, WAIT = 0, 1, 2, 3
 
 @dataclass(frozen=True, eq=False)
 class ModelOps:
-    """One side of one host. Arrays have one entry per execution of an op in the steps that count.
+    """One side of one host. Arrays have one entry per event of an op in a step that counts.
 
     name: index into `ops`, (name, type, line that a compiled program gives) of each; step: its step, of all; wall: time of its own, ps;
     overhead: the executor's time that goes to it; alone: of `wall`, while no other thread computed; pooled: whether tasks of the intra-op
-    pool were seen to run in it.
+    pool were seen to run in it; begun: executions of the op that begin with it; computes: whether it does, on
+    a device, and neither copies nor hands on.
     flops: floating-point operations of one execution of each of `ops`, as its program tells, -1 unknown.
     `steps`: training steps that count, those of each device; `step_ps`: mean length of one; `busy_ps`: per step, time in which any thread
     computed; `alone_ps`: exactly one; `thread_ps`: sum over threads; `overhead_ps`: the executor's time outside of ops, per step, wall clock.
@@ -68,6 +72,8 @@ class ModelOps:
     start: ByRow
     duration: ByRow
     pooled: Mask
+    begun: Numbers
+    computes: Mask
     steps: int
     step_ps: float
     busy_ps: float
@@ -114,14 +120,20 @@ def _sides(run: Run, timeline: Timeline) -> Iterator[ModelOps]:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Events that count, sorted: row, what they are, index of the op, whether it ran in a loop, and the ops. `lane`: the device that ran it;
-    what another did at the same moment has no part in it."""
+    """Events that count, sorted: row, step, what they are, index of the op, their time in the step, the place here of the event around each,
+    whether it ran in a loop, and the ops. `lane`: the device that ran it; what another did at the same moment has no part in it."""
 
     row: Indices
+    step: Codes
     what: Codes
     name: Codes
+    start: Picoseconds
+    end: Picoseconds
+    parent: Indices
     loop: Mask
     pooled: Mask
+    begun: Numbers
+    computes: Mask
     ops: tuple[OpName, ...]
     flops: Values
     lane: Codes
@@ -151,7 +163,25 @@ def _host(timeline: Timeline, counted: Mask) -> _Rows | None:
     ops = (*(_named(text, op) for text, op in zip(trace.names, timeline.ops, strict=True)), *hlo_ops)
     pooled = _holding(timeline, rows, Is.POOL)
     flops = np.concatenate((np.full(len(trace.names), -1.0), hlo_flops))
-    return _Rows(rows, what, name, _in_loop(timeline, rows), pooled, ops, flops, np.zeros(len(rows), np.int64))
+    step, every = timeline.step_of[rows], np.ones(len(rows), bool)
+    start = np.maximum(trace.start[rows], timeline.steps.start[step])
+    end = np.maximum(np.minimum(trace.end[rows], timeline.steps.end[step]), start)
+    return _Rows(
+        row=rows,
+        step=step,
+        what=what,
+        name=name,
+        start=start,
+        end=end,
+        parent=placed(rows, trace.nested(rows)[0]),
+        loop=_in_loop(timeline, rows),
+        pooled=pooled,
+        begun=np.ones(len(rows), np.int64),
+        computes=every,
+        ops=ops,
+        flops=flops,
+        lane=np.zeros(len(rows), np.int64),
+    )
 
 
 def _named(text: str, op: Op) -> tuple[str, str, str]:
@@ -236,45 +266,59 @@ def _holding(timeline: Timeline, rows: Indices, what: Is) -> Mask:
 
 
 def _device(timeline: Timeline, counted: Mask) -> _Rows | None:
-    """Ops on the lines of the devices that work in the steps."""
-    trace = timeline.trace
-    lines = [line for plane in averaged(timeline) or timeline.device_planes for line in timeline.device_lines(plane)]
-    rows = np.concatenate([trace.lines.every_row(line) for line in lines] or [np.zeros(0, int)])
-    rows = np.sort(rows)
-    rows = rows[_in_steps(timeline, rows, counted)]
-    if not len(rows):
+    """What the devices that work in the steps did in them."""
+    trace, work = timeline.trace, device_work(timeline)
+    at = np.flatnonzero(counted[work.step])
+    if not len(at):
         return None
+    row, rows = work.row[at], distinct(work.row[at])
+    of = np.searchsorted(rows, row)
+    name, ops = _device_ops(timeline, rows)
+    begun = executions(timeline, rows, name, launchers(timeline))
+    computes = kinds_of(Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)[event_kinds(timeline)[row]]
+    return _Rows(
+        row=row,
+        step=work.step[at],
+        what=np.where(computes, WORK, WAIT).astype(np.uint8),
+        name=name[of],
+        start=work.start[at],
+        end=work.end[at],
+        parent=placed(at, work.parent[at]),
+        loop=np.zeros(len(at), bool),
+        pooled=np.zeros(len(at), bool),
+        begun=np.where(work.begins[at], begun[of], 0),
+        computes=computes,
+        ops=ops,
+        flops=np.full(len(ops), -1.0),
+        lane=trace.lines.plane[trace.line[row]].astype(np.int64),
+    )
+
+
+def _device_ops(timeline: Timeline, rows: Indices) -> tuple[Codes, tuple[OpName, ...]]:
+    """(index of the op of each device event, the ops); an event that names none is called after itself."""
+    trace = timeline.trace
     code, texts = op_texts(timeline, rows)
-    key = np.where(code == 0, len(texts) + trace.name[rows].astype(np.int64), code)
     named = {int(n): device_op(trace.names[n]) for n in distinct(trace.name[rows][code == 0])}
     ops = [device_op(text) for text in texts] + [named.get(i, ("", "")) for i in range(len(trace.names))]
-    none = np.zeros(len(rows), bool)
-    lane = trace.lines.plane[trace.line[rows]].astype(np.int64)
-    named_ops = tuple((name, kind, "") for kind, name in ops)
-    return _Rows(rows, np.full(len(rows), WORK, np.uint8), key, none, none, named_ops, np.full(len(ops), -1.0), lane)
+    return np.where(code == 0, len(texts) + trace.name[rows].astype(np.int64), code), tuple((n, kind, "") for kind, n in ops)
 
 
 def _measured(
     timeline: Timeline, side: str, found: _Rows, counted: Mask, steps: int, length: float, most: float | None
 ) -> ModelOps:
     """Give every moment of the steps to what computes in it. `most`: ps that all together may take."""
-    trace, what = timeline.trace, found.what
-    step = timeline.step_of[found.row]
-    start = np.maximum(trace.start[found.row], timeline.steps.start[step])
-    end = np.maximum(np.minimum(trace.end[found.row], timeline.steps.end[step]), start)
+    trace, what, step = timeline.trace, found.what, found.step
+    start, end, parent = found.start, found.end, found.parent
     if found.lane.any():  # devices are laid one behind the other
         apart = found.lane * (int(end.max()) - int(start.min()) + 1)
         start, end = start + apart, end + apart
-    parent = placed(found.row, trace.nested(found.row)[0])
     own, alone, (busy, single, threads) = share(start, end, parent, what == WAIT)
-    del end
     scale = min(1.0, most / total) if most is not None and (total := float(own.sum())) > 0 else 1.0
     own *= scale
     alone *= scale
     is_op = what != OVERHEAD
     ran = found.row[is_op]
     overhead = _to_ops(own, what, start, step, parent, found.loop)
-    del start, parent
     return ModelOps(
         timeline.host,
         side,
@@ -288,6 +332,8 @@ def _measured(
         kept(trace.start[ran]),
         kept(trace.duration[ran]),
         found.pooled[is_op],
+        found.begun[is_op],
+        found.computes[is_op],
         steps,
         length,
         float(busy) / steps,

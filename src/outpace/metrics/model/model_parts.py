@@ -15,6 +15,7 @@ from outpace.metrics.model.op_places import LINE, OPTIMIZER, OpPlace, OpPlaces
 from outpace.model import Table, schema
 from outpace.timeline import Run
 from outpace.timeline.names import Work, work_of
+from outpace.trace.algorithms import distinct
 
 FIELDS = schema("""
     * host        | text     | host that ran the model
@@ -73,10 +74,13 @@ def placed_ops(run: Run) -> tuple[tuple[ModelOps, tuple[Ran, ...]], ...]:
 
 
 def by_op(ops: ModelOps, places: OpPlaces) -> Iterator[Ran]:
-    """(place, name, type, executions, wall, overhead, alone) of every op that ran; sums over all steps, ps."""
-    count = np.bincount(ops.name, minlength=len(ops.ops))
-    wall, overhead, alone = (np.bincount(ops.name, v, len(ops.ops)) for v in (ops.wall, ops.overhead, ops.alone))
-    for i in sorted(np.flatnonzero(count).tolist(), key=lambda i: ops.ops[i]):  # whatever their order in the file
+    """(place, name, type, executions, wall, overhead, alone) of every op that computed; sums over all steps, ps. A device's copies and
+    collectives have categories of their own in the step."""
+    mine = ops.computes
+    every = (ops.begun, ops.wall, ops.overhead, ops.alone)
+    count, wall, overhead, alone = (np.bincount(ops.name[mine], values[mine], len(ops.ops)) for values in every)
+    ran = distinct(ops.name[mine]).tolist()
+    for i in sorted(ran, key=lambda i: ops.ops[i]):  # whatever their order in the file
         name, op_type, source = ops.ops[i]
         place = places.of(name, op_type, source)
         yield place, name, op_type, int(count[i]), float(wall[i]), float(overhead[i]), float(alone[i])

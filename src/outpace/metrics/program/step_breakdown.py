@@ -270,7 +270,7 @@ def unseen(timeline: Timeline, kind: Codes, planes: Planes = None) -> Counted:
         parts.append((row, np.full(len(row), _CODE["compile"]), begin, stop))
         rows = worked(timeline)
         parts.append((rows, np.full(len(rows), _CODE["host_compute"]), trace.start[rows], trace.end[rows]))
-    for device in _driven_devices(timeline, planes):
+    for device in driven_devices(timeline, planes):
         rows = np.arange(*trace.rows_of(device).indices(len(kind)))
         rows = rows[kind[rows] > 0]
         parts.append((rows, kind[rows].astype(np.int64), trace.start[rows], trace.end[rows]))
@@ -278,7 +278,7 @@ def unseen(timeline: Timeline, kind: Codes, planes: Planes = None) -> Counted:
     return found[0], found[1], found[2], found[3]
 
 
-def _driven_devices(timeline: Timeline, planes: Planes) -> list[Plane]:
+def driven_devices(timeline: Timeline, planes: Planes = None) -> list[Plane]:
     """Devices whose work is looked for by time: those of a JAX program, and where steps are one device's own, all others."""
     own = own_device(timeline)
     if own is None and not runs_jax(timeline.trace):
@@ -290,6 +290,11 @@ def _driven_devices(timeline: Timeline, planes: Planes) -> list[Plane]:
 def category_of(kind: int) -> Category:
     """The category that shows time of a kind (a code of `event_kinds`)."""
     return _KINDS[kind][1]
+
+
+def kinds_of(*categories: Category) -> Mask:
+    """Boolean over the kinds of `event_kinds`: does one of these categories show its time."""
+    return np.array([shown in categories for _, shown in _KINDS])
 
 
 @derived

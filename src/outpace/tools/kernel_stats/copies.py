@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from outpace.model import Table
-from outpace.model.arrays import Indices
+from outpace.model.arrays import Mask
 from outpace.timeline import parse_op
 from outpace.timeline.gpu_details import CopyDetails, parse_copy
 from outpace.tools.kernel_stats.collect import Device
@@ -13,7 +13,8 @@ from outpace.tools.kernel_stats.schema import COPIES
 from outpace.trace import dialect
 from outpace.trace.algorithms import common, distinct, group
 
-_SOURCES = {dialect.MEMCPY_DETAILS: "", dialect.MEMSET_DETAILS: "memset", dialect.MEMALLOC_DETAILS: "allocation"}
+_MEMSET, _OTHER = "memset", "other"
+_SOURCES = {dialect.MEMCPY_DETAILS: "", dialect.MEMSET_DETAILS: _MEMSET, dialect.MEMALLOC_DETAILS: "allocation"}
 _MADE_OF_HOST = ("pageable", "pinned", "host")
 _PS_PER_S = 1e12
 
@@ -26,6 +27,7 @@ def copies(found: list[Device]) -> Table:
         bandwidth[device.place] = device.memory_bandwidth
         for stat in _SOURCES:
             _add(device, stat, sums)
+        _add_bare(device, sums)
     rows = []
     for (kind, source, destination, *place), (count, size, time) in sums.items():
         rate = size * _PS_PER_S / time if size and time else np.nan
@@ -52,20 +54,40 @@ def _add(device: Device, stat_name: str, sums: dict[tuple[str, ...], list[int]])
         known[2] += length
 
 
+def _add_bare(device: Device, sums: dict[tuple[str, ...], list[int]]) -> None:
+    """What a stream was busy with that says nothing of itself but its name: memory sets of today's CUPTI ("Memset 3")."""
+    rows = device.rows[_bare(device)]
+    name = device.trace.name[rows]
+    names = distinct(name)
+    count, total, *_ = group(np.searchsorted(names, name), len(names), device.trace.duration[rows], device.trace.duration[rows])
+    for at, times, length in zip(names.tolist(), count.tolist(), total.tolist(), strict=True):
+        kind = _MEMSET if device.trace.names[at].startswith("Memset") else kind_of(device.trace.names[at], CopyDetails())
+        known = sums.setdefault((kind, "", "", *device.place), [0, 0, 0])
+        known[0], known[2] = known[0] + times, known[2] + length
+
+
+def _bare(device: Device) -> Mask:
+    """Which of a device's events took time, and are neither a kernel nor one that says what it moved."""
+    bare = device.trace.duration[device.rows] > 0
+    known = (device.kernels, *(device.trace.stat(stat).row for stat in _SOURCES))
+    for rows in known:
+        bare[common(device.rows, rows)[0]] = False
+    return np.asarray(bare)
+
+
 def kind_of(name: str, details: CopyDetails) -> str:
-    """Direction of a copy: from its event's name (`MemcpyH2D`), or from the kinds of memory; "other" when neither tells."""
+    """Direction of a copy: from its event's name (`MemcpyH2D`), or from the kinds of memory; `_OTHER` when neither tells."""
     op = parse_op(name).type
     if op.startswith("Memcpy"):
         return op.removeprefix("Memcpy")
     if name.lower().startswith(("memcpyp2p", "memcpyptop")):
         return "PToP"
     if not details.source or not details.destination:
-        return "other"
+        return _OTHER
     return "To".join("H" if kind in _MADE_OF_HOST else "D" for kind in (details.source, details.destination))
 
 
 def copy_time(device: Device) -> int:
-    """Time of a device's copies and memory sets together, ps."""
+    """Time of whatever keeps a device's streams busy and is no kernel, ps: copies and memory sets together."""
     trace = device.trace
-    parts: list[Indices] = [common(device.rows, trace.stat(s).row)[0] for s in (dialect.MEMCPY_DETAILS, dialect.MEMSET_DETAILS)]
-    return int(sum(trace.duration[device.rows[at]].sum() for at in parts))
+    return int(trace.duration[device.rows].sum() - trace.duration[device.kernels].sum())

@@ -1,0 +1,97 @@
+"""What devices did in each step, and when: the events that count for a step, cut to its time.
+
+An event of a device counts for a step by the rule of the step's categories (`step_breakdown.py`), so that ops, lines and layers come to what
+the categories say the device took: where a program's work is looked for by time (JAX), for every step in whose time it ran, whichever call
+launched it; elsewhere for the step that caused it. A call often returns long before the device begins, so that an event may lie in
+one step, in two, or behind the step that launched it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace._once import derived
+from outpace.metrics.program.step_breakdown import averaged, driven_devices, times_of
+from outpace.model.arrays import Codes, Indices, Mask, Picoseconds
+from outpace.timeline import Timeline
+from outpace.trace import Plane
+from outpace.trace.algorithms import any_of, distinct, placed
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceWork:
+    """Pieces of events of the devices that work in the steps, sorted by event row and step. start, end: cut to the step, ps; parent: the piece
+    of the event around this one in the same step, -1 for none; own: ps without the pieces inside it; begins: whether the event begins here."""
+
+    row: Indices
+    step: Codes
+    start: Picoseconds
+    end: Picoseconds
+    parent: Indices
+    own: Picoseconds
+    begins: Mask
+
+    def of(self, rows: Indices, steps: Mask) -> tuple[Picoseconds, Mask]:
+        """Of some event rows (sorted): (time of their own, ps, and whether they begin) in the chosen ones of all steps."""
+        chosen = np.flatnonzero(steps[self.step])
+        at = placed(rows, self.row[chosen])
+        chosen, at = chosen[at >= 0], at[at >= 0]
+        own, begins = np.zeros(len(rows), np.int64), np.zeros(len(rows), bool)
+        np.add.at(own, at, self.own[chosen])
+        begins[at[self.begins[chosen]]] = True
+        return own, begins
+
+
+@derived
+def device_work(timeline: Timeline) -> DeviceWork:
+    """The work of a host's devices; no pieces where it has no steps, or no device."""
+    planes = (averaged(timeline) or timeline.device_planes) if len(timeline.steps) else ()
+    driven = driven_devices(timeline)
+    parts = [np.zeros((5, 0), np.int64)]
+    parts += [(_by_time if plane in driven else _by_cause)(timeline, plane, _busy_rows(timeline, plane)) for plane in planes]
+    found = np.concatenate(parts, axis=1)
+    row, step, start, end, begins = found[:, np.lexsort(found[1::-1])]
+    parent, inside = _around(timeline, row, step), np.zeros(len(row), np.int64)
+    np.add.at(inside, parent[parent >= 0], (end - start)[parent >= 0])
+    own = np.maximum(end - start - inside, 0)
+    return DeviceWork(row.astype(np.int32), step.astype(np.int32), start, end, parent, own, begins > 0)
+
+
+def _busy_rows(timeline: Timeline, plane: Plane) -> Indices:
+    """Events on a device's own lines that took time."""
+    rows = any_of(*(timeline.trace.lines.every_row(line) for line in timeline.device_lines(plane)))
+    return np.asarray(rows[timeline.trace.duration[rows] > 0])
+
+
+def _by_time(timeline: Timeline, plane: Plane, rows: Indices) -> Indices:
+    """(row, step, start, end, begins) of every piece of the events that lies in the time of a step."""
+    steps, (start, end) = timeline.steps, (timeline.trace.start[rows], timeline.trace.end[rows])
+    order = np.argsort(steps.start, kind="stable")
+    low = np.searchsorted(np.maximum.accumulate(steps.end[order]), start, side="right")
+    high = np.searchsorted(steps.start[order], end)
+    count = np.maximum(high - low, 0)
+    event = np.repeat(np.arange(len(rows)), count)
+    step = order[np.arange(len(event)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(low, count)]
+    begin, stop = np.maximum(start[event], steps.start[step]), np.minimum(end[event], steps.end[step])
+    pieces = np.stack((rows[event], step, begin, stop, begin == start[event]))
+    return np.asarray(pieces[:, stop > begin])
+
+
+def _by_cause(timeline: Timeline, plane: Plane, rows: Indices) -> Indices:
+    """The same of the part of each event that lies in the time of the step that caused it."""
+    rows = rows[timeline.step_of[rows] >= 0]
+    step = timeline.step_of[rows].astype(np.int64)
+    start, end = times_of(timeline, rows, (plane,))
+    begin, stop = np.maximum(start, timeline.steps.start[step]), np.minimum(end, timeline.steps.end[step])
+    pieces = np.stack((rows, step, begin, stop, np.ones(len(rows), np.int64)))
+    return np.asarray(pieces[:, stop > begin])
+
+
+def _around(timeline: Timeline, row: Indices, step: Codes) -> Indices:
+    """Of each piece, that of the event which holds its event, in the same step; -1 for none."""
+    rows = distinct(row)
+    holder = timeline.trace.nested(rows)[0]
+    parent = holder[np.searchsorted(rows, row)].astype(np.int64)
+    steps = len(timeline.steps)
+    return placed(row * steps + step, np.where(parent >= 0, parent * steps + step, -1))

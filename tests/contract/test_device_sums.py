@@ -1,0 +1,134 @@
+"""Whatever tells of a device's time tells the same: categories of the steps, parts of the model, compiled ops and kernels add up, by the clock.
+
+The clock is asked here without the tools: events of a device's lines, their union, and the time of the steps.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from outpace.metrics.model.hlo_lines import DEVICE, ran_ops
+from outpace.metrics.model.model_parts import model_parts
+from outpace.metrics.model.op_metrics import DEVICE as ON_DEVICE
+from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown
+from outpace.metrics.spans import union, within
+from outpace.model import Category
+from outpace.testing import GpuBuilder, SpaceBuilder
+from outpace.timeline import Run, Timeline
+from outpace.trace import read_trace
+from tests.support import PROFILES, opened
+
+US = 1_000_000
+COMPUTES = (Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
+WITH_DEVICE = tuple(name for name in PROFILES if name.startswith(("derived_", "jax_h", "jax_rocm", "tf_gpu", "tpu")))
+NAMES = ("gemm", "relu", "loop_add_fusion")
+
+
+def computed(breakdown: StepBreakdown) -> float:
+    """What devices compute in a mean step, ps."""
+    steps = len(breakdown.whole) * max(breakdown.per_row.values())
+    return float(sum(breakdown.category(c).sum() for c in COMPUTES)) / steps
+
+
+def parts_of(run: Run, host: str) -> float:
+    """What the parts of the model take on the devices in a mean step, ps."""
+    return float(sum(row["self_ps"] for row in model_parts(run).of("host", host).records() if row["side"] == ON_DEVICE))
+
+
+def traced(seed: int) -> Run:
+    """A training of JAX on a GPU, at random: its work begins from 0 to 1.5 steps after its launch, on up to three streams at once, beside
+    copies in all directions; some steps launch more, and some work runs over the ends of steps."""
+    chance = random.Random(seed)
+    space = SpaceBuilder("vm")
+    host = space.plane("/host:CPU").line("python")
+    gpu = GpuBuilder(space, host, compute_cap_major=9, compute_cap_minor=0, device_vendor="Nvidia")
+    length, late, streams = 1000 * US, chance.uniform(0, 1.5), chance.randint(1, 3)
+    free = [0] * streams
+    for step in range(chance.randint(3, 12)):
+        begin = step * length
+        lasts = chance.randint(100, 900) * US
+        host.event("PjitFunction(train_step)", begin, lasts)
+        free = [max(when, begin + round(late * length)) for when in free]
+        for at in range(chance.randint(2, 12)):
+            stream = at % streams
+            takes = chance.randint(1, 300) * US
+            called = begin + (at + 1) * lasts // 20
+            stats = {"hlo_op": NAMES[at % 3], "hlo_module": "jit_train_step", "program_id": 8}
+            gpu.kernel(NAMES[at % 3], free[stream], takes, stream=7 + stream, called=called, call_ps=US, **stats)
+            free[stream] += takes + chance.choice((0, 0, 5, 50)) * US
+        for direction in ("H2D", "D2H", "D2D"):
+            if chance.random() < 0.5:
+                gpu.copy(direction, 1000, begin + chance.randint(0, 900) * US, chance.randint(1, 400) * US, stream=20)
+    return Run.of([read_trace(space.to_bytes(), "vm")])
+
+
+@pytest.mark.parametrize("name", WITH_DEVICE)
+def test_parts_of_the_model_are_what_devices_compute(name: str) -> None:
+    run = opened(name).run
+    for host in (timeline.host for timeline in run.hosts if len(timeline.steps)):
+        assert parts_of(run, host) == pytest.approx(computed(step_breakdown(run).of(host)), rel=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_so_they_are_wherever_the_work_runs(seed: int) -> None:
+    run = traced(seed)
+    assert computed(step_breakdown(run)) > 0
+    assert parts_of(run, "vm") == pytest.approx(computed(step_breakdown(run)), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_categories_are_the_step(name: str) -> None:
+    steps = step_breakdown(opened(name).run).steps
+    total = sum(steps[f"{c.value}_ps"].astype(np.int64) for c in Category)
+    assert np.all(np.abs(total - steps["duration_ps"]) <= len(Category))  # of several devices each mean is rounded down
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_compiled_ops_are_what_their_kernels_take_in_the_steps(seed: int) -> None:
+    """No matter which call launched them. Streams that work side by side add up."""
+    run = traced(seed)
+    (timeline,) = run.hosts
+    steps = timeline.steps.whole
+    spans = timeline.steps.start[steps], timeline.steps.end[steps]
+    kernels = (line for line in _streams(timeline, "GPU:0") if "Kernel" in timeline.trace.lines.names[line])
+    by_clock = sum(_inside(timeline, line, *spans) for line in kernels)
+    assert sum(ran.time * ran.steps for ran in ran_ops(run)["vm"] if ran.side == DEVICE) == pytest.approx(by_clock)
+
+
+def _streams(timeline: Timeline, device: str) -> Iterator[int]:
+    for plane in timeline.device_planes:
+        if plane.name == f"/device:{device}":
+            yield from timeline.device_lines(plane)
+
+
+def _inside(timeline: Timeline, line: int, start: np.ndarray, end: np.ndarray) -> int:
+    rows = timeline.trace.lines.every_row(line)
+    _, low, high = within(start, end, union(timeline.trace.start[rows], timeline.trace.end[rows]))
+    return int((high - low).sum())
+
+
+@pytest.mark.parametrize("name", WITH_DEVICE)
+def test_each_event_of_a_device_is_a_kernel_or_a_copy_once(name: str) -> None:
+    """So kernels, copies and memory sets take together what the device is busy, and beyond that only what runs at once counts twice: on other
+    streams, in other branches of a graph, or where a kernel begins while the one before it ends."""
+    page = opened(name).page("kernel_stats")
+    if page.unavailable is not None:
+        return
+    found = {table.name: list(table.records()) for table in page.tables()}
+    for row in found["devices"]:
+        trace = opened(name).run.by_host[row["host"]].trace
+        rows = np.concatenate(
+            [trace.lines.every_row(line) for line in _streams(opened(name).run.by_host[row["host"]], row["device"])]
+        )
+        begin, end = union(trace.start[rows], trace.end[rows])
+        kernels, copies = (
+            sum(r["total_ps"] for r in found.get(table, ()) if (r["host"], r["device"]) == (row["host"], row["device"]))
+            for table in ("kernels", "copies")
+        )
+        assert (kernels, copies) == (row["kernel_ps"], row["copy_ps"])
+        assert kernels + copies == trace.duration[rows].sum()
+        assert row["busy_ps"] == (end - begin).sum()
