@@ -13,12 +13,14 @@ import pytest
 
 from outpace.metrics.model.hlo_lines import DEVICE, ran_ops
 from outpace.metrics.model.model_parts import model_parts
+from outpace.metrics.model.model_work import model_work
 from outpace.metrics.model.op_metrics import DEVICE as ON_DEVICE
 from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown
 from outpace.metrics.spans import union, within
 from outpace.model import Category
 from outpace.testing import GpuBuilder, SpaceBuilder
 from outpace.timeline import Run, Timeline
+from outpace.timeline.names import Work
 from outpace.trace import read_trace
 from tests.support import PROFILES, opened
 
@@ -132,3 +134,13 @@ def test_each_event_of_a_device_is_a_kernel_or_a_copy_once(name: str) -> None:
         assert (kernels, copies) == (row["kernel_ps"], row["copy_ps"])
         assert kernels + copies == trace.duration[rows].sum()
         assert row["busy_ps"] == (end - begin).sum()
+
+
+@pytest.mark.parametrize("name", WITH_DEVICE)
+def test_what_multiplies_is_told_of_as_products(name: str) -> None:
+    """Whatever an instruction is called after: a product may be named by the form in which its result is handed on."""
+    run = opened(name).run
+    multiplied = sum(ran.time for those in ran_ops(run).values() for ran in those if ran.side == DEVICE and ran.op.product)
+    dense = {work.value for work in (Work.MATMUL, Work.CONVOLUTION, Work.ATTENTION)}
+    told = sum(row["self_ps"] for row in model_work(run).records() if row["work"] in dense and row["side"] == ON_DEVICE)
+    assert told >= multiplied * 0.999

@@ -26,6 +26,7 @@ from outpace.timeline.hlo_meaning import (
     multiplies,
     one_hot,
     precision,
+    product,
     size,
     softmax,
     traffic,
@@ -70,7 +71,8 @@ class HloOp:
     all sizes of its matrix products are multiples of 8. `attention`: it is a part of one, by what it is made of (a softmax between two
     batches of matrix products). `exact`: its products are to have all digits (`Precision.HIGHEST`). `one_hot`: it multiplies by a one-hot
     matrix, or makes one for a product. `undonated`: of a copy, the argument of the program that it copies (`state[0]`), because that is to
-    be updated and returned, and the caller did not donate it; `source` is then the line of the update.
+    be updated and returned, and the caller did not donate it; `source` is then the line of the update. `product`: what it multiplies (`dot`,
+    `convolution`, `attention`), "" for what multiplies nothing.
     """
 
     opcode: str
@@ -87,6 +89,7 @@ class HloOp:
     exact: bool = False
     one_hot: bool = False
     undonated: str = ""
+    product: str = ""
 
 
 NO_OP = HloOp("")
@@ -200,6 +203,7 @@ class Program:
             exact=exact(instruction, self._inside),
             one_hot=instruction.number in self._one_hot,
             undonated=argument,
+            product=product(*how),
         )
 
     def _teller(self, instruction: Instruction) -> Instruction:
@@ -238,11 +242,11 @@ class Program:
         found: set[int] = set()
         if not any(one_hot(instruction, self._inside) for instruction in self._by_number.values()):
             return frozenset()
-        for product in self._by_number.values():
-            if multiplies(product, self._inside, self._operands):
-                for chain in map(self._chain, self._operands(product)):
+        for each in self._by_number.values():
+            if multiplies(each, self._inside, self._operands):
+                for chain in map(self._chain, self._operands(each)):
                     if one_hot(chain[-1], self._inside):
-                        found |= {product.number, *(i.number for i in chain)}
+                        found |= {each.number, *(i.number for i in chain)}
         return frozenset(found)
 
     def _chain(self, instruction: Instruction) -> list[Instruction]:

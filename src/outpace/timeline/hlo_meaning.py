@@ -28,8 +28,11 @@ _COLLECTIVES = ("all-reduce", "all-gather", "all-to-all", "reduce-scatter", "col
 _IN_PLACE = ("dynamic-update-slice", "scatter", "while")
 _PARTIAL = ("dynamic-slice", "slice", "gather", "pad", "dynamic-update-slice", "scatter", "while", "conditional", "call")
 
+DOT, CONVOLUTION, ATTENTION = "dot", "convolution", "attention"
+_ATTENTION = re.compile(r"fmha|attention|attn", re.IGNORECASE)
 TO_DEVICE, TO_HOST, BETWEEN, COLLECTIVE = "host_to_device", "device_to_host", "device_to_device", "collective"
 _KERNEL_IN, _KERNEL_OUT = 3, 4  # ConvolutionDimensionNumbers
+_SPATIAL = 11  # ConvolutionDimensionNumbers: the dimensions of the input that the kernel goes over
 _LHS_CONTRACTING = 1  # DotDimensionNumbers
 _CONTRACTED = re.compile(r'"lhs_contracting_dimensions":\[([\d",]*)\]')
 _LHS_BATCH = 3  # DotDimensionNumbers
@@ -205,6 +208,19 @@ def one_hot(instruction: Instruction, inside: Inside) -> bool:
     opcodes = {i.opcode for i in all_} - {"fusion"}
     only = opcodes >= {*_COUNTED_OUT, "parameter"} and opcodes <= _ONLY
     return only and any(i.comparison == "EQ" for i in all_)
+
+
+def product(instruction: Instruction, inside: Inside, operands: Operands) -> str:
+    """What it multiplies, alone or inside a fusion: `DOT`, `CONVOLUTION`, or `ATTENTION` of a library's; "" where it multiplies nothing. Of
+    several the one with most operations. What the instruction is called after may be only the form in which it hands the result on."""
+    found = max(_once(instruction, inside), key=lambda i: _products(i, operands(i)))
+    if found.opcode == "custom-call" and _ATTENTION.search(found.target):
+        return ATTENTION
+    if not _products(found, operands(found)):
+        return ""
+    return (
+        CONVOLUTION if found.convolution.get(_SPATIAL) else DOT
+    )  # without places to go over, a convolution is a matrix product
 
 
 def multiplies(instruction: Instruction, inside: Inside, operands: Operands) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from outpace._once import derived
-from outpace.metrics.model.hlo_lines import hlo_lines
+from outpace.metrics.model.hlo_lines import hlo_lines, last_name
 from outpace.metrics.model.model_parts import placed_ops
 from outpace.metrics.model.op_metrics import DEVICE
 from outpace.model import Table, schema
@@ -39,7 +39,7 @@ def double_ops(run: Run) -> Table:
 def _compiled(run: Run) -> Iterator[tuple[object, ...]]:
     for row in hlo_lines(run).records():
         if row["bits"] == DOUBLE:
-            name, product = row["op"].rpartition("/")[2], work_of(row["opcode"], row["op"]) in _DENSE
+            name, product = last_name(row["op"], row["product"]), bool(row["product"])
             yield row["host"], row["source"] or row["op"], row["source"], name, product, row["time_ps"], row["share"]
 
 

@@ -17,6 +17,7 @@ from outpace.model import Table, schema
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.timeline.hlo import HloOp, instructions, op_lines
+from outpace.timeline.names import work_of
 from outpace.timeline.workers import executed, on_host
 from outpace.trace import Value, dialect
 from outpace.trace.algorithms import common, distinct
@@ -31,6 +32,7 @@ FIELDS = schema("""
     * side        | text     | device (accelerators), or CPU (XLA's threads on the host)
     * op          | text     | framework op, without what differentiation wraps around it: jit(step)/dot_general; in brackets, \
                                an opcode that the compiler added
+    * product     | text     | what it multiplies, whatever it is called after: dot, convolution or attention; empty for all others
       opcode      | text     | HLO opcode that took most of the time
     * source      | text     | innermost line of the program's own code that the op comes from; empty where the program holds none
     + time_ps     | ps       | self time per step of the steady state and device; in the whole capture where no step is known \
@@ -49,6 +51,12 @@ def hlo_lines(run: Run) -> Table:
     """`FIELDS`: one row per host, side, framework op and source line, longest first. Empty for a profile without HLO ops."""
     rows = [row for host, ran in ran_ops(run).items() for row in _rows(host, ran)]
     return Table.from_rows("hlo_lines", "Compiled ops by source line", FIELDS, rows).sorted_by("time_ps")
+
+
+def last_name(op: str, product: str) -> str:
+    """What an op is told of as: the last part of its name, or where that is only the form in which it hands a product on (`transpose`), the
+    product."""
+    return product if product and work_of("", op) is not work_of(product) else op.rpartition("/")[2]
 
 
 def plain_op(framework_op: str) -> tuple[str, bool]:
@@ -182,13 +190,14 @@ def _programs_of(timeline: Timeline) -> int:
 
 
 def _rows(host: str, ran: tuple[Ran, ...]) -> Iterator[tuple[object, ...]]:
-    sums: dict[tuple[str, str, str], _Sums] = {}
+    sums: dict[tuple[str, str, str, str], _Sums] = {}
     for each in ran:
         name, backward = plain_op(each.op.framework_op)
-        sums.setdefault((each.side, name or f"({each.op.opcode})", each.op.source), _Sums()).add(each, backward)
-    for (side, name, source), found in sums.items():
+        key = (each.side, name or f"({each.op.opcode})", each.op.product, each.op.source)
+        sums.setdefault(key, _Sums()).add(each, backward)
+    for (side, name, product, source), found in sums.items():
         opcode, bits = found.most()
-        yield host, side, name, opcode, source, found.time, found.share, found.backward, found.count, bits, found.rate
+        yield host, side, name, product, opcode, source, found.time, found.share, found.backward, found.count, bits, found.rate
 
 
 def _devices(timeline: Timeline, side: str, rows: Indices) -> Numbers:

@@ -28,7 +28,7 @@ from outpace.model import Category
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.hlo import instructions
-from outpace.timeline.names import AWAITING, HANDS_OVER, INPUT_THREADS, Is, Op
+from outpace.timeline.names import AWAITING, HANDS_OVER, INPUT_THREADS, Is, Op, work_of
 from outpace.timeline.workers import executed, on_host
 from outpace.trace import ByRow, dialect, kept
 from outpace.trace.algorithms import among, any_of, common, distinct, placed, share
@@ -295,12 +295,22 @@ def _device(timeline: Timeline, counted: Mask) -> _Rows | None:
 
 
 def _device_ops(timeline: Timeline, rows: Indices) -> tuple[Codes, tuple[OpName, ...]]:
-    """(index of the op of each device event, the ops); an event that names none is called after itself."""
+    """(index of the op of each device event, the ops): event that names none is called after itself, and what its program says that it
+    multiplies stands before the type that its name tells (`transpose`)."""
     trace = timeline.trace
     code, texts = op_texts(timeline, rows)
-    named = {int(n): device_op(trace.names[n]) for n in distinct(trace.name[rows][code == 0])}
-    ops = [device_op(text) for text in texts] + [named.get(i, ("", "")) for i in range(len(trace.names))]
-    return np.where(code == 0, len(texts) + trace.name[rows].astype(np.int64), code), tuple((n, kind, "") for kind, n in ops)
+    called = np.where(code == 0, len(texts) + trace.name[rows].astype(np.int64), code)
+    number, instructions_ = instructions(timeline, rows)
+    products = ["", *sorted({op.product for op in instructions_} - {""})]
+    product = np.array([products.index(op.product) for op in instructions_])[number]
+    pair = called * len(products) + product
+    pairs = distinct(pair)
+    ops = []
+    for at in pairs.tolist():
+        text, multiplies = at // len(products), products[at % len(products)]
+        kind, name = device_op(texts[text] if text < len(texts) else trace.names[text - len(texts)])
+        ops.append((name, multiplies if multiplies and work_of(kind) is not work_of(multiplies) else kind, ""))
+    return np.searchsorted(pairs, pair), tuple(ops)
 
 
 def _measured(

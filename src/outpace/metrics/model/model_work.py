@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from outpace._once import derived
 from outpace.metrics.model.hlo_lines import DEVICE as ON_DEVICE
-from outpace.metrics.model.hlo_lines import attention_ops, hlo_lines
+from outpace.metrics.model.hlo_lines import attention_ops, hlo_lines, last_name
 from outpace.metrics.model.model_ops import COMPILED, ModelOps
 from outpace.metrics.model.model_parts import Ran, op_places, placed_ops, work_at
 from outpace.metrics.model.op_metrics import DEVICE, HOST
@@ -72,10 +72,10 @@ def _compiled(run: Run) -> Iterator[tuple[object, ...]]:
             numbers = (
                 row["time_ps"],
                 row["share"] / whole,
-                row["op"].rpartition("/")[2],
+                last_name(row["op"], row["product"]),
                 row["count"] / steps,
                 row["bits"] == _HALF,
             )
             attends = (host, row["op"], row["source"]) in attention_ops(run)
-            work = Work.ATTENTION if attends else work_at(place, row["opcode"], row["op"])
+            work = Work.ATTENTION if attends else work_at(place, row["product"] or row["opcode"], row["op"])
             yield host, side, work.value, part, source, *numbers

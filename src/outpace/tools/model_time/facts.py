@@ -11,7 +11,7 @@ from outpace._dataclass import dataclass
 from outpace.metrics.machine.device import memory_speed, peak_flops
 from outpace.metrics.machine.own_best import own_best
 from outpace.metrics.model.hlo_lines import DEVICE as ON_DEVICE
-from outpace.metrics.model.hlo_lines import Ran, attention_ops, hlo_lines, plain_op, ran_ops
+from outpace.metrics.model.hlo_lines import Ran, attention_ops, hlo_lines, last_name, plain_op, ran_ops
 from outpace.metrics.model.model_ops import COMPILED
 from outpace.metrics.model.model_parts import model_parts, op_places
 from outpace.metrics.model.model_work import TRANSFERS, model_work
@@ -155,10 +155,10 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> Part:
     top = max(rows, key=lambda row: row["time_ps"])
     share, time = sum(row["share"] for row in rows), sum(row["time_ps"] for row in rows)
     slow = sum(row["share"] for row in rows if _slow(row))
-    source, op = short(top["source"]), top["op"].rpartition("/")[2]
+    source, op = short(top["source"]), last_name(top["op"], top["product"])
     by_work: dict[Work, float] = defaultdict(float)
     for row in rows:
-        work = Work.ATTENTION if row["attends"] else work_of(row["opcode"], row["op"], row["layer"])
+        work = Work.ATTENTION if row["attends"] else work_of(row["product"] or row["opcode"], row["op"], row["layer"])
         by_work[work] += row["time_ps"]
     count = sum(row["count"] for row in rows) / steps
     mean = time / max(count, 1 / steps)
