@@ -17,8 +17,8 @@ MS = 1e9  # ps
 
 @pytest.mark.parametrize(("name", "takes", "backward"), [("dwconv1d", 9.78, 6.2), ("fft_odd", 17.7, 9.6)])
 def test_parts_where_each_call_is_waited_for(name: str, takes: float, backward: float) -> None:
-    """The device works behind the end of the call that launched it. Of the backward pass of fft_odd 0.3 ms are copies within the GPU: lines hold
-    them, parts do not."""
+    """The device works behind the end of the call that launched it. Of the backward pass of fft_odd 0.3 ms are copies within the GPU: lines
+    hold them, parts do not."""
     run = opened(f"jax_h100_{name}").run
     rows = [row for row in model_parts(run).records() if row["side"] == DEVICE]
     assert sum(row["self_ps"] for row in rows) / MS == pytest.approx(takes, rel=0.01)
@@ -33,3 +33,11 @@ def test_matrix_products_that_are_called_after_a_transpose() -> None:
     """15.6 of the 45.8 ms are called `.../transpose`: the form in which a product's gradient is handed on."""
     rows = model_work(opened("jax_h100_ok_vae").run).records()
     assert sum(row["self_ps"] for row in rows if row["work"] == "matrix products") / MS == pytest.approx(45.8, rel=0.01)
+
+
+def test_tensor_cores_of_a_library_that_uses_none() -> None:
+    """cuDNN convolves groups of 16-bit numbers on CUDA cores: those are 64 % of the kernels' time."""
+    (kernels,) = (t for t in opened("jax_h100_dwconv1d").page("kernel_stats").tables() if t.name == "kernels")
+    assert kernels["kernel_fraction"][kernels["tensor_cores"].astype(bool)].sum() == pytest.approx(0.218, abs=0.0005)
+    plain = ["conv2d_grouped_direct_kernel" in kernel or "tensorTransformGeneric" in kernel for kernel in kernels["kernel"]]
+    assert kernels["kernel_fraction"][plain].sum() == pytest.approx(0.640, abs=0.0005)

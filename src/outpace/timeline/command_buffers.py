@@ -28,6 +28,7 @@ from outpace.trace.algorithms import common, distinct
 if TYPE_CHECKING:
     from outpace.timeline.timeline import Timeline
 
+_ON_AMD = ".kd"  # what names of kernels end in there
 _NUMBER, _OTHER = re.compile(r"_\d+$"), re.compile(r"\W")
 _MOST = 50_000_000  # comparisons in one profile: a second
 _PATCHED = 1_000_000  # of one launch, where its names do not agree throughout
@@ -134,6 +135,11 @@ def _matched(kernels: Sequence[str], instructions: Sequence[str]) -> dict[int, i
     some, others = [_base(name) for name in kernels], [_base(name) for name in instructions]
     blocks = SequenceMatcher(None, others, some, autojunk=False).get_matching_blocks()
     return {at + i: first + i for first, at, size in blocks for i in range(size)}
+
+
+def called_after(kernel: str, instruction: str) -> bool:
+    """Whether a kernel's name is that of an instruction, numbers apart: XLA compiled it (Triton's included), and no library holds it."""
+    return _base(kernel.removesuffix(_ON_AMD)) == _base(instruction)
 
 
 def _throughout(kernels: Sequence[str], instructions: Sequence[str]) -> int | None:

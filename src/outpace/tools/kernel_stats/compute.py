@@ -15,7 +15,7 @@ from outpace.metrics.model.op_scopes import kind_of_scope, scope_of
 from outpace.metrics.slices import slices
 from outpace.model import Table
 from outpace.model.arrays import Codes, Mask, Values
-from outpace.timeline.command_buffers import hlo_ops
+from outpace.timeline.command_buffers import called_after, hlo_ops
 from outpace.timeline.gpu_details import KernelDetails
 from outpace.timeline.hlo import instructions
 from outpace.tools.kernel_stats.collect import Device
@@ -162,13 +162,23 @@ def _ops(device: Device) -> _Ops:
 
 
 def _by_programs(device: Device) -> Mask:
-    """Whether each kernel uses tensor cores, as far as the programs in the profile tell."""
-    number, ops = instructions(device.timeline, device.kernels)
-    key = number * len(device.trace.names) + device.trace.name[device.kernels]
+    """Whether each kernel that XLA made itself uses tensor cores, as far as the programs in the profile tell."""
+    trace, rows = device.trace, device.kernels
+    number, ops = instructions(device.timeline, rows)
+    instruction = hlo_ops(device.timeline)
+    at, place = common(rows, instruction.row)
+    code, texts = instruction.codes(place)
+    called = dict(zip(number[at].tolist(), code.tolist(), strict=True))
+    key = number * len(trace.names) + trace.name[rows]
     keys = distinct(key)
-    told = [(device.trace.names[k % len(device.trace.names)], ops[k // len(device.trace.names)]) for k in keys.tolist()]
-    uses = np.fromiter((by_program(kernel, op, device.capability) for kernel, op in told), bool, len(told))
-    return np.asarray(uses[np.searchsorted(keys, key)])
+    told = (divmod(k, len(trace.names)) for k in keys.tolist())
+    uses = [
+        of in called
+        and called_after(trace.names[name], texts[called[of]])
+        and by_program(trace.names[name], ops[of], device.capability)
+        for of, name in told
+    ]
+    return np.array(uses, bool)[np.searchsorted(keys, key)]
 
 
 def _means(values: Values, member: Codes, groups: int) -> Values:

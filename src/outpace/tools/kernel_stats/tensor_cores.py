@@ -1,7 +1,8 @@
 """Tensor cores (AMD: matrix cores): which kernels use them, and which ops could.
 
-Names tell it, as in the reference; and the program where the profile holds it, for kernels that XLA makes itself are named alike whatever they
-are made of.
+Names tell it of libraries' kernels, as in the reference; of those that XLA makes itself, which are named alike whatever they are made of, the
+program where the profile holds it. What a library's call computes in says nothing of its kernels: cuDNN convolves groups of 16-bit numbers
+without tensor cores.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ _REFERENCE = (
     "xmma_sparse_gemm",
     "xmma_warp_specialized_implicit_gemm",
 )
-# Hopper and Blackwell. `gmma` is the warp-group instruction (PTX `wgmma`; SASS `hgmma`, `bgmma`, `qgmma`, `igmma`), `tcgen05` and
-# `utc?mma` are Blackwell's (PTX ISA, CUDA Binary Utilities); `nvjet_` is cuBLAS' kernel family for both, `cutlass3x_sm90...tensorop`
-# is CUTLASS 3's naming (`cutlass_library`). A name counts that holds all words of one of the groups below.
+# Any `xmma` kernel but for those of plain multiply-adds (`ffma`): the reference knows some of them. Hopper and Blackwell: `gmma` is the
+# warp-group instruction (PTX `wgmma`; SASS `hgmma`, `bgmma`, `qgmma`, `igmma`), `tcgen05` and `utc?mma` are Blackwell's (PTX ISA, CUDA
+# Binary Utilities); `nvjet_` is cuBLAS' kernel family for both, `cutlass3x_sm90...tensorop` is CUTLASS 3's naming (`cutlass_library`). A
+# name counts that holds all words of one of the groups below.
 _NEWER = (
     ("gmma",),
     ("tcgen05",),
@@ -45,9 +47,8 @@ _NEWER = (
     ("utcqmma",),
     ("nvjet_",),
     ("cutlass", "tensorop"),
-    ("sm90_xmma",),
-    ("sm100_xmma",),
 )
+_XMMA = re.compile(r"sm\d+_xmma_(?!.*ffma)")
 # AMD's matrix cores, as XProf 2.24.2 (PyPI) tells them, found by asking it: the instructions (CDNA `mfma`, `smfmac`; RDNA `wmma`), XLA's
 # matrix multiplications by Triton, and Composable Kernel's operators, `xdl` or `xdlops`. Tensile (rocBLAS, hipBLASLt) names its kernels
 # after the order of the indices, `Cijk_`, and the matrix instruction that a kernel is made of, `_MI16x16x16x1`; those tuned by hand are
@@ -84,12 +85,13 @@ def uses_tensor_cores(kernel: str, amd: bool = False) -> bool:
     lower = kernel.lower()
     if amd:
         return any(part in lower for part in _AMD) or any(made.search(kernel) for made in (_CK_TILE, _TENSILE))
-    return any(part in kernel for part in _REFERENCE) or any(all(part in lower for part in group) for group in _NEWER)
+    newer = any(all(part in lower for part in group) for group in _NEWER)
+    return newer or any(part in kernel for part in _REFERENCE) or bool(_XMMA.search(lower))
 
 
 def by_program(kernel: str, op: HloOp, capability: tuple[int, int]) -> bool:
-    """Whether an instruction's products run on the tensor cores of an NVIDIA GPU, as far as its program tells: those of 16-bit numbers, and
-    those of 32-bit ones that XLA hands to Triton, unless all digits are wanted (TF32 is XLA's default)."""
+    """Whether a kernel that XLA made for an instruction uses the tensor cores of an NVIDIA GPU, as far as its program tells: for products of
+    16-bit numbers, and of 32-bit ones that XLA hands to Triton, unless all digits are wanted (TF32 is XLA's default)."""
     if op.flops <= 0 or op.bits not in (HALF, SINGLE):
         return False
     return capability >= (7, 0) if op.bits == HALF else capability >= (8, 0) and kernel.startswith(_TRITON) and not op.exact
