@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outpace.metrics.model.hlo_lines import hlo_lines
+from outpace.metrics.model.jit_calls import jit_calls
 from outpace.metrics.model.model_parts import model_parts
 from outpace.metrics.model.model_work import model_work
 from outpace.metrics.model.op_metrics import DEVICE
@@ -41,3 +42,13 @@ def test_tensor_cores_of_a_library_that_uses_none() -> None:
     assert kernels["kernel_fraction"][kernels["tensor_cores"].astype(bool)].sum() == pytest.approx(0.218, abs=0.0005)
     plain = ["conv2d_grouped_direct_kernel" in kernel or "tensorTransformGeneric" in kernel for kernel in kernels["kernel"]]
     assert kernels["kernel_fraction"][plain].sum() == pytest.approx(0.640, abs=0.0005)
+
+
+def test_calls_that_jax_records_twice() -> None:
+    """A sampler calls a function 120 times in every 25th step; JAX writes two events for each."""
+    profile = opened("jax_h100_sample_often")
+    (found,) = (f for f in profile.report().findings if f.id == "evaluates_in_steps")
+    assert found.sentence.startswith("Every 25th step also calls 'next_logits' 120 times, at sample_often.py:59")
+    for name in ("columns", "dwconv1d", "fft_odd"):
+        (row,) = jit_calls(opened(f"jax_h100_{name}").run).records()
+        assert row["calls"] == 1

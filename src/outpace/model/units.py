@@ -41,6 +41,12 @@ def humanize(value: object, unit: Unit) -> str:
     return _humanize_number(float(value), unit)
 
 
+def ordinal(number: int) -> str:
+    """`1st`, `2nd`, `3rd`, `11th`, `25th`."""
+    ending = "th" if 10 <= number % 100 < 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
 def counted(number: int, noun: str, plural: str = "") -> str:
     """A number with what it counts: `1 step`, `1,200 steps`, `2 memories` (`plural`, where it is not the noun with an s)."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

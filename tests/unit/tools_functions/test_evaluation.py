@@ -28,9 +28,11 @@ def findings(
     evaluates: bytes = PRODUCT,
     gpus: int = 1,
     module_of: str = "jit__lambda_",
+    recorded: int = 1,
+    every: int = 1,
 ) -> list[Finding]:
-    """Steps of 20 ms: `calls` (from, until) of a lambda that computes no gradients, `works`: what devices do for them; `step`: for the
-    training."""
+    """Steps of 20 ms: `calls` (from, until) of a lambda that computes no gradients, in `every` so many steps, `works`: what devices do for
+    them; `step`: for the training. JAX records a call by several events, one in the other."""
     space = SpaceBuilder()
     plane = space.plane("/host:CPU")
     line = plane.line("python")
@@ -40,9 +42,10 @@ def findings(
     for number in range(STEPS):
         begin = number * 20
         line.event("train", begin * MS, 20 * MS, step_num=number, _r=1)
-        line.event("PjitFunction(step)", (begin + 8) * MS, MS)
-        for low, high in calls:
-            line.event("PjitFunction(<lambda>)", (begin + low) * MS, (high - low) * MS)
+        for _ in range(recorded):
+            line.event("PjitFunction(step)", (begin + 8) * MS, MS)
+            for low, high in calls if number % every == 0 else ():
+                line.event("PjitFunction(<lambda>)", (begin + low) * MS, (high - low) * MS)
         for gpu in devices:
             for name, number_of, spans in (("jit_step", 8, (step,)), (module_of, 9, works)):
                 for low, high in spans:
@@ -81,6 +84,20 @@ def test_what_is_spent_on_them(
     assert found.saving is not None
     assert found.saving.high == pytest.approx(share)
     assert "'<lambda>' 2 times" in found.sentence
+
+
+@pytest.mark.parametrize("recorded", [1, 2, 3])
+def test_a_call_counts_once_however_often_it_is_recorded(recorded: int) -> None:
+    (found,) = findings((0, 2), (2, 4), (4, 6), recorded=recorded)
+    assert found.sentence.startswith("Each step also calls '<lambda>' 3 times")
+    assert found.evidence[1].value == 3
+
+
+@pytest.mark.parametrize("recorded", [1, 2])
+def test_calls_that_come_round_are_told_with_their_period(recorded: int) -> None:
+    (found,) = findings((0, 2), (2, 4), (4, 6), (6, 8), (16, 18), (18, 20), recorded=recorded, every=2)
+    assert found.sentence.startswith("Every 2nd step also calls '<lambda>' 6 times")
+    assert found.sentence.endswith("30% of the mean step.")
 
 
 def test_work_of_other_programs_is_not_theirs() -> None:

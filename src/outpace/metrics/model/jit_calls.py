@@ -9,6 +9,7 @@ from outpace.metrics.python.eager_ops import DISPATCH_PS
 from outpace.model import Table, median, schema
 from outpace.model.arrays import Indices
 from outpace.timeline import Run, Timeline
+from outpace.timeline.calls import jitted_calls
 from outpace.timeline.names import Is
 from outpace.trace.algorithms import distinct
 
@@ -41,7 +42,7 @@ def runs_op_by_op(run: Run, host: str) -> bool:
 
 def _row(timeline: Timeline) -> tuple[object, ...] | None:
     trace, steps = timeline.trace, timeline.steps
-    rows = timeline.names.rows(Is.JITTED)
+    rows = jitted_calls(trace)
     if len(rows) == 0 or len(steps) == 0:
         return None
     parent, _ = trace.nested(rows)

@@ -6,6 +6,7 @@ import numpy as np
 
 from outpace.model.arrays import Indices
 from outpace.timeline import Timeline
+from outpace.timeline.calls import jitted_calls
 from outpace.timeline.gradients import trains
 from outpace.timeline.names import Is
 from outpace.trace import dialect
@@ -17,15 +18,16 @@ _MOST_STEPS = 0.5  # of the steps, in which a function must run to make them
 def function_calls(timeline: Timeline) -> Indices:
     """Event rows of all calls of tf.functions and of functions that JAX jitted, its own primitives left out; sorted."""
     trace = timeline.trace
-    jitted = timeline.names.are(Is.JITTED) & ~timeline.names.are(Is.GLUE)
-    return any_of(trace.stat(dialect.TF_FUNCTION_CALL).row, trace.rows_named(jitted))
+    jitted = jitted_calls(trace)
+    jitted = jitted[~timeline.names.are(Is.GLUE)[trace.name[jitted]]]
+    return any_of(trace.stat(dialect.TF_FUNCTION_CALL).row, jitted)
 
 
 def step_function_calls(timeline: Timeline) -> Indices:
     """Event rows of the calls of the functions that make the step: tf.functions or jitted ones that run in most steps and take at least half
     as long as the longest of them. Where some are known to compute gradients, only those."""
     trace, steps = timeline.trace, timeline.steps
-    rows = any_of(trace.stat(dialect.TF_FUNCTION_CALL).row, timeline.names.rows(Is.JITTED))
+    rows = any_of(trace.stat(dialect.TF_FUNCTION_CALL).row, jitted_calls(trace))
     rows = rows[np.isin(timeline.step_of[rows], steps.whole)]
     time: dict[int, int] = {}
     for name in distinct(trace.name[rows]).tolist():

@@ -15,6 +15,8 @@ from outpace.metrics.program.program import Framework, Program
 from outpace.metrics.python.time import called_line
 from outpace.metrics.spans import Spans, union, within
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit
+from outpace.model.arrays import Indices
+from outpace.model.units import ordinal
 from outpace.timeline import Run, Timeline
 from outpace.timeline.gradients import trains
 from outpace.timeline.infer import is_prediction
@@ -31,10 +33,12 @@ _MORE = 2.0  # calls for each one of the functions that train
 
 @dataclass(frozen=True)
 class _Other:
-    """A function that computes no gradients: its name, calls per step, and its share of the step."""
+    """A function that computes no gradients: its name, how often a step that calls it does, in every which step that is, and its share of
+    all steps."""
 
     name: str
     calls: float
+    every: int
     share: float
 
 
@@ -78,7 +82,17 @@ def _others(timeline: Timeline, program: Program) -> Iterator[_Other]:
             _, begin, stop = within(start, end, idle)
             computed = works.get(plain_function(called), 0.0)
             time = max(float((end - start).sum()), computed + float((stop - begin).sum()))
-            yield _Other(called, float(mine.sum()) / len(steps.whole), time / total)
+            yield _Other(called, *_rhythm(timeline, rows[mine]), time / total)
+
+
+def _rhythm(timeline: Timeline, calls: Indices) -> tuple[float, int]:
+    """(how often a step makes these calls that makes any, every how many steps one does). A mean tells neither: 120 calls in every 25th step
+    are 5 in each."""
+    whole = timeline.steps.whole
+    count = np.bincount(timeline.step_of[calls], minlength=len(timeline.steps))[whole]
+    at = np.flatnonzero(count)
+    every = round(float(np.diff(at).mean())) if len(at) > 1 else len(whole)
+    return float(count[at].mean()), max(every, 1)
 
 
 def _devices(timeline: Timeline) -> tuple[dict[str, float], Spans]:
@@ -109,13 +123,14 @@ def _finding(run: Run, host: str, top: _Other, share: float, program: Program) -
     line, caller = called_line(run, host)  # of Keras' own loop, `fit` says nothing of its callbacks
     where = "".join((f", at {line}" * bool(line), f", called at {caller}" * bool(caller and not program.is_keras)))
     times = "once" if round(top.calls) == 1 else f"{top.calls:.0f} times"
+    step, of = ("Each step", "it") if top.every == 1 else (f"Every {ordinal(top.every)} step", "the mean step")
     jax = program.framework is Framework.JAX
     rather = "on a larger batch (jax.vmap), or in jax.lax.scan." if jax else "on a larger batch, or in the step's tf.function."
     evaluation = f"If this is an evaluation, do it every few hundred steps, or on fewer batches. {_INSTEAD} {rather}"
     return Finding(
         id="evaluates_in_steps",
         severity=Severity.HIGH,
-        sentence=f"Each step also calls '{top.name}' {times}{where}, and computes no gradients there: {share:.0%} of it.",
+        sentence=f"{step} also calls '{top.name}' {times}{where}, and computes no gradients there: {share:.0%} of {of}.",
         action=program.say(
             keras=f"Do what {line or 'the callback'} does every few hundred batches, or in on_epoch_end.",
             tensorflow=evaluation,
@@ -123,7 +138,7 @@ def _finding(run: Run, host: str, top: _Other, share: float, program: Program) -
         ),
         evidence=(
             Evidence("share of the steps in functions without gradients", share, Unit.FRACTION, "function_calls"),
-            Evidence(f"calls of '{top.name}' per step", top.calls, Unit.RATIO, "function_calls"),
+            Evidence(f"calls of '{top.name}' in a step that makes any", top.calls, Unit.RATIO, "function_calls"),
         ),
         threshold=_MUCH,
         saving=at_most(

@@ -12,6 +12,7 @@ from outpace.model import Category, Table, Unit, humanize
 from outpace.model.arrays import Indices
 from outpace.model.interval import quantiles
 from outpace.timeline import OpKind, Run, Timeline
+from outpace.timeline.calls import jitted_calls
 from outpace.timeline.infer import is_prediction
 from outpace.timeline.names import Is
 from outpace.tools.inference.schema import HISTOGRAM, LATENCY, REQUESTS
@@ -47,7 +48,7 @@ def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
 def _calls(timeline: Timeline) -> Indices:
     """Rows of the outermost calls that are predictions, by time."""
     trace = timeline.trace
-    calls = any_of(trace.stat(dialect.TF_FUNCTION_CALL).row, timeline.names.rows(Is.JITTED))
+    calls = any_of(trace.stat(dialect.TF_FUNCTION_CALL).row, jitted_calls(trace))
     predicts = np.zeros(len(trace.names), bool)
     called = distinct(trace.name[calls])
     predicts[called] = [is_prediction(trace.names[n]) for n in called.tolist()]

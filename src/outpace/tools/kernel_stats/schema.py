@@ -23,7 +23,8 @@ KERNELS = schema(
       occupancy_source | text     | recorded by the profiler, computed from registers, shared memory, block and device, or \
                                     unknown | Occupancy by
     * eligible         | bool     | whether the op could use tensor cores (AMD: matrix cores), by its name | Op eligible
-    * tensor_cores     | bool     | whether the kernel has tensor-core instructions: by its name, of XLA's own kernels by the program | Tensor cores
+    * tensor_cores     | bool     | whether the kernel has tensor-core instructions: by its name, of XLA's own kernels by the \
+                                    program | Tensor cores
     * op               | text     | op that launched the kernel; empty where the profile names none
       hlo_op           | text     | instruction of the compiled program, the first by time if there are several; empty outside \
                                     XLA | HLO op
