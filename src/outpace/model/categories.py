@@ -52,7 +52,7 @@ _MEANINGS = {
     Category.OUTPUT: "time spent reading output data back to the host",
     Category.KERNEL_LAUNCH: "time the host spent launching work on a device while the device was idle",
     Category.HOST_COMPUTE: "time the host spent computing while no device was busy",
-    Category.DEVICE_TO_DEVICE: "time of transfers between devices",
+    Category.DEVICE_TO_DEVICE: "time of copies from device memory to device memory: within one device, or between several",
     Category.DEVICE_COLLECTIVES: "time of collective operations (all-reduce and others) between devices",
     Category.DEVICE_COMPUTE_16: "time devices computed with 16-bit numbers",
     Category.DEVICE_COMPUTE_32: "time devices computed with 32-bit numbers",

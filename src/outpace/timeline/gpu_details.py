@@ -13,8 +13,11 @@ A profile repeats few distinct texts: parse each once.
 from __future__ import annotations
 
 from outpace._dataclass import dataclass
+from outpace.timeline.names import parse_op
 
 Dim = tuple[int, int, int]
+UNDIRECTED = "other"
+_OF_HOST = ("pageable", "pinned", "host")  # kinds of memory
 _ONE: Dim = (1, 1, 1)
 
 
@@ -89,6 +92,17 @@ def parse_copy(text: str) -> CopyDetails:
         bytes=_number(found, "size", "num_bytes") or 0,
         is_async=None if flag is None else bool(flag),
     )
+
+
+def copied(name: str, details: CopyDetails) -> str:
+    """Direction of a copy (`HToD`, `DToH`, `DToD`, `PToP` between devices, `HToH`): from its event's name (`MemcpyH2D`), or from the kinds of
+    memory; `UNDIRECTED` when neither tells."""
+    op = parse_op(name).type
+    if op.startswith("Memcpy"):
+        return op.removeprefix("Memcpy")
+    if not details.source or not details.destination:
+        return UNDIRECTED
+    return "To".join("H" if kind in _OF_HOST else "D" for kind in (details.source, details.destination))
 
 
 def _number(found: dict[str, str], *names: str) -> int | None:

@@ -26,8 +26,9 @@ from outpace.trace import Trace
 _TF_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_./>-]*")
 _TF_TYPE = re.compile(r"[A-Z_][a-zA-Z0-9_]*")
 _JAX_TYPE = re.compile(r"[a-z_][a-z0-9_]*(\[.*\])?", re.DOTALL)
-_COPIES = {"memcpyhtod": "MemcpyHToD", "memcpydtoh": "MemcpyDToH", "memcpydtod": "MemcpyDToD", "memcpyhtoh": "MemcpyHToH"}
-_OLD_COPIES = {"memcpyh2d": "MemcpyHToD", "memcpyd2h": "MemcpyDToH", "memcpyd2d": "MemcpyDToD", "memcpyh2h": "MemcpyHToH"}
+_DIRECTIONS = ("HToD", "DToH", "DToD", "HToH", "PToP")  # of copies; the last one is between devices
+_COPIES = {f"memcpy{way}".lower(): f"Memcpy{way}" for way in _DIRECTIONS}
+_OLD_COPIES = {f"memcpy{way.replace('To', '2')}".lower(): f"Memcpy{way}" for way in _DIRECTIONS}
 
 
 JITTED_CALL = "PjitFunction("  # what the name of a call of a jitted function starts with, in JAX

@@ -141,8 +141,8 @@ def test_launches(pages: dict[Dialect, Page], dialect: Dialect) -> None:
             "median_latency_ps": 50 * US,
             "p95_latency_ps": pytest.approx(75.5 * US),
             "max_latency_ps": 80 * US,
-            "latency_ps": 190 * US,
-            "queued_ps": 40 * US,
+            "mean_latency_ps": 47.5 * US,
+            "mean_queued_ps": 10 * US,
             "device": "GPU:0",
         }
     ]

@@ -7,9 +7,8 @@ import pytest
 
 from outpace.metrics.model.kernel_names import function_name, short
 from outpace.testing import Dialect, Inline, Launch, SpaceBuilder
-from outpace.timeline.gpu_details import CopyDetails, KernelDetails, parse_copy, parse_kernel
+from outpace.timeline.gpu_details import CopyDetails, KernelDetails, copied, parse_copy, parse_kernel
 from outpace.timeline.hlo import NO_OP, HloOp
-from outpace.tools.kernel_stats.copies import kind_of
 from outpace.tools.kernel_stats.occupancy import occupancy
 from outpace.tools.kernel_stats.tensor_cores import by_program, equation_of, is_eligible, uses_tensor_cores
 from outpace.trace import open_trace
@@ -66,7 +65,7 @@ def test_copy_details(text: str, expected: CopyDetails) -> None:
     ],
 )
 def test_kind_of_copy(name: str, details: CopyDetails, kind: str) -> None:
-    assert kind_of(name, details) == kind
+    assert copied(name, details) == kind
 
 
 def test_a_launch_reads_back_in_every_dialect() -> None:

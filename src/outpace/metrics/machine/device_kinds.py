@@ -14,6 +14,7 @@ import numpy as np
 
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline import OpKind, Timeline
+from outpace.timeline.gpu_details import copied, parse_copy
 from outpace.timeline.hlo import NO_OP, HloOp, instructions
 from outpace.timeline.hlo_meaning import BETWEEN, COLLECTIVE, DOUBLE, HALF, SINGLE, TO_DEVICE, TO_HOST, direction
 from outpace.trace import dialect
@@ -28,12 +29,7 @@ _HALF_KERNEL = re.compile(
     r"(?<![a-z0-9])f16|^cijk_a[a-z]+_b[a-z]+_[hb][a-z0-9]*_"
 )  # rocBLAS: Cijk_Ailk_Bljk_BBS_BH_... takes bfloat16
 _COPY_KERNEL = "__amd_rocclr_copy"  # AMD's driver copies with kernels of its own; the host's call says in which direction
-_COPY_KIND = {
-    "MemcpyHToD": TO_DEVICE,
-    "MemcpyDToH": TO_HOST,
-    "MemcpyDToD": BETWEEN,
-    "MemcpyHToH": HOST_COMPUTE,
-}
+_COPY_KIND = {"HToD": TO_DEVICE, "DToH": TO_HOST, "DToD": BETWEEN, "PToP": BETWEEN, "HToH": HOST_COMPUTE}
 _CALLS = {"htod": TO_DEVICE, "dtoh": TO_HOST}
 _TPU_KIND = {
     "infeed": TO_DEVICE,
@@ -66,6 +62,7 @@ def device_kinds(timeline: Timeline) -> Iterator[tuple[Indices, Codes]]:
             told = np.flatnonzero((place >= 0) & (kind <= _CODE[COMPUTE_16]))
             kind[told] = of_shape[place[told]]
             _direct_copies(timeline, rows, kind)
+            _told_copies(timeline, rows, kind)
             yield rows, _by_programs(timeline, rows, kind)
 
 
@@ -82,6 +79,17 @@ def _direct_copies(timeline: Timeline, rows: Indices, kind: Codes) -> None:
     for kernel, call in zip(kernels[at].tolist(), calls[place].tolist(), strict=True):
         name = trace.names[trace.name[call]].lower()
         kind[kernel - rows[0]] = _CODE[next((k for word, k in _CALLS.items() if word in name), BETWEEN)]
+
+
+def _told_copies(timeline: Timeline, rows: Indices, kind: Codes) -> None:
+    """Copies whose names tell no direction (`MemcpyOther`) go where their details say."""
+    stat = timeline.trace.stat(dialect.MEMCPY_DETAILS)
+    at, place = common(rows, stat.row)
+    code, texts = stat.codes(place)
+    ways = [copied("", parse_copy(text)) for text in texts]
+    told = np.array([_CODE[_COPY_KIND[way]] if way in _COPY_KIND else -1 for way in ways], np.int64)[code]
+    unnamed = (told >= 0) & (kind[at] <= _CODE[COMPUTE_16])
+    kind[at[unnamed]] = told[unnamed]
 
 
 def _by_programs(timeline: Timeline, rows: Indices, kind: Codes) -> Codes:
@@ -101,7 +109,7 @@ def _told(op: HloOp) -> int:
 def _gpu_kind(timeline: Timeline, name: int) -> str:
     op, text = timeline.ops[name], timeline.trace.names[name].lower()
     if op.kind is OpKind.COPY:
-        return _COPY_KIND[op.type]
+        return _COPY_KIND[op.type.removeprefix("Memcpy")]
     if text.startswith(("nccl", "rccl")):
         return COLLECTIVE
     if text.startswith(_COPY_KERNEL):

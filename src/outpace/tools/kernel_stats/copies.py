@@ -6,16 +6,14 @@ import numpy as np
 
 from outpace.model import Table
 from outpace.model.arrays import Mask
-from outpace.timeline import parse_op
-from outpace.timeline.gpu_details import CopyDetails, parse_copy
+from outpace.timeline.gpu_details import CopyDetails, copied, parse_copy
 from outpace.tools.kernel_stats.collect import Device
 from outpace.tools.kernel_stats.schema import COPIES
 from outpace.trace import dialect
 from outpace.trace.algorithms import common, distinct, group
 
-_MEMSET, _OTHER = "memset", "other"
+_MEMSET = "memset"
 _SOURCES = {dialect.MEMCPY_DETAILS: "", dialect.MEMSET_DETAILS: _MEMSET, dialect.MEMALLOC_DETAILS: "allocation"}
-_MADE_OF_HOST = ("pageable", "pinned", "host")
 _PS_PER_S = 1e12
 
 
@@ -47,7 +45,7 @@ def _add(device: Device, stat_name: str, sums: dict[tuple[str, ...], list[int]])
     count, total, *_ = group(np.searchsorted(keys, key), len(keys), trace.duration[rows], trace.duration[rows])
     for pair, times, length in zip(keys.tolist(), count.tolist(), total.tolist(), strict=True):
         details = parse_copy(texts[pair // len(trace.names)])
-        kind = _SOURCES[stat_name] or kind_of(trace.names[pair % len(trace.names)], details)
+        kind = _SOURCES[stat_name] or copied(trace.names[pair % len(trace.names)], details)
         known = sums.setdefault((kind, details.source, details.destination, *device.place), [0, 0, 0])
         known[0] += times
         known[1] += times * details.bytes
@@ -61,7 +59,7 @@ def _add_bare(device: Device, sums: dict[tuple[str, ...], list[int]]) -> None:
     names = distinct(name)
     count, total, *_ = group(np.searchsorted(names, name), len(names), device.trace.duration[rows], device.trace.duration[rows])
     for at, times, length in zip(names.tolist(), count.tolist(), total.tolist(), strict=True):
-        kind = _MEMSET if device.trace.names[at].startswith("Memset") else kind_of(device.trace.names[at], CopyDetails())
+        kind = _MEMSET if device.trace.names[at].startswith("Memset") else copied(device.trace.names[at], CopyDetails())
         known = sums.setdefault((kind, "", "", *device.place), [0, 0, 0])
         known[0], known[2] = known[0] + times, known[2] + length
 
@@ -73,18 +71,6 @@ def _bare(device: Device) -> Mask:
     for rows in known:
         bare[common(device.rows, rows)[0]] = False
     return np.asarray(bare)
-
-
-def kind_of(name: str, details: CopyDetails) -> str:
-    """Direction of a copy: from its event's name (`MemcpyH2D`), or from the kinds of memory; `_OTHER` when neither tells."""
-    op = parse_op(name).type
-    if op.startswith("Memcpy"):
-        return op.removeprefix("Memcpy")
-    if name.lower().startswith(("memcpyp2p", "memcpyptop")):
-        return "PToP"
-    if not details.source or not details.destination:
-        return _OTHER
-    return "To".join("H" if kind in _MADE_OF_HOST else "D" for kind in (details.source, details.destination))
 
 
 def copy_time(device: Device) -> int:

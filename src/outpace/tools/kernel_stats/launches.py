@@ -50,7 +50,7 @@ def queued(device: Device, rows: Indices, calls: Indices) -> Picoseconds:
 
 
 def launches(found: list[Device]) -> Table:
-    """One row per device that ran kernels."""
+    """One row per device that ran kernels. Latencies of kernels that wait in one queue overlap: their sum would be longer than the capture."""
     rows = []
     for device in found:
         kernels = device.kernels
@@ -60,7 +60,8 @@ def launches(found: list[Device]) -> Table:
         latency = latencies(device, kernels, calls)[calls >= 0]
         middle, high, longest = quantiles(latency, 0.5, 0.95, 1.0) if len(latency) else (np.nan,) * 3
         matched = len(latency)
-        waits = int(queued(device, kernels, calls).sum())
-        numbers = (len(kernels), matched, len(kernels) - matched, middle, high, longest, float(latency.sum()), float(waits))
+        waits = float(queued(device, kernels, calls).sum()) / matched if matched else np.nan
+        mean = float(latency.mean()) if matched else np.nan
+        numbers = (len(kernels), matched, len(kernels) - matched, middle, high, longest, mean, waits)
         rows.append((*numbers, *device.place))
     return Table.from_rows("launches", "Kernel launches", LAUNCHES, rows)

@@ -20,7 +20,7 @@ from outpace.tools.kernel_stats.idle_parts import devices_table
 from outpace.tools.kernel_stats.launches import launches
 
 _KERNELS = ("total_ps", "kernel_fraction", "occurrences", "function", "op", "tensor_cores", "occupancy", "mean_ps")
-_LAUNCHES = ("device", "kernels", "unmatched", "median_latency_ps", "p95_latency_ps", "latency_ps", "queued_ps")
+_LAUNCHES = ("device", "kernels", "unmatched", "median_latency_ps", "p95_latency_ps", "mean_latency_ps", "mean_queued_ps")
 _BY = ("function", "op", "device", "tensor_cores")
 _NO_DEVICE = Unavailable(
     "the profile holds no events of a GPU",

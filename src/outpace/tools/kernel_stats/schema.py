@@ -44,7 +44,7 @@ KERNELS = schema(
 
 COPIES = schema(
     """
-    * kind            | text        | HToD, DToH, DToD, PToP (between devices), HToH, memset, or allocation
+    * kind            | text        | HToD, DToH, DToD (within the device), PToP (between devices), HToH, memset, or allocation
     * source          | text        | kind of memory read; empty where not recorded
     * destination     | text        | kind of memory written; empty where not recorded
     + occurrences     | count       | executions in the capture | Count
@@ -67,8 +67,8 @@ LAUNCHES = schema(
       median_latency_ps | ps    | time from the start of the launch call to the start on the device, median
       p95_latency_ps    | ps    | the same, 95th percentile | p95 latency
       max_latency_ps    | ps    | the same, longest
-    + latency_ps        | ps    | the same, sum over all kernels | Sum of latency
-    + queued_ps         | ps    | part of that sum in which the kernel's stream was busy with earlier work | Queued
+      mean_latency_ps   | ps    | the same, mean; missing without a known launch
+      mean_queued_ps    | ps    | of that mean, the part in which the kernel's stream was busy with earlier work | Mean queued
     * device
     * host
     """,

@@ -179,7 +179,7 @@ _BEHIND: dict[Category, tuple[tuple[str, ...], str]] = {
     Category.OUTPUT: (("kernel_stats.copies",), "what is copied back"),
     Category.KERNEL_LAUNCH: (("kernel_stats.launches",), "how long launches wait"),
     Category.HOST_COMPUTE: (("op_stats.ops",), "which ops"),
-    Category.DEVICE_TO_DEVICE: (("kernel_stats.copies",), "what is copied between devices"),
+    Category.DEVICE_TO_DEVICE: (("kernel_stats.copies",), "what is copied, within a device or between devices"),
     Category.DEVICE_COLLECTIVES: (("pod.collectives",), "which collective, and who waits"),
     Category.DEVICE_COMPUTE_16: (_COMPUTE, "which kernels and ops"),
     Category.DEVICE_COMPUTE_32: (_COMPUTE, "which kernels and ops"),

@@ -12,12 +12,16 @@ from outpace.trace import read_trace
 MS = 1_000_000_000
 
 
-def category(kernel: str, call: str = "") -> str:
-    """The category of the time of one kernel in one step; `call` is the host's call that launched it."""
+def category(kernel: str = "", call: str = "", copy: tuple[str, str, str] = ("", "", "")) -> str:
+    """The category of the time of one kernel, or copy (direction, from, to), in one step; `call` is the host's call that launched it."""
     space = SpaceBuilder()
     host = space.plane("/host:CPU").line("python")
     host.event("train", 0, 10 * MS, step_num=0, _r=1)
-    gpu = GpuBuilder(space, host).kernel(kernel, 5 * MS, 2 * MS)
+    gpu = GpuBuilder(space, host)
+    if kernel:
+        gpu.kernel(kernel, 5 * MS, 2 * MS)
+    else:
+        gpu.copy(copy[0], 1000, 5 * MS, 2 * MS, source=copy[1], destination=copy[2])
     if call:
         host.event(call, MS, MS // 1000, correlation_id=gpu._launches)
     (row,) = step_breakdown(Run.of([read_trace(space.to_bytes())])).steps.records()
@@ -56,3 +60,21 @@ def test_kernel_names_tell_the_precision(kernel: str, expected: str) -> None:
 def test_amds_copies_are_kernels(call: str, expected: str) -> None:
     """They were computation in 32 bits."""
     assert category("__amd_rocclr_copyBuffer.kd", call) == expected
+
+
+@pytest.mark.parametrize(
+    ("copy", "expected"),
+    [
+        (("H2D", "pinned", "device"), "input"),
+        (("D2H", "device", "pinned"), "output"),
+        (("D2D", "device", "device"), "device_to_device"),
+        (("P2P", "device", "device"), "device_to_device"),
+        (("H2H", "pinned", "pageable"), "host_compute"),
+        (("Other", "pinned", "pageable"), "host_compute"),
+        (("Other", "device", "pageable"), "output"),
+        (("Other", "unknown", "unknown"), "device_compute_32"),
+    ],
+)
+def test_copies_between_devices_and_those_without_a_direction(copy: tuple[str, str, str], expected: str) -> None:
+    """`MemcpyP2P` and `MemcpyOther` were computation in 32 bits. Of what says nothing nobody knows more than that the device was at work."""
+    assert category(copy=copy) == expected
