@@ -12,6 +12,7 @@ import pytest
 from outpace.model import Chart, Finding, Page
 from outpace.report import chart_data
 from outpace.testing import SpaceBuilder
+from outpace.tools.memory_profile.breakdown import BEFORE
 from outpace.tools.memory_profile.compute import POINTS, thinned
 from outpace.tools.memory_profile.events import memory_logs
 from tests.unit.tools_memory_profile.memory_samples import MS, Memory, host, leaking, opened
@@ -92,7 +93,7 @@ def test_equal_allocations_are_one_row_and_small_ones_are_kept(tmp_path: Path) -
         (r["op"], r["allocated_bytes"], r["occurrences"], r["total_bytes"])
         for r in page(tmp_path, space).table("breakdown").records()
     ]
-    assert rows == [("unused preallocated device memory", 100, 1, 100), ("a", 8, 1, 8), ("a", 4, 3, 12)]
+    assert rows == [(BEFORE, 100, 1, 100), ("a", 8, 1, 8), ("a", 4, 3, 12)]
 
 
 def test_allocations_of_earlier_steps_are_listed_apart(tmp_path: Path) -> None:
@@ -102,7 +103,7 @@ def test_allocations_of_earlier_steps_are_listed_apart(tmp_path: Path) -> None:
     memory.take(MS + 1, 2, 50, tf_op="second")
     shown = page(tmp_path, space)
     assert shown.table("earlier")["op"].tolist() == ["first"]
-    assert shown.table("breakdown")["op"].tolist() == ["unused preallocated device memory", "second"]
+    assert shown.table("breakdown")["op"].tolist() == [BEFORE, "second"]
     summary = row(shown, "memories")
     assert (summary["step_bytes"], summary["earlier_bytes"], summary["before_bytes"], summary["peak_step"]) == (50, 100, 0, 1)
 
@@ -188,7 +189,7 @@ def test_no_estimate_without_a_limit(tmp_path: Path) -> None:
     assert "reports no limit" in shown.headline
     room = row(shown, "headroom")
     assert room["factor_low"] is None
-    assert room["estimate"] == "none: no limit known"
+    assert room["estimate"] == "not measurable: the allocator tells no limit"
     assert row(shown, "memories")["capacity_bytes"] is None
     assert not shown.findings
 
@@ -218,7 +219,7 @@ def test_a_memory_whose_events_belong_to_no_step(tmp_path: Path) -> None:
     assert row(shown, "memories")["peak_step"] is None
     assert [(r["op"], r["region"]) for r in shown.table("breakdown").records()] == [
         ("stack", "stack"),
-        ("unused preallocated device memory", "persist/dynamic"),
+        (BEFORE, ""),
         ("", ""),  # an allocation of unknown size
     ]
-    assert row(shown, "headroom")["estimate"] == "none: no region types"
+    assert row(shown, "headroom")["estimate"] == "not measurable: no region types; 1.7 x if all memory grows with it"

@@ -1,4 +1,4 @@
-"""What holds the memory at its peak, in the rows of XProf's memory breakdown table."""
+"""What holds the memory at its peak, in the rows of XProf's memory breakdown table, one of which has another name here."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from outpace.model.arrays import Indices
 from outpace.tools.memory_profile.events import MemoryLog
 from outpace.tools.memory_profile.words import alike
 
-PREALLOCATED, STACK = "unused preallocated device memory", "stack"
-_UNKNOWN = "unknown"
-_NO_TYPE = "INVALID"
+BEFORE, STACK = "(allocated before the peak's step)", "stack"
 
 
 @dataclass(frozen=True)
@@ -37,18 +35,18 @@ def holdings(log: MemoryLog) -> list[Holding]:
     """Live allocations at the peak that were made in the peak's step, equal ones as one row, largest first; the rest as special rows.
 
     Meaning and order follow ProcessActiveAllocations in xprof/convert/xplane_to_memory_profile.cc. What was allocated in earlier steps, or
-    before the capture, is in the row of the preallocated memory. Unlike there, what was freed before the peak is never live, whichever step
-    its deallocation belongs to.
+    before the capture, is one row, which is called "unused preallocated device memory" there, though all of it is in use, and "persist", which
+    nobody recorded. Unlike there, what was freed before the peak is never live, whichever step its deallocation belongs to.
     """
     peak = log.at_peak
     live = log.live_at(peak)
     live = live[log.phase[live] == log.phase[peak]]
     found = list(merged(log, live))
     rest = int(log.heap[peak]) - sum(h.total for h in found)
-    for op, size, region in ((PREALLOCATED, rest, "persist/dynamic"), (STACK, int(log.stack[peak]), STACK)):
+    for op, size, region in ((BEFORE, rest, ""), (STACK, int(log.stack[peak]), STACK)):
         if size > 0:
-            found.append(Holding(op, size, size, 1, region, _NO_TYPE, _UNKNOWN, special=True))
-    return sorted(found, key=lambda h: (-h.allocated, -h.requested, h.op, h.region, h.data_type, h.shape))
+            found.append(Holding(op, size, size, 1, region, "", "", special=True))
+    return sorted(found, key=lambda h: (-h.allocated, -h.requested, h.special, h.op, h.region, h.data_type, h.shape))
 
 
 def merged(log: MemoryLog, rows: Indices) -> Iterator[Holding]:

@@ -171,7 +171,7 @@ def headroom(logs: Logs) -> Table:
     """How many times the batch size should fit, an estimate: what is live at the peak as temp or output scales with it, the rest does not.
 
     With capacity C, peak P, scaling bytes S and bytes of unknown region U: (C - (P - S - U)) / (S + U) if the unknown scale too, else
-    (C - (P - S)) / S.
+    (C - (P - S)) / S. Where no memory has a region, all of it may scale: C / P at least, and no upper bound.
     """
     return Table.from_rows(
         "headroom", "Room for a larger batch (estimate)", HEADROOM, [_room(log) for log in fullest_first(logs)]
@@ -185,9 +185,10 @@ def _room(log: MemoryLog) -> tuple[object, ...]:
     scales = np.fromiter((name in _SCALING for name in region.names), bool, len(region.names))[region.code]
     scaling, unknown = int(size[scales].sum()), int(size[region.code == 0].sum())
     low, high = np.nan, np.nan
-    if log.capacity is not None and scaling:
+    if log.capacity is not None and peak:
         room = log.capacity - peak
-        low, high = 1 + room / (scaling + unknown), 1 + room / scaling
+        low = 1 + room / (scaling + unknown if scaling else peak)
+        high = 1 + room / scaling if scaling else np.nan
     known = np.nan if log.capacity is None else log.capacity
     parts = (known, peak, scaling, unknown, max(peak - scaling - unknown, 0))
     return (log.host, log.memory, *parts, low, high, _in_words(log, scaling, low, high))
@@ -195,9 +196,11 @@ def _room(log: MemoryLog) -> tuple[object, ...]:
 
 def _in_words(log: MemoryLog, scaling: int, low: float, high: float) -> str:
     if log.capacity is None:
-        return "none: no limit known"
+        return "not measurable: the allocator tells no limit"
+    over = f"over {_MOST_TIMES:.0f} x"
     if not scaling:
-        return "none: no region types"
+        least = over if low > _MOST_TIMES else f"{low:.2g} x" if low == low else "nothing"
+        return f"not measurable: no region types; {least} if all memory grows with it"
     if low > _MOST_TIMES:
-        return f"over {_MOST_TIMES:.0f} x"
+        return over
     return f"{low:.2g} x" if high - low < 0.05 * low else f"{low:.2g} to {high:.2g} x"

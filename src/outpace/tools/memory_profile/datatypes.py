@@ -6,7 +6,7 @@ Source: tensorflow/core/framework/types.proto (the enum), xprof/utils/tensorflow
 from __future__ import annotations
 
 _NAMES = (  # in the order of the enum, from 0
-    "INVALID",
+    "",  # the framework does not say; XProf prints INVALID
     "float",
     "double",
     "int32",

@@ -24,7 +24,7 @@ from outpace.model import (
 from outpace.timeline import Run
 from outpace.tools.memory_profile import TOOL
 from outpace.tools.memory_profile import findings as rules
-from outpace.tools.memory_profile.breakdown import PREALLOCATED
+from outpace.tools.memory_profile.breakdown import BEFORE, STACK
 from outpace.tools.memory_profile.compute import (
     breakdown,
     called,
@@ -50,14 +50,19 @@ _COLORS = {
 _THINNED = "Of many events, those are drawn at which most and least was in use."
 _ESTIMATE = (
     "An estimate, not a measurement: memory that is live at the peak as temp or output is assumed to scale with the batch size, all other "
-    "memory to stay. Memory without a region type may do either: hence a range."
+    "memory to stay. Memory without a region type may do either: hence a range. Where no memory has one (JAX), capture with two sizes of "
+    "batch: what the peak grows by is what scales."
 )
 _BY = ("op", "region", "shape", "data_type", "memory")
 _HELD = (
-    f"Rows are XProf's: allocations of the peak's step, equal ones merged; '{PREALLOCATED}' is everything else on the heap, in use or not: "
-    "weights, optimizer state, batches that were prefetched."
+    f"Allocations of the peak's step, equal ones merged; '{BEFORE}' is everything else on the heap: weights, optimizer state, batches "
+    "that were prefetched."
 )
-_EARLIER = "Part of the row of preallocated memory above."
+_UNTOLD = (
+    " Which op asked for the memory, and for an array of which shape, the allocator does not say (JAX's never does): "
+    "jax.jit(f).lower(...).compile().memory_analysis() tells it by program, jax.profiler.save_device_memory_profile by line."
+)
+_EARLIER = f"Part of the row {BEFORE} above."
 
 
 def analyse(run: Run) -> Page:
@@ -68,6 +73,7 @@ def analyse(run: Run) -> Page:
     summary, over_time = memories(run, logs), timeline(run, logs)
     ends = step_ends(run, logs)
     trend, left = growth(ends, logs), unfreed(run, logs)
+    held, before = breakdown(logs), earlier(logs)
     sections = (
         _figures(run, logs, summary),
         _chart(over_time, logs),
@@ -76,9 +82,9 @@ def analyse(run: Run) -> Page:
             summary,
             _shown(run, "memory", "peak_bytes", "capacity_bytes", "peak_share", "headroom_bytes", "fragmentation", "peak_step"),
         ),
-        Rows(breakdown(logs), _breakdown_columns(run, logs), limit=15, remark=_HELD, pick=("memory",), by=_BY),
+        Rows(held, _breakdown_columns(run, logs, held), limit=15, remark=_remark(held), pick=("memory",), by=_BY),
         *filled(
-            Rows(earlier(logs), _breakdown_columns(run, logs), limit=5, remark=_EARLIER),
+            Rows(before, _breakdown_columns(run, logs, before), limit=5, remark=_EARLIER),
             Rows(trend, _shown(run, "memory", "steps", "rising", "first_bytes", "last_bytes", "per_step_bytes", "leak")),
             Rows(left, _shown(run, "memory", "op", "occurrences", "total_bytes", "steps", "per_step_bytes"), limit=5),
         ),
@@ -93,18 +99,16 @@ def _shown(run: Run, *columns: str) -> tuple[str, ...]:
     return ("host", *columns) if len(run.hosts) > 1 else columns
 
 
-def _breakdown_columns(run: Run, logs: Sequence[MemoryLog]) -> tuple[str, ...]:
-    columns = (
-        "op",
-        "total_bytes",
-        "occurrences",
-        "region",
-        "shape",
-        "data_type",
-        "allocated_bytes",
-        "requested_bytes",
-        "share",
-    )
+def _remark(held: Table) -> str:
+    """What the rows of the breakdown are, and what is not told of any of them."""
+    ops = set(held["op"].tolist()) - {BEFORE, STACK, ""}
+    return _HELD if ops else _HELD + _UNTOLD
+
+
+def _breakdown_columns(run: Run, logs: Sequence[MemoryLog], table: Table) -> tuple[str, ...]:
+    told = {name for name in ("region", "shape", "data_type") if any(table[name].tolist())}
+    every = ("op", "total_bytes", "occurrences", "region", "shape", "data_type", "allocated_bytes", "requested_bytes", "share")
+    columns = tuple(name for name in every if name in told or name not in ("region", "shape", "data_type"))
     return _shown(run, *(("memory", *columns) if len(logs) > 1 else columns))
 
 

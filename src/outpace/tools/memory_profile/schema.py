@@ -5,9 +5,9 @@ from outpace.model import schema
 _SHARED = schema("""
     host      | text | host that recorded the memory events
     memory    | text | name of the allocator (GPU_0_bfc, gpu_host_bfc, mklcpu), or number of the device on its host (TPU)
-    op        | text | op that asked for the memory; empty where TensorFlow does not say
+    op        | text | op that asked for the memory; empty where the framework does not say
     region    | text | temp: temporaries; output: activations and gradients; persist/dynamic: weights and constants
-    data_type | text | type of the tensor's elements; INVALID where TensorFlow does not say | Type
+    data_type | text | type of the tensor's elements; empty where the framework does not say | Type
     shape     | text | shape of the tensor
 """)
 
@@ -133,7 +133,7 @@ HEADROOM = schema(
       fixed_bytes    | bytes | the rest of the peak, assumed not to scale with the batch size | Fixed
       factor_low     | ratio | how many times the batch size should fit, if what is unknown scales too | Batch size × at least
       factor_high    | ratio | how many times the batch size should fit, if what is unknown does not scale | Batch size × at most
-      estimate       | text  | how many times the batch size should fit, or why nothing can be said | Batch size
+      estimate       | text  | how many times the batch size should fit, or why that cannot be measured | Batch size
     """,
     *_SHARED,
 )
