@@ -15,13 +15,15 @@ from outpace.metrics.model.hlo_lines import DEVICE, ran_ops
 from outpace.metrics.model.model_parts import model_parts
 from outpace.metrics.model.model_work import model_work
 from outpace.metrics.model.op_metrics import DEVICE as ON_DEVICE
+from outpace.metrics.model.op_metrics import op_metrics
 from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown
 from outpace.metrics.spans import union, within
-from outpace.model import Category
+from outpace.model import Category, Unit
 from outpace.testing import GpuBuilder, SpaceBuilder
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Work
-from outpace.trace import read_trace
+from outpace.timeline.workers import on_host
+from outpace.trace import dialect, read_trace
 from tests.support import PROFILES, opened
 
 US = 1_000_000
@@ -144,3 +146,48 @@ def test_what_multiplies_is_told_of_as_products(name: str) -> None:
     dense = {work.value for work in (Work.MATMUL, Work.CONVOLUTION, Work.ATTENTION)}
     told = sum(row["self_ps"] for row in model_work(run).records() if row["work"] in dense and row["side"] == ON_DEVICE)
     assert told >= multiplied * 0.999
+
+
+ADDED_UP = {  # tables with time of threads, or devices, that may work at once
+    "input_pipeline": {"host_categories"},
+    "op_stats": {"ops", "types", "shares"},
+    "scopes": {"host_scopes", "device_scopes", "scope_ops", "lines"},
+    "hlo_stats": {"hlo_categories", "programs"},
+}
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_no_time_is_longer_than_its_window(name: str) -> None:
+    """The capture: of what adds up threads or devices, as often as there are. What copies take, threads that start them do not add up to."""
+    run = opened(name).run
+    span = max((t.span[1] - t.span[0] for t in run.hosts), default=0)
+    lines = sum(int(np.count_nonzero(np.diff(t.trace.lines.first_event))) for t in run.hosts)
+    for page in opened(name).report().pages:
+        for table in page.tables():
+            times = (field.name for field in table.fields if field.unit is Unit.PS)
+            limit = span * (lines if table.name in ADDED_UP.get(page.id, ()) else 1)
+            for column in times:
+                longest = np.nanmax(table[column].astype(np.float64), initial=0.0)
+                assert longest <= limit * (1 + 1e-9), (page.id, table.name, column)
+    for row in op_metrics(run).records():
+        assert row["self_ps"] <= span or "Memcpy" not in row["type"] or row["side"] == ON_DEVICE
+
+
+@pytest.mark.parametrize("name", [n for n in WITH_DEVICE if n.startswith("jax")])
+def test_runs_of_a_program_are_its_launches(name: str) -> None:
+    """By the host's event for each, where the capture holds all launches, and the work of all."""
+    profile, (timeline,) = opened(name), opened(name).run.hosts
+    trace, stat = timeline.trace, timeline.trace.stat(dialect.CORRELATION_ID)
+    calls, launched = timeline.launches
+    host = on_host(trace, stat.row)
+    whole = set(stat.row[host].tolist()) == set(calls.tolist()) and set(stat.row[~host].tolist()) == set(launched.tolist())
+    (programs,) = (t for t in profile.page("hlo_stats").tables() if t.name == "programs")
+    names = [trace.names[at] for at in trace.name[:].tolist()]
+    ran: dict[str, int] = {}
+    for row in programs.records():
+        ran[row["program"]] = ran.get(row["program"], 0) + row["runs"]
+    devices = sum(
+        bool(len(trace.lines.every_row(line))) for plane in timeline.device_planes for line in timeline.device_lines(plane)[:1]
+    )
+    for program, runs in ran.items():
+        assert runs == names.count(f"{program}:XLA GPU module") // devices or not whole, program

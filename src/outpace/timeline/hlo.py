@@ -298,6 +298,11 @@ class Program:
         return self._computations.get(number(dict(fields(self._module)).get(_ENTRY)), [])
 
     @once
+    def outside_loops(self) -> frozenset[str]:
+        """Names of the instructions of the program itself, each of which runs once in a run of it; those of its loops run as often as these."""
+        return frozenset(i.name for i in self._entry)
+
+    @once
     def _results(self) -> list[Shape]:
         return list(arrays(as_bytes(dict(fields(as_bytes(dict(fields(self._module)).get(_SHAPE)))).get(_RESULT))))
 

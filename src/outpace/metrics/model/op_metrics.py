@@ -3,7 +3,8 @@
 Meaning as in `xplane_to_op_metrics_db.cc` of openxla/xprof: on the host an op's self time leaves out the ops nested in it on its thread
 (other events do not count as children, nor do copies, which are the op's own work), and each thread is idle between its first and last op
 when it runs none. On purpose different: a memory allocation that names the op that asked for it is no execution of that op (the reference
-counts it as one, of no duration); device ops count executions as `metrics/model/executions.py` says.
+counts it as one, of no duration); device ops count executions as `metrics/model/executions.py` says; and of calls that start copies, which
+a pool of threads makes and in which they wait for each other, each has its part of the moment, so that copies take no longer than they do.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from outpace.timeline import OpKind, Run, Timeline, parse_op
 from outpace.timeline.command_buffers import hlo_ops
 from outpace.timeline.hlo import instructions
 from outpace.trace import Plane, dialect
-from outpace.trace.algorithms import common, cover, distinct, group, nest
+from outpace.trace.algorithms import common, cover, distinct, group, nest, placed, share
 
 HOST, DEVICE, IDLE = "Host", "Device", "IDLE"
 _OP_STATS = (dialect.TF_OP, dialect.ANNOTATION, dialect.HLO_OP)  # today's dialect, TensorFlow 2.3/2.4, XLA programs
@@ -50,7 +51,8 @@ def op_metrics(run: Run) -> Table:
 
 
 def host_ops(timeline: Timeline) -> tuple[Indices, Picoseconds, Picoseconds]:
-    """Event rows of the ops of a host's threads, and of each, ps: its time without any op in it, and its self time, to which copies belong."""
+    """Event rows of the ops of a host's threads, and of each, ps: its time without any op in it, and its self time, to which copies belong.
+    Copies that threads start at the same moment share it."""
     trace = timeline.trace
     is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX, OpKind.COPY)
     rows = np.concatenate([np.zeros(0, np.int64), *(trace.rows_named(is_op, trace.rows_of(p)) for p in timeline.host_planes)])
@@ -60,6 +62,9 @@ def host_ops(timeline: Timeline) -> tuple[Indices, Picoseconds, Picoseconds]:
         return rows, alone, alone
     own = alone.copy()
     _, own[framework] = trace.nested(rows[framework])
+    copies = rows[~framework]
+    start, end, parent = trace.start[copies], trace.end[copies], placed(copies, trace.nested(copies)[0])
+    own[~framework] = np.rint(share(start, end, parent, np.zeros(len(copies), bool))[0]).astype(np.int64)
     return rows, alone, own
 
 
@@ -81,7 +86,9 @@ def _host_rows(timeline: Timeline) -> Iterator[_Row]:
     rows, alone, self_time = host_ops(timeline)
     if not len(rows):
         return
-    count, total, own, _, _ = group(trace.name[rows], len(trace.names), trace.duration[rows], self_time)
+    copies = timeline.is_kind(OpKind.COPY)[trace.name[rows]]
+    lasts = np.where(copies, self_time, trace.duration[rows])
+    count, total, own, _, _ = group(trace.name[rows], len(trace.names), lasts, self_time)
     merged: dict[tuple[str, str], list[int]] = {}
     for name in np.flatnonzero(count).tolist():
         op = timeline.ops[name]

@@ -179,19 +179,20 @@ def ops(found: Found) -> Table:
     return Table.from_rows("hlo_ops", "HLO ops", OPS, rows)
 
 
-def by_program(found: Found) -> Table:
+def by_program(found: Found, run: Run) -> Table:
     """`PROGRAMS`: a row per program, by the time of its ops."""
-    sums: dict[tuple[str, str, int], list[Sums]] = {}
-    for (host, _, program, number, _), s in found.items():
-        sums.setdefault((host, program, number), []).append(s)
+    sums: dict[tuple[str, str, int], dict[_Key, Sums]] = {}
+    for key, s in found.items():
+        host, _, program, number, _ = key
+        sums.setdefault((host, program, number), {})[key] = s
     whole = sum(s.own for s in found.values()) or 1
     rows = []
     for (host, program, number), mine in sums.items():
-        own = sum(s.own for s in mine)
-        runs = Counter({s.count: 0 for s in mine})
-        runs.update(s.count for s in mine)
-        name_id = str(number) if number >= 0 else ""
-        rows.append((host, program, name_id, runs.most_common(1)[0][0], len(mine), own, own / whole))
+        own = sum(s.own for s in mine.values())
+        once = run.by_host[host].programs[_unsigned(number)].outside_loops
+        counts = [s.count for key, s in mine.items() if key[-1] in once] or [s.count for s in mine.values()]
+        runs = max(Counter(counts).items(), key=lambda each: (each[1], each[0]))[0]
+        rows.append((host, program, str(number) if number >= 0 else "", runs, len(mine), own, own / whole))
     return Table.from_rows("programs", "Programs", PROGRAMS, sorted(rows, key=lambda r: -r[5]))
 
 

@@ -19,7 +19,7 @@ def analyse(run: Run) -> Page:
     found = gather(run)
     if not found:
         return TOOL.page(unavailable=_NONE)
-    table, categories, compiled = ops(found), by_category(found), by_program(found)
+    table, categories, compiled = ops(found), by_category(found), by_program(found, run)
     shown = (
         "rank",
         "self_ps",

@@ -27,7 +27,8 @@ PROGRAMS = schema("""
     * host       | text     | host that ran the program
       program    | text     | compiled program (HLO module)
     * program_id | text     | its id in the capture
-    + runs       | count    | executions of the op that ran most often once per run; a lower bound with loops left out | Runs
+    + runs       | count    | executions of most of its ops outside of loops; of most of all where the profile does not hold the program \
+                            | Runs
     + ops        | count    | distinct HLO ops that ran
     + self_ps    | ps       | time in its ops | Op time
     + fraction   | fraction | the same as a share of all programs' | Of ops

@@ -13,8 +13,8 @@ STATISTICS = schema("""
 
 CATEGORIES = schema("""
     * category    | text     | kind of input processing on the host
-    + self_ps     | ps       | self time of the input ops of this kind in the capture | Self
-    + per_step_ps | ps       | the same per step | Per step
+    + self_ps     | ps       | self time of the input ops of this kind in the capture; threads that work at once add up | Self
+    + per_step_ps | ps       | the same per step: what all threads together spend on one | Per step, all threads
     + fraction    | fraction | share of all input-processing self time | Share
       advice      | text     | what usually helps
 """)

@@ -144,7 +144,7 @@ def gaps_table(found: list[Idle]) -> Table:
             step = int(timeline.step_of[after])
             number = float(timeline.steps.number[step]) if step >= 0 else float("nan")
             did, thread = (said(int(trace.name[row])), trace.lines.titles[trace.line[row]]) if row >= 0 else (NOTHING, "")
-            when = (int(gaps.start[i]), int(gaps.length[i]))
+            when = (int(gaps.start[i]) - timeline.zero, int(gaps.length[i]))
             rows.append((*when, number, function_name(trace.names[trace.name[after]]), did, thread, *gaps.device.place))
     rows.sort(key=lambda r: -r[1])
     return Table.from_rows("idle", f"Longest idle gaps (at most {_SHOWN})", GAPS, rows[:_SHOWN])

@@ -107,7 +107,7 @@ DEVICES = schema(
 
 GAPS = schema(
     """
-    * start_ps      | ps    | start, from the run's first event
+    * start_ps      | ps    | start, counted from the earliest event of its host
     + length_ps     | ps    | how long no stream of the device was busy
       step          | count | number of the step that the work after the gap belongs to; missing outside steps
       next          | text  | kernel (its own name) or copy that ended the gap
