@@ -116,9 +116,9 @@ def _inside(timeline: Timeline, line: int, start: np.ndarray, end: np.ndarray) -
 
 
 @pytest.mark.parametrize("name", WITH_DEVICE)
-def test_each_event_of_a_device_is_a_kernel_or_a_copy_once(name: str) -> None:
-    """So kernels, copies and memory sets take together what the device is busy, and beyond that only what runs at once counts twice: on other
-    streams, in other branches of a graph, or where a kernel begins while the one before it ends."""
+def test_each_event_of_a_device_is_in_one_table(name: str) -> None:
+    """So kernels, copies and memory sets, and what the compiler ran, take together what the device is busy, and beyond that only what runs at
+    once counts twice: on other streams, in other branches of a graph, or where a kernel begins while the one before it ends."""
     page = opened(name).page("kernel_stats")
     if page.unavailable is not None:
         return
@@ -129,12 +129,12 @@ def test_each_event_of_a_device_is_a_kernel_or_a_copy_once(name: str) -> None:
             [trace.lines.every_row(line) for line in _streams(opened(name).run.by_host[row["host"]], row["device"])]
         )
         begin, end = union(trace.start[rows], trace.end[rows])
-        kernels, copies = (
+        sums = [
             sum(r["total_ps"] for r in found.get(table, ()) if (r["host"], r["device"]) == (row["host"], row["device"]))
-            for table in ("kernels", "copies")
-        )
-        assert (kernels, copies) == (row["kernel_ps"], row["copy_ps"])
-        assert kernels + copies == trace.duration[rows].sum()
+            for table in ("kernels", "copies", "tuning")
+        ]
+        assert sums == [row["kernel_ps"], row["copy_ps"], row["tuning_ps"]]
+        assert sum(sums) == trace.duration[rows].sum()
         assert row["busy_ps"] == (end - begin).sum()
 
 

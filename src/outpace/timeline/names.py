@@ -41,6 +41,7 @@ ONEDNN = "_Mkl"  # what the types of TensorFlow's ops start with that oneDNN com
 INPUT_THREADS = "tf_data"  # what TensorFlow's names of its input threads start with
 HANDS_OVER = INPUT_THREADS + "_iterator_get_next"  # such a thread also runs the ops of the step that follow the input
 INTRA_OP_THREADS = "tf_numa_-1_Eigen"  # of the pool that divides an op among the cores
+COMPILER_THREADS = "tf_pjrt_compile_thread_pool"  # what XLA's names of threads start with on which it compiles for JAX
 AWAITING = ("IteratorGetNext", "Collective")  # what types of ops start with that wait for input, or for other workers
 CORE_THREADS = (INTRA_OP_THREADS, "tf_XLAEigen")  # such pools: a thread for each core, unless the program sets another number
 DEVICE_PREFETCH = (

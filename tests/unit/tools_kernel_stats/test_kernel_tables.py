@@ -157,6 +157,7 @@ def test_devices(pages: dict[Dialect, Page], dialect: Dialect) -> None:
             "kernel_ps": 300 * US,
             "mean_kernel_ps": 60 * US,
             "copy_ps": 115 * US,
+            "tuning_ps": 0,
             "span_ps": 805 * US,
             "busy_ps": 365 * US,
             "idle_ps": 440 * US,

@@ -3,8 +3,9 @@
 Meaning as in `xplane_to_op_metrics_db.cc` of openxla/xprof: on the host an op's self time leaves out the ops nested in it on its thread
 (other events do not count as children, nor do copies, which are the op's own work), and each thread is idle between its first and last op
 when it runs none. On purpose different: a memory allocation that names the op that asked for it is no execution of that op (the reference
-counts it as one, of no duration); device ops count executions as `metrics/model/executions.py` says; and of calls that start copies, which
-a pool of threads makes and in which they wait for each other, each has its part of the moment, so that copies take no longer than they do.
+counts it as one, of no duration); device ops count executions as `metrics/model/executions.py` says, and what the compiler ran is none; of
+calls that start copies, which a pool of threads makes and in which they wait for each other, each has its part of the moment, so that
+copies take no longer than they do.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._once import derived
+from outpace.metrics.model.builds import compiler_work
 from outpace.metrics.model.executions import Launches, executions, launchers
 from outpace.model import Table, schema
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
@@ -135,7 +137,7 @@ def _add_line(
     rows = trace.lines.rows(line)
     duration = trace.duration[rows]
     self_time, key, names = line_ops(timeline, line)
-    counted = duration > 0
+    counted = (duration > 0) & (placed(compiler_work(timeline), np.arange(rows.start, rows.stop)) < 0)
     count, total, own, _, _ = group(key, len(names), duration, self_time, counted)
     if _XLA not in trace.lines.names[line]:
         count = _executions(timeline, np.flatnonzero(counted) + rows.start, key[counted], len(names), launched)

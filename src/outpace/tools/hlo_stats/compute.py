@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.metrics.model.builds import compiler_work
 from outpace.metrics.model.executions import executions, launchers
 from outpace.model import Table
 from outpace.model.arrays import Indices, Numbers, Picoseconds
@@ -19,8 +20,9 @@ from outpace.timeline.command_buffers import hlo_ops
 from outpace.timeline.hlo import HloOp, op_lines, program_id
 from outpace.timeline.hlo_meaning import COLLECTIVE
 from outpace.timeline.workers import executed
-from outpace.tools.hlo_stats.schema import CATEGORIES, OPS, PROGRAMS
+from outpace.tools.hlo_stats.schema import CATEGORIES, OPS, PROGRAMS, TUNING
 from outpace.trace import Plane, Value, dialect
+from outpace.trace.algorithms import placed
 
 _Key = tuple[str, str, str, int, str]  # host, device, program, program id, op
 _WAITING = "data transfer (waiting)"
@@ -44,14 +46,18 @@ class Sums:
 Found = dict[_Key, Sums]
 
 
-def gather(run: Run) -> Found:
-    """Every HLO op of every host, device and program."""
+def gather(run: Run) -> tuple[Found, Found]:
+    """Every HLO op of every host, device and program; and those that the compiler ran, to choose from."""
     found: Found = {}
+    tuned: Found = {}
     for timeline in run.hosts:
         for plane in timeline.device_planes:
             _from_lines(timeline, plane, found)
-        _from_stats(timeline, found)
-    return found
+        rows = executed(timeline.trace)
+        of_compiler = placed(compiler_work(timeline), rows) >= 0
+        _from_stats(timeline, rows[~of_compiler], found)
+        _from_stats(timeline, rows[of_compiler], tuned)
+    return found, tuned
 
 
 def _from_lines(timeline: Timeline, plane: Plane, found: Found) -> None:
@@ -78,11 +84,10 @@ def _module_names(timeline: Timeline, plane: Plane) -> list[int]:
     return list(dict.fromkeys(n for part in rows for n in trace.name[part].tolist()))
 
 
-def _from_stats(timeline: Timeline, found: Found) -> None:
+def _from_stats(timeline: Timeline, rows: Indices, found: Found) -> None:
     """Kernels and host threads: the op stands in each event's stats."""
     trace = timeline.trace
     trace.load((dialect.HLO_OP, dialect.HLO_MODULE, dialect.PROGRAM_ID, dialect.TF_OP, dialect.CORRELATION_ID))
-    rows = executed(trace)
     op, module = hlo_ops(timeline), trace.stat(dialect.HLO_MODULE)
     rows, _, at_module = np.intersect1d(rows, module.row, assume_unique=True, return_indices=True)
     if len(rows) == 0:
@@ -194,6 +199,16 @@ def by_program(found: Found, run: Run) -> Table:
         runs = max(Counter(counts).items(), key=lambda each: (each[1], each[0]))[0]
         rows.append((host, program, str(number) if number >= 0 else "", runs, len(mine), own, own / whole))
     return Table.from_rows("programs", "Programs", PROGRAMS, sorted(rows, key=lambda r: -r[5]))
+
+
+def tuning(found: Found) -> Table:
+    """`TUNING`: a row per program that the compiler ran, by the time of its ops."""
+    sums: dict[tuple[str, str], list[int]] = {}
+    for (host, _, program, _, _), s in found.items():
+        known = sums.setdefault((host, program), [0, 0])
+        known[:] = [known[0] + s.count, known[1] + s.own]
+    rows = [(*key, *numbers) for key, numbers in sums.items()]
+    return Table.from_rows("tuning", "What the compiler ran", TUNING, rows).sorted_by("self_ps")
 
 
 def by_category(found: Found) -> Table:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from outpace.model import Chart, ChartKind, Page, Rows, Table, Unavailable
+from outpace.model import Chart, ChartKind, Page, Rows, Table, Unavailable, filled
 from outpace.timeline import Run
 from outpace.tools.hlo_stats import TOOL
-from outpace.tools.hlo_stats.compute import by_category, by_program, gather, ops
+from outpace.tools.hlo_stats.compute import by_category, by_program, gather, ops, tuning
 
 _BY = ("category", "framework_op", "source", "program", "device")
+_TUNING = (
+    "XLA times ops in several forms while it compiles, and takes the fastest: no work of the training, and in no table above."
+)
 _NONE = Unavailable(
     "no op of an XLA program was recorded",
     "Programs come from jax.jit, from tf.function(jit_compile=True) and model.compile(jit_compile=True), and run on every TPU.",
@@ -16,7 +19,7 @@ _NONE = Unavailable(
 
 def analyse(run: Run) -> Page:
     """Build the page of a run."""
-    found = gather(run)
+    found, tuned = gather(run)
     if not found:
         return TOOL.page(unavailable=_NONE)
     table, categories, compiled = ops(found), by_category(found), by_program(found, run)
@@ -37,6 +40,7 @@ def analyse(run: Run) -> Page:
         Chart("Time by category of op", ChartKind.PIE, categories, "category", ("self_ps",)),
         Rows(table, shown, limit=15, pick=("program", "device", "host"), by=_BY),
         Rows(compiled, ("program", "runs", "ops", "self_ps", "fraction")),
+        *filled(Rows(tuning(tuned), ("program", "occurrences", "self_ps"), limit=10, remark=_TUNING)),
     )
     return TOOL.page(_headline(table, compiled), sections)
 

@@ -34,6 +34,13 @@ PROGRAMS = schema("""
     + fraction   | fraction | the same as a share of all programs' | Of ops
 """)
 
+TUNING = schema("""
+    * host        | text  | host that compiled
+    * program     | text  | what the compiler ran: an op of a program that it compiled, in one of several forms
+    + occurrences | count | executions in the capture | Count
+    + self_ps     | ps    | time in them | Op time
+""")
+
 CATEGORIES = schema("""
     * category    | text  | category of HLO op
     + occurrences | count | executions in the capture | Count

@@ -6,11 +6,12 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import derived, once
+from outpace.metrics.model.builds import compiler_work
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline import Timeline
 from outpace.timeline.gpu_details import KernelDetails, parse_kernel
 from outpace.trace import Plane, Trace, dialect
-from outpace.trace.algorithms import common
+from outpace.trace.algorithms import any_of, common, placed
 
 STATS = (
     dialect.KERNEL_DETAILS,
@@ -28,7 +29,8 @@ STATS = (
 
 @dataclass(frozen=True, eq=False)
 class Device:
-    """One GPU of one host. `rows`: event rows of its own streams, sorted; `kernels`: those of them that are kernels."""
+    """One GPU of one host. `every`: event rows of its own streams, sorted; `tuning`: those of them that it did for the compiler, and `rows` the
+    others, which are the program's; `kernels`: those of these that are kernels."""
 
     timeline: Timeline
     plane: Plane
@@ -44,15 +46,24 @@ class Device:
         return self.plane.name.removeprefix(dialect.DEVICES), self.timeline.host
 
     @once
-    def rows(self) -> Indices:
+    def every(self) -> Indices:
         """All events of the streams; lines that the profiler derived are left out (their times would count twice)."""
-        parts = [self.trace.lines.every_row(i) for i in self.timeline.device_lines(self.plane)]
-        return np.sort(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+        return any_of(*(self.trace.lines.every_row(i) for i in self.timeline.device_lines(self.plane)))
+
+    @once
+    def tuning(self) -> Indices:
+        """Events of what XLA ran while it compiled."""
+        return np.asarray(self.every[common(self.every, compiler_work(self.timeline))[0]])
+
+    @once
+    def rows(self) -> Indices:
+        """Events of the program's own."""
+        return np.asarray(self.every[placed(self.tuning, self.every) < 0])
 
     @once
     def busy_rows(self) -> Indices:
-        """Events that took time, in order of their start."""
-        rows = self.rows[self.trace.duration[self.rows] > 0]
+        """Events that took time, the compiler's among them, in order of their start."""
+        rows = self.every[self.trace.duration[self.every] > 0]
         return rows[np.argsort(self.trace.start[rows], kind="stable")]
 
     @once

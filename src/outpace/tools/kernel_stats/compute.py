@@ -21,7 +21,7 @@ from outpace.timeline.hlo import instructions
 from outpace.tools.kernel_stats.collect import Device
 from outpace.tools.kernel_stats.launches import latencies, launch_rows
 from outpace.tools.kernel_stats.occupancy import occupancy
-from outpace.tools.kernel_stats.schema import KERNELS, SLICES, TREE
+from outpace.tools.kernel_stats.schema import KERNELS, SLICES, TREE, TUNING
 from outpace.tools.kernel_stats.tensor_cores import by_program, equation_of, is_eligible, uses_tensor_cores
 from outpace.trace import dialect
 from outpace.trace.algorithms import common, distinct, group
@@ -54,6 +54,25 @@ def kernels(found: list[Device]) -> Table:
         row["rank"] = rank
         row["kernel_fraction"] = row["total_ps"] / whole
     return Table.build("kernels", "Kernels", KERNELS, {f.name: [r[f.name] for r in rows] for f in KERNELS})
+
+
+def tuning(found: list[Device]) -> Table:
+    """`TUNING`: what devices did for the compiler, longest first."""
+    rows = []
+    for device in found:
+        trace, done = device.trace, device.tuning
+        names = distinct(trace.name[done])
+        count, total, *_ = group(
+            np.searchsorted(names, trace.name[done]), len(names), trace.duration[done], trace.duration[done]
+        )
+        named = (function_name(trace.names[name]) for name in names.tolist())
+        rows += [(*row, *device.place) for row in zip(named, count.tolist(), total.tolist(), strict=True)]
+    sums: dict[tuple[str, ...], list[int]] = {}
+    for kernel, times, time, *place in rows:
+        known = sums.setdefault((kernel, *place), [0, 0])
+        known[:] = [known[0] + times, known[1] + time]
+    merged = [(kernel, *numbers, *place) for (kernel, *place), numbers in sums.items()]
+    return Table.from_rows("tuning", "What the compiler ran", TUNING, merged).sorted_by("total_ps")
 
 
 def kernel_slices(table: Table) -> Table:

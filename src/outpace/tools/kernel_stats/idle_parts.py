@@ -69,7 +69,9 @@ def devices_table(found: list[Idle]) -> Table:
         times = device.trace.duration[device.kernels]
         missing = int(gaps.length.sum())
         span = last - first
-        numbers = (int(times.sum()), float(times.mean()), copy_time(device), span, span - missing, missing, missing / span)
+        tuned = int(device.trace.duration[device.tuning].sum())
+        kernels = (int(times.sum()), float(times.mean()), copy_time(device), tuned)
+        numbers = (*kernels, span, span - missing, missing, missing / span)
         late_in = (parts.late_in, parts.late_in_ps, parts.late_own)
         idle = (gaps.unlaunched, parts.judged, parts.waited, parts.after, parts.late, parts.unrecorded, parts.fed)
         rows.append((len(times), *numbers, *idle, parts.by_waiting, parts.by_launching, parts.waits, *late_in, *device.place))

@@ -13,7 +13,7 @@ from outpace.timeline import Run
 from outpace.tools.kernel_stats import TOOL
 from outpace.tools.kernel_stats import findings as rules
 from outpace.tools.kernel_stats.collect import devices
-from outpace.tools.kernel_stats.compute import FUNCTION, kernel_slices, kernel_tree, kernels
+from outpace.tools.kernel_stats.compute import FUNCTION, kernel_slices, kernel_tree, kernels, tuning
 from outpace.tools.kernel_stats.copies import copies
 from outpace.tools.kernel_stats.idle import causes_table, gaps_table, idle
 from outpace.tools.kernel_stats.idle_parts import devices_table
@@ -22,6 +22,10 @@ from outpace.tools.kernel_stats.launches import launches
 _KERNELS = ("total_ps", "kernel_fraction", "occurrences", "function", "op", "tensor_cores", "occupancy", "mean_ps")
 _LAUNCHES = ("device", "kernels", "unmatched", "median_latency_ps", "p95_latency_ps", "mean_latency_ps", "mean_queued_ps")
 _BY = ("function", "op", "device", "tensor_cores")
+_TUNING = (
+    "XLA times kernels that it may choose from while it compiles, and compares their results: no work of the training, and in no table above. "
+    "jax.config.update('jax_compilation_cache_dir', ...) keeps its choices."
+)
 _NO_DEVICE = Unavailable(
     "the profile holds no events of a GPU",
     "Train on a GPU that TensorFlow lists (tf.config.list_physical_devices('GPU')) or JAX (jax.devices()), and capture again. If it was "
@@ -55,6 +59,7 @@ def analyse(run: Run) -> Page:
         Rows(causes, ("idle_ps", "idle_fraction", "gaps", "device", "host_activity"), pick=("device",)),
         Rows(gaps_table(gaps), ("start_ps", "length_ps", "step", "device", "next", "host_activity"), pick=("device",)),
         Rows(launches(found), _LAUNCHES),
+        *filled(Rows(tuning(found), ("total_ps", "occurrences", "kernel", "device"), limit=10, remark=_TUNING)),
         *filled(Rows(moved, ("kind", "source", "destination", "occurrences", "bytes", "total_ps", "bandwidth", "device"))),
     )
     bits = step_share(run, Category.DEVICE_COMPUTE_32), step_share(run, Category.DEVICE_COMPUTE_16)

@@ -81,6 +81,7 @@ DEVICES = schema(
     + kernel_ps      | ps       | sum of the kernels' times; streams add up | Kernel time
       mean_kernel_ps | ps       | time per kernel
     + copy_ps        | ps       | sum of the times of copies and memory sets | Copy time
+    + tuning_ps      | ps       | sum of the times of what the compiler ran there | For the compiler
     + span_ps        | ps       | from the device's first to its last event
     + busy_ps        | ps       | of the span, some stream was busy
     + idle_ps        | ps       | of the span, no stream was busy
@@ -126,6 +127,17 @@ CAUSES = schema(
     + gaps          | count    | gaps with this activity
     + idle_ps       | ps       | their lengths together
     + idle_fraction | fraction | share of the device's idle time | Of idle
+    * device
+    * host
+    """,
+    *_WHERE,
+)
+
+TUNING = schema(
+    """
+    * kernel      | text  | kernel, copy or memory set
+    + occurrences | count | executions in the capture | Count
+    + total_ps    | ps    | time on the device, all executions
     * device
     * host
     """,
