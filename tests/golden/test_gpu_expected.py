@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from outpace.metrics.model.hlo_lines import hlo_lines
+from outpace.metrics.machine.device import peak_flops
+from outpace.metrics.model.hlo_lines import hlo_lines, ran_ops
 from outpace.metrics.model.jit_calls import jit_calls
 from outpace.metrics.model.model_parts import model_parts
 from outpace.metrics.model.model_work import model_work
@@ -128,3 +129,18 @@ def test_autotuning_is_no_training(name: str, share: float) -> None:
     (ops,) = (t for t in profile.page("op_stats").tables() if t.name == "ops")
     assert not any(word in op for op in ops["name"] for word in own)
     assert not [finding for finding in profile.report().findings if any(word in finding.sentence for word in own)]
+
+
+def test_operations_over_the_wall() -> None:
+    """By hand 32.5 TFLOP a call: 42.7 M weights, six operations for each of 8,192 examples in 16 steps, less the gradient of the first layer's
+    input."""
+    run = opened("jax_h100_ok_vae").run
+    (timeline,) = run.hosts
+    ran = [r for r in ran_ops(run)["vm"] if r.op.flops > 0]
+    operations = sum(r.op.flops * r.count for r in ran)
+    steps = timeline.steps.whole
+    assert operations / len(steps) == pytest.approx(32.5e12, rel=0.005)
+    rate = operations / float(timeline.steps.duration[steps].sum()) * 1e12
+    assert rate == pytest.approx(486e12, rel=0.005)
+    (plane,) = timeline.device_planes
+    assert rate / peak_flops(plane) == pytest.approx(0.45, abs=0.005)
