@@ -25,6 +25,7 @@ from outpace.trace.algorithms import common, distinct
 _WRAPPER = re.compile(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp|linearize)\((.*)\)")
 DEVICE, CPU = "device", "CPU"
 _PS = 1e12  # in a second
+_COMPILED = "fusion"  # a type of op that tells nothing of it
 _MOSTLY, _NEARLY_ALL = 0.5, 0.9  # of the time of all programs
 
 FIELDS = schema("""
@@ -56,7 +57,7 @@ def hlo_lines(run: Run) -> Table:
 def last_name(op: str, product: str) -> str:
     """What an op is told of as: the last part of its name, or where that is only the form in which it hands a product on (`transpose`), the
     product."""
-    return product if product and work_of("", op) is not work_of(product) else op.rpartition("/")[2]
+    return product if product and work_of(_COMPILED, op) is not work_of(product) else op.rpartition("/")[2]
 
 
 def plain_op(framework_op: str) -> tuple[str, bool]:

@@ -268,7 +268,7 @@ def _holding(timeline: Timeline, rows: Indices, what: Is) -> Mask:
 def _device(timeline: Timeline, counted: Mask) -> _Rows | None:
     """What the devices that work in the steps did in them."""
     trace, work = timeline.trace, device_work(timeline)
-    at = np.flatnonzero(counted[work.step])
+    at = np.flatnonzero(counted[work.step] & (work.end > work.start))
     if not len(at):
         return None
     row, rows = work.row[at], distinct(work.row[at])

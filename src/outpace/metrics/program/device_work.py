@@ -22,7 +22,7 @@ from outpace.trace.algorithms import any_of, distinct, placed
 @dataclass(frozen=True, eq=False)
 class DeviceWork:
     """Pieces of events of the devices that work in the steps, sorted by event row and step. start, end: cut to the step, ps; parent: the piece
-    of the event around this one in the same step, -1 for none; own: ps without the pieces inside it; begins: whether the event begins here."""
+    of the event around this one in the same step, -1 for none; own: ps without the pieces inside it; begins: whether it is the first one."""
 
     row: Indices
     step: Codes
@@ -48,34 +48,32 @@ def device_work(timeline: Timeline) -> DeviceWork:
     """The work of a host's devices; no pieces where it has no steps, or no device."""
     planes = (averaged(timeline) or timeline.device_planes) if len(timeline.steps) else ()
     driven = driven_devices(timeline)
-    parts = [np.zeros((5, 0), np.int64)]
-    parts += [(_by_time if plane in driven else _by_cause)(timeline, plane, _busy_rows(timeline, plane)) for plane in planes]
+    parts = [np.zeros((4, 0), np.int64)]
+    parts += [(_by_time if plane in driven else _by_cause)(timeline, plane, _rows(timeline, plane)) for plane in planes]
     found = np.concatenate(parts, axis=1)
-    row, step, start, end, begins = found[:, np.lexsort(found[1::-1])]
+    row, step, start, end = found[:, np.lexsort(found[1::-1])]
     parent, inside = _around(timeline, row, step), np.zeros(len(row), np.int64)
     np.add.at(inside, parent[parent >= 0], (end - start)[parent >= 0])
     own = np.maximum(end - start - inside, 0)
-    return DeviceWork(row.astype(np.int32), step.astype(np.int32), start, end, parent, own, begins > 0)
+    return DeviceWork(row.astype(np.int32), step.astype(np.int32), start, end, parent, own, np.diff(row, prepend=-1) != 0)
 
 
-def _busy_rows(timeline: Timeline, plane: Plane) -> Indices:
-    """Events on a device's own lines that took time."""
-    rows = any_of(*(timeline.trace.lines.every_row(line) for line in timeline.device_lines(plane)))
-    return np.asarray(rows[timeline.trace.duration[rows] > 0])
+def _rows(timeline: Timeline, plane: Plane) -> Indices:
+    """Events on a device's own lines. Those that took no time are executions, too."""
+    return any_of(*(timeline.trace.lines.every_row(line) for line in timeline.device_lines(plane)))
 
 
 def _by_time(timeline: Timeline, plane: Plane, rows: Indices) -> Indices:
-    """(row, step, start, end, begins) of every piece of the events that lies in the time of a step."""
+    """(row, step, start, end) of every piece of the events that lies in the time of a step."""
     steps, (start, end) = timeline.steps, (timeline.trace.start[rows], timeline.trace.end[rows])
     order = np.argsort(steps.start, kind="stable")
     low = np.searchsorted(np.maximum.accumulate(steps.end[order]), start, side="right")
-    high = np.searchsorted(steps.start[order], end)
+    high = np.searchsorted(steps.start[order], np.maximum(end, start + 1))
     count = np.maximum(high - low, 0)
     event = np.repeat(np.arange(len(rows)), count)
     step = order[np.arange(len(event)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(low, count)]
     begin, stop = np.maximum(start[event], steps.start[step]), np.minimum(end[event], steps.end[step])
-    pieces = np.stack((rows[event], step, begin, stop, begin == start[event]))
-    return np.asarray(pieces[:, stop > begin])
+    return _pieces(rows[event], step, begin, stop, end[event] > start[event])
 
 
 def _by_cause(timeline: Timeline, plane: Plane, rows: Indices) -> Indices:
@@ -84,8 +82,12 @@ def _by_cause(timeline: Timeline, plane: Plane, rows: Indices) -> Indices:
     step = timeline.step_of[rows].astype(np.int64)
     start, end = times_of(timeline, rows, (plane,))
     begin, stop = np.maximum(start, timeline.steps.start[step]), np.minimum(end, timeline.steps.end[step])
-    pieces = np.stack((rows, step, begin, stop, np.ones(len(rows), np.int64)))
-    return np.asarray(pieces[:, stop > begin])
+    return _pieces(rows, step, begin, stop, end > start)
+
+
+def _pieces(row: Indices, step: Codes, start: Picoseconds, end: Picoseconds, lasts: Mask) -> Indices:
+    """Those of the pieces that lie in their step; of events that take no time, which begin in it."""
+    return np.asarray(np.stack((row, step, start, end))[:, np.where(lasts, end > start, end == start)])
 
 
 def _around(timeline: Timeline, row: Indices, step: Codes) -> Indices:
