@@ -27,8 +27,10 @@ from outpace.trace import dialect, read_trace
 from tests.support import PROFILES, opened
 
 US = 1_000_000
+STEP = 1000 * US
 COMPUTES = (Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
 WITH_DEVICE = tuple(name for name in PROFILES if name.startswith(("derived_", "jax_h", "jax_rocm", "tf_gpu", "tpu")))
+SEEDS = (*range(40), 116)  # 116: two devices whose work begins behind the step that launched it
 NAMES = ("gemm", "relu", "loop_add_fusion")
 
 
@@ -44,19 +46,31 @@ def parts_of(run: Run, host: str) -> float:
 
 
 def traced(seed: int) -> Run:
-    """A training of JAX on a GPU, at random: its work begins from 0 to 1.5 steps after its launch, on up to three streams at once, beside
-    copies in all directions; some steps launch more, and some work runs over the ends of steps."""
+    """A training of JAX on one GPU, or on two or three, at random: its work begins from 0 to 1.5 steps after its launch, on up to three streams
+    at once, beside copies in all directions; some steps launch more, and some work runs over the ends of steps."""
     chance = random.Random(seed)
     space = SpaceBuilder("vm")
     host = space.plane("/host:CPU").line("python")
-    gpu = GpuBuilder(space, host, compute_cap_major=9, compute_cap_minor=0, device_vendor="Nvidia")
-    length, late, streams = 1000 * US, chance.uniform(0, 1.5), chance.randint(1, 3)
+    gpus = [
+        GpuBuilder(space, host, index=at, compute_cap_major=9, device_vendor="Nvidia")
+        for at in range(chance.choice((1, 1, 2, 3)))
+    ]
+    steps, late = chance.randint(3, 12), chance.uniform(0, 1.5)
+    lasts = [chance.randint(100, 900) * US for _ in range(steps)]
+    for step in range(steps):
+        host.event("PjitFunction(train_step)", step * STEP, lasts[step])
+    for gpu in gpus:
+        work(gpu, lasts, late, chance)
+    return Run.of([read_trace(space.to_bytes(), "vm")])
+
+
+def work(gpu: GpuBuilder, calls: list[int], late: float, chance: random.Random) -> None:
+    """What one GPU does for calls of these lengths, that much of a step later."""
+    streams = chance.randint(1, 3)
     free = [0] * streams
-    for step in range(chance.randint(3, 12)):
-        begin = step * length
-        lasts = chance.randint(100, 900) * US
-        host.event("PjitFunction(train_step)", begin, lasts)
-        free = [max(when, begin + round(late * length)) for when in free]
+    for step, lasts in enumerate(calls):
+        begin = step * STEP
+        free = [max(when, begin + round(late * STEP)) for when in free]
         for at in range(chance.randint(2, 12)):
             stream = at % streams
             takes = chance.randint(1, 300) * US
@@ -67,7 +81,6 @@ def traced(seed: int) -> Run:
         for direction in ("H2D", "D2H", "D2D"):
             if chance.random() < 0.5:
                 gpu.copy(direction, 1000, begin + chance.randint(0, 900) * US, chance.randint(1, 400) * US, stream=20)
-    return Run.of([read_trace(space.to_bytes(), "vm")])
 
 
 @pytest.mark.parametrize("name", WITH_DEVICE)
@@ -77,7 +90,7 @@ def test_parts_of_the_model_are_what_devices_compute(name: str) -> None:
         assert parts_of(run, host) == pytest.approx(computed(step_breakdown(run).of(host)), rel=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_so_they_are_wherever_the_work_runs(seed: int) -> None:
     run = traced(seed)
     assert computed(step_breakdown(run)) > 0
@@ -91,14 +104,15 @@ def test_categories_are_the_step(name: str) -> None:
     assert np.all(np.abs(total - steps["duration_ps"]) <= len(Category))  # of several devices each mean is rounded down
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_compiled_ops_are_what_their_kernels_take_in_the_steps(seed: int) -> None:
     """No matter which call launched them. Streams that work side by side add up."""
     run = traced(seed)
     (timeline,) = run.hosts
     steps = timeline.steps.whole
     spans = timeline.steps.start[steps], timeline.steps.end[steps]
-    kernels = (line for line in _streams(timeline, "GPU:0") if "Kernel" in timeline.trace.lines.names[line])
+    every = (line for plane in timeline.device_planes for line in timeline.device_lines(plane))
+    kernels = (line for line in every if "Kernel" in timeline.trace.lines.names[line])
     by_clock = sum(_inside(timeline, line, *spans) for line in kernels)
     assert sum(ran.time * ran.steps for ran in ran_ops(run)["vm"] if ran.side == DEVICE) == pytest.approx(by_clock)
 

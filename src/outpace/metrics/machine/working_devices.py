@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
+from outpace.metrics.spans import union, within
 from outpace.model.arrays import Codes, Picoseconds
 from outpace.timeline import StepSource, Timeline
+from outpace.timeline.workers import runs_jax
 from outpace.trace import Plane, dialect
 
 _HALF = 0.5  # of the steps that the host has: a device that works in fewer is no part of the program's
 
 
 def working_devices(timeline: Timeline, kind: Codes) -> tuple[Plane, ...]:
-    """The devices that work in at least half of the steps, in their time; `kind` says of every event whether it is work."""
+    """The devices that work in at least half of the steps, in their time; `kind` says of every event whether it is work. Of a program of JAX,
+    whichever call launched it."""
     steps, trace = timeline.steps, timeline.trace
     found = []
     for plane in timeline.device_planes:
         rows = np.arange(*trace.rows_of(plane).indices(len(kind)))
-        step = timeline.step_of[rows]
-        there = (kind[rows] > 0) & (step >= 0)
-        there &= (trace.start[rows] < steps.end[step]) & (trace.end[rows] > steps.start[step])
-        worked = np.bincount(step[there], minlength=len(steps)) > 0
+        rows = rows[kind[rows] > 0]
+        if runs_jax(trace):
+            step, _, _ = within(steps.start, steps.end, union(trace.start[rows], trace.end[rows]))
+        else:
+            step = timeline.step_of[rows]
+            rows, step = rows[step >= 0], step[step >= 0]
+            step = step[(trace.start[rows] < steps.end[step]) & (trace.end[rows] > steps.start[step])]
+        worked = np.bincount(step, minlength=len(steps)) > 0
         if (mine := int(worked[steps.captured].sum())) and mine >= _HALF * len(steps.captured):
             found.append(plane)
     return tuple(found)
