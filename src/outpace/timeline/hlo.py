@@ -193,7 +193,8 @@ class Program:
         waits = transfer(*how)
         moved = size(instruction.shapes[:1]) if waits else 0.0
         config = instruction.config if instruction.opcode == "custom-call" else ""
-        numbers = precision(*how), flops(*how), traffic(*how), waits, moved, config, aligned(*how)
+        operations = flops(*how)
+        numbers = precision(*how), operations, traffic(*how), waits, moved, config, aligned(*how)
         return HloOp(
             instruction.opcode,
             told.framework_op,
@@ -203,7 +204,7 @@ class Program:
             exact=exact(instruction, self._inside),
             one_hot=instruction.number in self._one_hot,
             undonated=argument,
-            product=product(*how),
+            product=product(*how) if operations > 0 or instruction.opcode == "custom-call" else "",
         )
 
     def _teller(self, instruction: Instruction) -> Instruction:

@@ -21,8 +21,8 @@ from outpace.timeline.hlo import HloOp, op_lines, program_id
 from outpace.timeline.hlo_meaning import COLLECTIVE
 from outpace.timeline.workers import executed
 from outpace.tools.hlo_stats.schema import CATEGORIES, OPS, PROGRAMS, TUNING
-from outpace.trace import Plane, Value, dialect
-from outpace.trace.algorithms import placed
+from outpace.trace import Plane, StatColumn, Value, dialect
+from outpace.trace.algorithms import common, placed
 
 _Key = tuple[str, str, str, int, str]  # host, device, program, program id, op
 _WAITING = "data transfer (waiting)"
@@ -94,23 +94,30 @@ def _from_stats(timeline: Timeline, rows: Indices, found: Found) -> None:
         return
     at_op = np.searchsorted(op.row, rows)
     program = trace.stat(dialect.PROGRAM_ID).ints_of(rows)
-    framework = (
-        dict(zip((tf := trace.stat(dialect.TF_OP)).row.tolist(), tf.texts(), strict=True))
-        if len(trace.stat(dialect.TF_OP))
-        else {}
-    )
     _, own = trace.nested(rows)
-    ops, modules = np.array(op.texts(), object)[at_op], np.array(module.texts(), object)[at_module]
     groups: dict[_Key, list[int]] = {}
-    parts = (_devices(timeline, rows), modules.tolist(), program.tolist(), ops.tolist())
+    parts = (_devices(timeline, rows), _texts(module, at_module), program.tolist(), _texts(op, at_op))
     for i, (device, name, number, text) in enumerate(zip(*parts, strict=True)):
         groups.setdefault((timeline.host, device, name, number, text), []).append(i)
     begun = _begun(timeline, rows, groups.values())
+    framework = _framework(trace.stat(dialect.TF_OP), np.sort(rows[[places[0] for places in groups.values()]]))
     for key, places in groups.items():
         mine = np.array(places)
         stats: dict[str, Value] = {"tf_op": framework.get(int(rows[mine[0]]), "")}
         times = (int(begun[mine].sum()), trace.duration[rows[mine]], own[mine])
         _add(found, key, stats, timeline.programs.op(_unsigned(key[3]), key[4]), times)
+
+
+def _texts(stat: StatColumn, at: Indices) -> list[str]:
+    """The texts at some places of a stat."""
+    code, texts = stat.codes(at)
+    return [texts[i] for i in code.tolist()]
+
+
+def _framework(stat: StatColumn, rows: Indices) -> dict[int, str]:
+    """What a stat says of some events (sorted), those of which it says anything."""
+    at, place = common(rows, stat.row)
+    return dict(zip(rows[at].tolist(), _texts(stat, place), strict=True))
 
 
 def _devices(timeline: Timeline, rows: Indices) -> list[str]:
