@@ -75,8 +75,10 @@ def work(gpu: GpuBuilder, calls: list[int], late: float, chance: random.Random) 
             stream = at % streams
             takes = chance.randint(1, 300) * US
             called = begin + (at + 1) * lasts // 20
-            stats = {"hlo_op": NAMES[at % 3], "hlo_module": "jit_train_step", "program_id": 8}
-            gpu.kernel(NAMES[at % 3], free[stream], takes, stream=7 + stream, called=called, call_ps=US, **stats)
+            gpu.kernel(
+                NAMES[at % 3], free[stream], takes, stream=7 + stream, called=called, call_ps=US,
+                hlo_op=NAMES[at % 3], hlo_module="jit_train_step", program_id=8,
+            )  # fmt: skip
             free[stream] += takes + chance.choice((0, 0, 5, 50)) * US
         for direction in ("H2D", "D2H", "D2D"):
             if chance.random() < 0.5:

@@ -25,11 +25,12 @@ def compilers(thread: str, called: int, *, program: bool = False, copies: bool =
     else:
         lines[TRAINING].event("PjitFunction(init)", 0, MS)
     gpu = GpuBuilder(space, lines[thread])
-    stats = {"hlo_op": "dot", "hlo_module": "jit_step", "program_id": 8} if program else {}
     if copies:
         gpu.copy("H2D", 1000, (called + 1) * MS, MS, called=called * MS)
+    elif program:
+        gpu.kernel("dot", (called + 1) * MS, MS, called=called * MS, hlo_op="dot", hlo_module="jit_step", program_id=8)
     else:
-        gpu.kernel("DelayKernel", (called + 1) * MS, MS, called=called * MS, **stats)
+        gpu.kernel("DelayKernel", (called + 1) * MS, MS, called=called * MS)
     (timeline,) = Run.of([read_trace(space.to_bytes(), "vm")]).hosts
     return bool(len(compiler_work(timeline)))
 
