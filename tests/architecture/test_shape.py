@@ -37,6 +37,22 @@ def test_a_module_that_is_run_is_whole_by_then() -> None:
     assert cut == set()
 
 
+def test_no_exception_is_asked_for_its_truth() -> None:
+    """An exception is true whatever it says: `error or 'no reason'` never gives the second. Its text may be empty."""
+    asked = {
+        f"{place(p)}:{test.lineno}"
+        for p in FILES
+        for handler in ast.walk(tree(p))
+        if isinstance(handler, ast.ExceptHandler) and handler.name
+        for node in ast.walk(handler)
+        for test in (
+            node.values if isinstance(node, ast.BoolOp) else [node.test] if isinstance(node, (ast.If, ast.IfExp)) else []
+        )
+        if isinstance(test, ast.Name) and test.id == handler.name and test is not getattr(node, "values", [None])[-1]
+    }
+    assert asked == set()
+
+
 @pytest.mark.parametrize("tool", [t.id for t in discover()])
 def test_a_tool_is_named_in_its_own_folder_only(tool: str) -> None:
     """Nothing outside may know a tool: adding or removing one touches one folder. Where a tool refers to a table of another, a report without

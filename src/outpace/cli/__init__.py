@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from outpace._version import __version__
 from outpace.cli.console import note
 from outpace.cli.options import PASSED_ON
-from outpace.cli.process import Ended, end_on_signals, leave, needs_posix, whole_writes
+from outpace.cli.process import Ended, end_on_signals, leave, needs_posix, open_missing_streams, whole_writes
 
 COMMANDS = (
     "report",
@@ -122,11 +122,11 @@ def main() -> None:
     """Entry point. Exit codes are those of `OutpaceError` and its kinds; `docs/exit-codes.md` lists them."""
     try:
         end_on_signals()
+        open_missing_streams()
         whole_writes()
         code = _run()
         try:
-            if sys.stdout is not None:  # None: it was closed before Python started
-                sys.stdout.flush()
+            sys.stdout.flush()
         except OSError as error:
             code = _lost_output(error) or code
         leave(code)
@@ -145,7 +145,7 @@ def _run() -> int:
     except OSError as error:
         return _lost_output(error)
     except MemoryError as error:
-        note(f"outpace: There is not enough memory: {error or 'the system gives no more'}.")
+        note(f"outpace: There is not enough memory: {str(error) or 'the system gives no more'}.")
         return 1
     except Exception as error:
         from outpace.model import OutpaceError
@@ -166,5 +166,7 @@ def _lost_output(error: OSError) -> int:
         return 0
     from outpace.model import OutputError
 
-    note(f"outpace: The report cannot be written to standard output: {error.strerror}.")
+    closed = "The report cannot be written: standard output is closed. Use --html or --csv, or redirect it to a file."
+    failed = f"The report cannot be written to standard output: {error.strerror}."
+    note(f"outpace: {closed if error.errno == errno.EBADF else failed}")
     return OutputError.exit_code

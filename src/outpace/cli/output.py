@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from outpace.cli.console import note, option
-from outpace.model import OutputError, Report, ToolError
+from outpace.model import Report, ToolError
 from outpace.model.units import counted
 
 
@@ -73,10 +73,6 @@ def print_report(
     color: bool | None = None,
 ) -> None:
     """Print a report (JSON or Markdown instead, when asked); see `show`."""
-    if sys.stdout is None:
-        raise OutputError(
-            "The report cannot be written: standard output is closed. Use --html or --csv, or redirect it to a file."
-        )
     if json:
         from outpace.report import json_
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NoReturn
 
+_STREAMS = ("stdin", "stdout", "stderr")  # by their numbers
 _AGAIN = 20.0  # seconds; supervisors wait 10 to 90 before they kill
 _ARENA_MAX, _MMAP_THRESHOLD, _TOP_PAD, _TRIM_THRESHOLD = -8, -3, -2, -1  # of glibc's malloc.h
 
@@ -67,6 +68,29 @@ class Ended(BaseException):
         signal.signal(self.number, signal.SIG_DFL)
         os.kill(os.getpid(), self.number)
         os._exit(128 + self.number)  # not reached, unless the signal is blocked
+
+
+def open_missing_streams() -> None:
+    """Stand in for standard streams that were closed before this process started (`2>&-`, some daemons and schedulers). Python has None in
+    their place, and the next files to be opened would get their numbers, and with those what libraries and child processes print.
+
+    Input is at its end, and what goes to standard error is lost. Writing to standard output fails here; what a child process prints is lost.
+    """
+    missing = [name for name in _STREAMS if getattr(sys, name) is None]
+    for name in missing:
+        number = _STREAMS.index(name)
+        try:
+            os.fstat(number)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, number)
+            if null != number:
+                os.close(null)
+    for name in missing:
+        flags, mode = (os.O_WRONLY, "w") if name == "stderr" else (os.O_RDONLY, "w" if name == "stdout" else "r")
+        stream = open(os.open(os.devnull, flags), mode, encoding="utf-8")  # noqa: SIM115  # as long as the process lives
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
 
 
 class _Whole(io.BufferedWriter):
@@ -135,6 +159,5 @@ def leave(code: int) -> NoReturn:
     Without the interpreter's teardown, which spends 20 ms on freeing memory that the system takes back anyway.
     """
     atexit._run_exitfuncs()
-    if sys.stderr is not None:
-        sys.stderr.flush()
+    sys.stderr.flush()
     os._exit(code)

@@ -112,8 +112,7 @@ def _captured(script: str, argv: list[str], options: CaptureOptions) -> CaptureR
     result = run_script(script, argv, options)
     if result.stopped:
         tell("the training was stopped; the rest of the script did not run")
-    if sys.stdout is not None:
-        sys.stdout.write(line_start(sys.stdout, unknown="\n"))
+    sys.stdout.write(line_start(sys.stdout, unknown="\n"))
     if result.run is None and not result.exit_code:
         raise CaptureError(result.reason or "No profile was captured.")
     if result.run is None and result.reason:  # the exit code is the script's, and says nothing of the capture
