@@ -26,6 +26,33 @@ def test_functions_are_short() -> None:
     assert long == set(LONG_FUNCTIONS)
 
 
+OWN_JSON = {
+    "capture/options.py": "what a capture hands to its process, and back",
+    "capture/remote/ray_.py": "what workers of Outpace's register at Ray",
+    "doctor/facts.py": "what a probe says",
+    "doctor/trial.py": "what a trial capture says",
+    "mcp/dry_run.py": "what a dry run prints",
+    "model/files.py": "the one that reads what comes from elsewhere",
+    "tune/edited.py": "a plan",
+    "tune/hosted.py": "a plan",
+    "tune/same/child.py": "a plan",
+    "tune/starts/server.py": "a plan, and requests of the parent",
+    "tune/trial/child.py": "a plan",
+}
+
+
+def test_json_from_elsewhere_is_read_in_one_place() -> None:
+    """JSON that is nested deeply raises no ValueError where it is read: `model.files.parse_json` makes one of it. What reads its own process'
+    JSON is listed."""
+    reads = {
+        place(p)
+        for p in FILES
+        for node in ast.walk(tree(p))
+        if isinstance(node, ast.Attribute) and node.attr in ("load", "loads") and ast.unparse(node.value) in ("json", "jsonlib")
+    }
+    assert reads == set(OWN_JSON)
+
+
 def test_a_module_that_is_run_is_whole_by_then() -> None:
     """What is defined behind `if __name__ == "__main__"` is not there where the module is run."""
     cut = {

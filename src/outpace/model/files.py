@@ -42,14 +42,22 @@ def whole(path: str | os.PathLike[str], what: str) -> Iterator[IO[bytes]]:
         raise OutputError(f"{what} cannot be written to {path}: {error.strerror or error}. Choose another place.") from error
 
 
+def parse_json(text: str | bytes) -> Any:
+    """What JSON from elsewhere says. ValueError for whatever is none, also for what is nested more deeply than Python reads."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
 def read_json(path: str | os.PathLike[str]) -> Any:
     """What a file of JSON holds. NotFoundError where it cannot be read, ProfileError where it is none."""
     try:
         with open(path, encoding="utf-8") as file:
-            return json.load(file)
+            return parse_json(file.read())
     except OSError as error:
         raise NotFoundError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ProfileError(f"{path} is no JSON: {error}.") from error
 
 

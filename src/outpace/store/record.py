@@ -15,7 +15,7 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.model.codec import decode
-from outpace.model.files import whole
+from outpace.model.files import parse_json, whole
 
 SCHEMA = 1
 SUFFIX = ".outpace.json"
@@ -233,8 +233,8 @@ class CaptureRecord:
     def from_json(cls, text: str) -> CaptureRecord:
         """Read JSON text; raises ValueError with a reason when it is not a record this version can read."""
         try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            data = parse_json(text)
+        except ValueError as error:
             raise ValueError(f"it is not JSON ({error})") from None
         if not isinstance(data, dict):
             raise ValueError("it is not a JSON object")

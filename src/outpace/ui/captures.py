@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from outpace.capture.remote.addresses import Addresses, read_addresses
 from outpace.capture.remote.options import RemoteOptions, seconds
 from outpace.capture.remote.result import HostOutcome, Progress, sentence
 from outpace.model import OutpaceError, UsageError
+from outpace.model.files import parse_json
 from outpace.model.text import clean_prose
 from outpace.model.units import Unit, humanize
 
@@ -84,7 +84,7 @@ class Captures:
 
 def _asked(asked: bytes) -> tuple[Addresses, RemoteOptions]:
     try:
-        fields = json.loads(asked)
+        fields = parse_json(asked)
     except ValueError:
         fields = None
     if not isinstance(fields, dict) or not all(isinstance(value, str) for value in fields.values()):

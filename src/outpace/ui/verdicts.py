@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from outpace._dataclass import dataclass
 from outpace._version import __version__
 from outpace.model.codec import decode
-from outpace.model.files import whole
+from outpace.model.files import parse_json, whole
 from outpace.report.first_screen import first_screen, saving_text
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Cache:
         key = _key(run)
         if key not in self._known:
             with contextlib.suppress(OSError, ValueError, TypeError):
-                self._known[key] = decode(Verdict, json.loads((self._folder / f"{key}.json").read_bytes()))
+                self._known[key] = decode(Verdict, parse_json((self._folder / f"{key}.json").read_bytes()))
         return self._known.get(key)
 
     def put(self, run: RunInfo, verdict: Verdict) -> None:

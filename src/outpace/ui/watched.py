@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.model import Unit
+from outpace.model.files import parse_json
 from outpace.model.text import clean, clean_prose, shown
 from outpace.monitor.sinks import FOLDER
 from outpace.store.logdir import logdirs
@@ -138,8 +138,8 @@ def _events(path: str, size: int, modified: float) -> tuple[dict[str, Any], ...]
     with contextlib.suppress(Exception):  # every store has errors of its own
         tree = open_tree(path)
         for text in tree.read(tree.root)[:size].splitlines():
-            with contextlib.suppress(ValueError, RecursionError):
-                event = json.loads(text)
+            with contextlib.suppress(ValueError):
+                event = parse_json(text)
                 if isinstance(event, dict) and isinstance(event.get("event"), str):
                     found.append(event)
     _read[path] = size, modified, tuple(found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -11,6 +10,7 @@ from outpace._dataclass import dataclass
 from outpace.capture.remote.ray_ import CLIENT_PORT, SCHEME, find_workers
 from outpace.capture.remote.wire import DEFAULT_PORT
 from outpace.model.errors import NotFoundError, UsageError
+from outpace.model.files import parse_json
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?)\]|([A-Za-z0-9_][A-Za-z0-9._-]*))(?::([0-9]{1,5}))?")
@@ -70,7 +70,7 @@ def cluster_addresses(environ: Mapping[str, str] | None = None, port: int = DEFA
     if not text:
         raise UsageError("The environment variable TF_CONFIG is not set here. Give the addresses, or @FILE with one per line.")
     try:
-        cluster = json.loads(text)["cluster"]
+        cluster = parse_json(text)["cluster"]
         tasks = [str(task) for kind in _TRAINS for task in cluster.get(kind, ())]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"TF_CONFIG cannot be read: it has no cluster of task addresses ({error!r}).") from None

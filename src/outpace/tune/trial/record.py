@@ -22,7 +22,7 @@ from outpace._dataclass import dataclass
 from outpace.capture.notes import granted_cpus
 from outpace.model.codec import decode, encode
 from outpace.model.errors import NotFoundError, UsageError
-from outpace.model.files import whole
+from outpace.model.files import parse_json, whole
 from outpace.tune.trial.statistics import Estimate
 
 AGAIN = "baseline again (A/A)"  # the baseline of one instance, the second time in a round
@@ -342,7 +342,7 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment:
     except UnicodeDecodeError as error:
         raise UsageError(_no_record(path, "it is no text")) from error
     try:
-        rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+        rows = [parse_json(line) for line in text.splitlines() if line.strip()]
         return _experiment(rows)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise UsageError(_no_record(path, str(error) or type(error).__name__)) from error
