@@ -132,6 +132,7 @@ class Launch:
             sources=self.sources.notes(),
             callbacks=self.sources.callbacks,
             exit_code=self._code,
+            secrets=plan.options.secrets,
             stopped=plan.options.stop and window.phase is not Phase.OPEN and window.stopping,
         )
 

@@ -74,8 +74,10 @@ def write_notes(
     callbacks: Mapping[str, tuple[str, int, str]] | None = None,
     exit_code: int | None = None,
     stopped: bool = False,
+    secrets: bool = False,
 ) -> None:
-    """Write the record of one capture beside its profile; raises OSError when that is impossible."""
+    """Write the record of one capture beside its profile; raises OSError when that is impossible. secrets: keep keys and passwords among the
+    arguments, for which dots stand otherwise."""
     record = CaptureRecord(
         outpace=__version__,
         script=script,
@@ -98,6 +100,7 @@ def write_notes(
         cpu_flags=half_flags(),
         exit=exit_code,
         stopped=stopped,
+        secrets=secrets,
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     )
     write_record(saved.run, saved.host, record)

@@ -30,6 +30,7 @@ class CaptureOptions:
     host_level, python_level, device_level: the profiler's tracer levels, as in `tf.profiler.experimental.ProfilerOptions`.
     label: give each tf.data stage a name with its source line, which then appears in the profile.
     module: `script` is a module name, run as `python -m` does.
+    secrets: the record keeps keys and passwords among the script's arguments, for which dots stand otherwise.
     """
 
     logdir: str | None = None
@@ -45,6 +46,7 @@ class CaptureOptions:
     device_level: int = 1
     label: bool = True
     module: bool = False
+    secrets: bool = False
 
     @classmethod
     def of_window(cls, steps: int | None, seconds: float | None = None, **others: Any) -> CaptureOptions:

@@ -35,6 +35,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 Redact = Annotated[
     bool, typer.Option("--redact", help="Put stand-ins in the place of paths, hosts, users and the script's arguments.")
 ]
+ShowSecrets = Annotated[
+    bool,
+    typer.Option(
+        "--show-secrets",
+        help="Show and keep the values of arguments that are named key, token, secret or password; dots stand for them otherwise.",
+    ),
+]
 Window = Annotated[
     str | None,
     typer.Option(

@@ -20,6 +20,7 @@ from outpace.cli.options import (
     Redact,
     Script,
     ScriptArgs,
+    ShowSecrets,
     Width,
     of_script,
 )
@@ -65,6 +66,7 @@ def profile(
     csv: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every table as a CSV file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     redact: Redact = False,
+    show_secrets: ShowSecrets = False,
     width: Width = None,
     color: Color = None,
 ) -> None:
@@ -89,6 +91,7 @@ def profile(
         device_level=device_level,
         label=labels,
         module=module,
+        secrets=show_secrets,
     )
     result = _captured(script, of_script(context, args), options)
     if result.run is not None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from outpace.cli.options import Color, Html, Width
+from outpace.cli.options import Color, Html, ShowSecrets, Width
 
 
 class Per(str, Enum):
@@ -44,6 +44,7 @@ def race(
     ] = None,
     html: Html = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    show_secrets: ShowSecrets = False,
     width: Width = None,
     color: Color = None,
 ) -> None:
@@ -67,6 +68,7 @@ def race(
         alive=alive,
         seed=seed,
         out=out,
+        show_secrets=show_secrets,
     )
     show(result.report, single=True, html=html, json=json, width=width, color=color)
     if result.experiment.interrupted:

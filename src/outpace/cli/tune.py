@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from outpace.cli.options import Color, Html, Module, Script, ScriptArgs, Width, of_script
+from outpace.cli.options import Color, Html, Module, Script, ScriptArgs, ShowSecrets, Width, of_script
 
 if TYPE_CHECKING:
     from outpace.capture.options import Outcome
@@ -109,6 +109,7 @@ def tune(
     details: Annotated[
         bool, typer.Option("--details", help="Show below the first screen why each change was tried or not.")
     ] = False,
+    show_secrets: ShowSecrets = False,
     width: Width = None,
     color: Color = None,
 ) -> None:
@@ -141,6 +142,7 @@ def tune(
         "html": _place(html),
         "json": json_,
         "details": details,
+        "show_secrets": show_secrets,
         "width": width,
         "color": color,
     }
@@ -166,7 +168,7 @@ def _environment(plan: dict[str, Any]) -> tuple[Page, ...]:
     plan["budget"] -= share
     page = _report(outcome, plan)
     if outcome.variables:
-        tell(f"to keep it, start the script with: {outcome.command}")
+        tell(f"to keep it, start the script with: {outcome.command.line(plan['show_secrets'])}")
     if outcome.variables and plan["then"] == Then.CONTINUE.value:  # the training is then the user's own, to the bit
         tell("the variables are not set for the training that follows, because of --then continue")
     elif outcome.variables:
@@ -197,7 +199,7 @@ def _report(outcome: EnvironmentOutcome, plan: dict[str, Any]) -> Page:
     from outpace.tune.pages.environment import ID, page_of
     from outpace.tune.trial.record import write_experiment
 
-    page = page_of(outcome)
+    page = page_of(outcome, plan["show_secrets"])
     if not plan["json"]:
         from outpace.model import Report
         from outpace.report import terminal

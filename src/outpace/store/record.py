@@ -16,6 +16,7 @@ from typing import Any
 from outpace._dataclass import dataclass
 from outpace.model.codec import decode
 from outpace.model.files import parse_json, whole
+from outpace.model.secrets import mask
 
 SCHEMA = 1
 SUFFIX = ".outpace.json"
@@ -185,7 +186,8 @@ class CaptureRecord:
     """Everything noted about one host's capture; see the fields' own types. `layers` are by name scope in the graph.
 
     `cpu_flags`: of the CPU's instructions for 16 bits (`_cores.py`), those that it has. `callbacks`: (file, line, text) of the line that made
-    the first of each class of Keras' own callbacks. `calibration`: ns that short loops took just before the profiler opened, by their names
+    the first of each class of Keras' own callbacks. `argv` has dots for secrets (`model/secrets.py`) unless `secrets` says that they were asked
+    for; records of earlier versions lose them here. `calibration`: ns that short loops took just before the profiler opened, by their names
     (`capture/calibration.py`), which tells how fast the machine was.
     """
 
@@ -211,7 +213,12 @@ class CaptureRecord:
     exit: int | None = None
     stopped: bool = False
     created: str = ""
+    secrets: bool = False
     schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        if not self.secrets:
+            object.__setattr__(self, "argv", mask(self.argv))
 
     def to_json(self) -> str:
         """The record as JSON text; samples stand on one line, being thousands."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from outpace._dataclass import dataclass
 from outpace.capture.family import Family
 from outpace.model.errors import CaptureError, UsageError
+from outpace.model.secrets import mask_line, masked_names
 from outpace.tune.pages.progress import watching
 from outpace.tune.trial.arm import Arm, steps_of
 from outpace.tune.trial.engine import run_experiment
@@ -115,6 +116,7 @@ def race_scripts(
     seed: int = 0,
     out: str | os.PathLike[str] | None = None,
     progress: bool = True,
+    show_secrets: bool = False,
 ) -> RaceResult:
     """Race scripts, each in two processes or more of its own, which rest (stopped) while others run.
 
@@ -122,9 +124,12 @@ def race_scripts(
     (name: command), the commands themselves are the names otherwise. What is timed is the script's training step: what a
     function `outpace_race()` of the script returns, else the steps of its first Keras `fit`, else those of its own loop.
     alive: how many processes may live at once, where memory bounds that; with fewer than two of each script, whole processes run in turns.
+    show_secrets: show and record keys and passwords among arguments, for which dots stand otherwise, so that the record cannot be replayed.
     No process outlives the race, however this one ends. Raises NotFoundError for a missing script; otherwise as `race`.
     """
-    sources = dict(commands) if isinstance(commands, Mapping) else dict(zip(_names(commands), commands, strict=True))
+    told = str if show_secrets else mask_line
+    names = list(commands) if isinstance(commands, Mapping) else _names([told(each) for each in commands])
+    sources = dict(zip(names, commands.values() if isinstance(commands, Mapping) else commands, strict=True))
     if len(sources) < 2:
         raise UsageError("A race needs at least two variants.")
     chosen = next((name for name, source in sources.items() if baseline in (name, source)), baseline)
@@ -137,7 +142,7 @@ def race_scripts(
             budget=budget,
             protocol=_protocol(effect, per, alive),
             seed=seed,
-            sources=sources,
+            sources={name: told(source) for name, source in sources.items()},
             watch=watch,
         )
     return _finish(experiment, out, told=progress)
@@ -152,6 +157,11 @@ def replay(record: Experiment, *, out: str | os.PathLike[str] | None = None, pro
         raise UsageError(
             "This race was one of Python functions, which the record does not hold. Use --judge-only, or run the program again."
         )
+    if hidden := dict.fromkeys(name for source in record.sources.values() for name in masked_names(source)):
+        raise UsageError(
+            f"The record has dots for the value of {', '.join(hidden)}, which keeps secrets out of it. Use --judge-only, or race the scripts "
+            "again; with --show-secrets a record keeps them."
+        )
     return race_scripts(
         record.sources,
         budget=record.budget,
@@ -162,6 +172,7 @@ def replay(record: Experiment, *, out: str | os.PathLike[str] | None = None, pro
         seed=record.seed,
         out=out,
         progress=progress,
+        show_secrets=True,  # as the record has them
     )
 
 

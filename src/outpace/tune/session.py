@@ -143,7 +143,7 @@ def tune(
     require_script(name, module)
     plan = {
         "script": name, "argv": list(argv), "module": module, "fit": fit, "budget": budget, "asked_budget": None, "then": "stop",
-        "allow": list(allow), "only_limits": False, "dry_run": False,
+        "allow": list(allow), "only_limits": False, "dry_run": False, "show_secrets": False,
     }  # fmt: skip
     with Family() as family:
         found = tuning(plan, family.folder)

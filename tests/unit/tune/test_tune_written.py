@@ -29,7 +29,15 @@ FOUND = Searched(CLIMBED, None, (), Place(), 1)
 
 def plan(**files: Path) -> dict[str, Any]:
     asked = {"script": "train.py", "argv": [], "module": False, "fit": 1, "budget": 140.0, "asked_budget": None}
-    asked |= {"allow": [], "only_limits": False, "json": False, "width": None, "details": False, "color": False}
+    asked |= {
+        "allow": [],
+        "only_limits": False,
+        "json": False,
+        "width": None,
+        "details": False,
+        "color": False,
+        "show_secrets": False,
+    }
     return {**asked, "html": None, "out": None, "patch": None, **{name: str(path) for name, path in files.items()}}
 
 

@@ -14,8 +14,8 @@ TABLE = "What was tried in processes of its own"
 _SHOWN = ("practice", "outcome", "ratio", "low", "high")
 
 
-def page_of(outcome: EnvironmentOutcome) -> Page:
-    """The page: what was tried in processes of its own, raced settings first, and the line to write."""
+def page_of(outcome: EnvironmentOutcome, secrets: bool = False) -> Page:
+    """The page: what was tried in processes of its own, raced settings first, and the line to write, with or without dots for secrets."""
     tried = sorted(outcome.tried, key=lambda each: (each.title not in outcome.kept, each.ratio is None))
     rows = [row_of(each, "kept" if each.title in outcome.kept else each.decision) for each in tried]
     sections: list[Section] = [
@@ -23,7 +23,7 @@ def page_of(outcome: EnvironmentOutcome) -> Page:
         Text("Why", "\n".join(map(why_of, tried))),
     ]
     if outcome.variables:
-        sections.append(Text("How to keep it", str(outcome.command)))
+        sections.append(Text("How to keep it", outcome.command.line(secrets)))
     sections.append(Text("How it was measured", _how(outcome)))
     return Page(ID, TITLE, QUESTION, headline(outcome), tuple(sections))
 

@@ -22,6 +22,7 @@ from outpace.model import (
     Unit,
 )
 from outpace.model.report import Command, Report
+from outpace.model.secrets import mask
 from outpace.model.units import counted
 from outpace.tune.climb.limits import BOUND
 from outpace.tune.climb.outcome import NOT_PROVEN, OPT_IN, USED_UP, Climbed, Tried
@@ -299,7 +300,8 @@ def _again(plan: Mapping[str, Any], options: Sequence[str], what: str) -> Comman
     """The same tuning with other options."""
     fit = ["--fit", str(plan["fit"])] if plan["fit"] != 1 else []
     module = ["-m"] * plan["module"]
-    return Command(shlex.join(["outpace", "tune", *options, *fit, *module, plan["script"], *plan["argv"]]), what)
+    given = plan["argv"] if plan["show_secrets"] else mask(plan["argv"])
+    return Command(shlex.join(["outpace", "tune", *options, *fit, *module, plan["script"], *given]), what)
 
 
 ADVICE_FIELDS = (

@@ -24,6 +24,7 @@ from outpace._memory import free_memory
 from outpace.capture.family import noted
 from outpace.capture.recording import tell
 from outpace.model.errors import CaptureError, NotFoundError, UsageError
+from outpace.model.secrets import mask_line
 from outpace.model.units import counted
 from outpace.tune.reason import last_words
 from outpace.tune.starts import Forks, Process
@@ -65,22 +66,28 @@ class Command:
         if module:
             del parts[0]
         if not parts or not (module or os.path.isfile(parts[0])):
+            missing = parts[0] if parts else mask_line(text)
             raise NotFoundError(
-                f"There is no script {parts[0] if parts else text}. Give the path of a Python file, in quotes together with its arguments, "
+                f"There is no script {missing}. Give the path of a Python file, in quotes together with its arguments, "
                 "and with variables before it: 'NAME=VALUE train.py --epochs 3'."
             )
         return cls(tuple(parts), module, environment)
 
-    def __str__(self) -> str:
+    def line(self, secrets: bool = False) -> str:
+        """The command as a shell takes it; with dots for keys and passwords (`model/secrets.py`) unless they are asked for."""
         start = ["python", "-m"] if self.module else ["python"]
-        return " ".join([*assignments(self.environment), shlex.join([*start, *self.parts])])
+        said = " ".join([*assignments(self.environment), shlex.join([*start, *self.parts])])
+        return said if secrets else mask_line(said)
+
+    def __str__(self) -> str:
+        return self.line()
 
 
 def _split(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise UsageError(f"{text} is no command line: {error}.") from error
+        raise UsageError(f"{mask_line(text)} is no command line: {error}.") from error
 
 
 def assignments(variables: Mapping[str, str]) -> list[str]:
