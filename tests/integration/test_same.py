@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from outpace.tune.same import Judgement, Original, Place
+from outpace.tune.same import Judgement, Original, Place, Standing
 from outpace.tune.texts.place import loop_at
 from tests.integration.programs import forks_for, needs_jax, needs_tensorflow
 
@@ -602,6 +602,9 @@ def test_what_takes_long_behind_the_training_is_not_waited_for(old: str, new: st
     script = LATE + "import time\nfor k in range(900):\n    time.sleep(0.1)\n    print(k)\n"
     found = Edit(script, "for i, x", ((old, new),), behind=1.0).judged(tmp_path)
     assert found.same is same and found.passes == 512 and not found.whole, found
+    assert not same or (found.standing is Standing.COMPARED and found.share == 1.0), (
+        "its training is compared, and nothing behind it"
+    )
 
 
 NOISY = """
@@ -683,6 +686,38 @@ def test_a_training_whose_length_nobody_knew_is_compared_as_a_whole_behind_the_e
 ) -> None:
     found = Edit(UNKNOWN, "for i in itertools", ((old, new),), cut=256, whole=5.0).judged(tmp_path)
     assert found.same is same and found.whole, found
+
+
+ENDLESS = LATE.replace("for i, x in enumerate(data):", "import itertools\nfor i in itertools.count():").replace(
+    """    if i == 500:
+        rate["lr"] *= 0.1
+    w = step(w, x, rate["lr"])
+""",
+    """    if float(w[0]) > 1e9:
+        break
+    w = step(w, data[i % 905], rate["lr"])
+""",
+)
+
+
+@needs_jax
+@pytest.mark.parametrize(
+    ("script", "loop", "whole", "standing", "length"),
+    [
+        (LATE, "for i, x", 15.0, Standing.PROVEN, 905),
+        (LATE, "for i, x", 1e-4, Standing.COMPARED, 905),
+        (ENDLESS, "for i in itertools", 0.5, Standing.COMPARED, 0),
+    ],
+    ids=["whole", "cut", "of unknown length"],
+)
+def test_only_a_training_that_was_compared_as_a_whole_is_proven(
+    script: str, loop: str, whole: float, standing: Standing, length: int, tmp_path: Path
+) -> None:
+    with Edit(script, loop, (("import jax,", "import  jax,"),), whole=whole).original(tmp_path) as original:
+        found = original.against({original.script: script.lstrip().replace("import jax,", "import  jax,")}, lasting=False)
+    assert found.same is True and found.standing is standing, found
+    assert (found.made, found.length) == (905, 905) if standing is Standing.PROVEN else 64 <= found.made < 905, found
+    assert found.length == length
 
 
 SHUFFLED = PYTHON.replace(".map(loaded).batch(16)", ".shuffle(320).map(loaded).batch(16, drop_remainder=True).prefetch(1)")

@@ -126,9 +126,9 @@ def test_several_steps_per_call_are_raced_and_written(tmp_path: Path) -> None:
     raced = next(line for line in done.stderr.splitlines() if "Racing " in line)
     assert "several steps per call" in raced and "unsafe" not in done.stdout
     said = " ".join(done.stdout.split())
-    if re.search(r"Speed-up [\d.]+x, .*, with: .*several steps per call", said):
+    if re.search(r"Speed-up [\d.]+x.*, with: .*several steps per call", said):
         assert "+def several_steps(" in (tmp_path / "fast.patch").read_text()
-        assert "No difference was found in the first steps: " in said
+        assert "No difference was found: " in said
 
 
 @pytest.mark.verify

@@ -33,6 +33,13 @@ class Then(str, Enum):
     APPLY = "apply"
 
 
+class Require(str, Enum):
+    """What has to be known of what is kept (`tune.same.Standing`)."""
+
+    COMPARED = "compared"
+    PROVEN = "proven"
+
+
 class Allow(str, Enum):
     """What has to be allowed (`tune.risk.Risk`, which is not imported for a `--help`)."""
 
@@ -57,7 +64,7 @@ Afterwards = Annotated[
     Then,
     typer.Option(
         "--then",
-        help="stop: end the script; continue: restart it unchanged; apply: restart it and train with what was proven.",
+        help="stop: end the script; continue: restart it unchanged; apply: restart it and train with what is kept.",
     ),
 ]
 Allowed = Annotated[
@@ -68,9 +75,16 @@ Allowed = Annotated[
         "statistical: other random numbers. What these would gain is raced and told in any case.",
     ),
 ]
+Required = Annotated[
+    Require,
+    typer.Option(
+        "--require",
+        help="proven: keep nothing of a training that is too long to be compared as a whole, and exit with 13 where nothing is kept.",
+    ),
+]
 PatchFile = Annotated[
     Path | None,
-    typer.Option("--patch", metavar="FILE", help="Write what was proven as a patch of the script."),
+    typer.Option("--patch", metavar="FILE", help="Write what is kept as a patch of the script, below what is known of it."),
 ]
 TryEnvironment = Annotated[
     bool,
@@ -79,6 +93,7 @@ TryEnvironment = Annotated[
         help="First try settings that must be made before TensorFlow starts; the script runs several times.",
     ),
 ]
+Details = Annotated[bool, typer.Option("--details", help="Show below the first screen why each change was tried or not.")]
 OnlyLimits = Annotated[
     bool,
     typer.Option(
@@ -97,6 +112,7 @@ def tune(
     budget: HowLong = None,
     then: Afterwards = Then.STOP,
     allow: Allowed = None,
+    require: Required = Require.COMPARED,
     only_limits: OnlyLimits = False,
     environment: TryEnvironment = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be tried and run, and exit.")] = False,
@@ -106,18 +122,17 @@ def tune(
     patch: PatchFile = None,
     html: Html = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
-    details: Annotated[
-        bool, typer.Option("--details", help="Show below the first screen why each change was tried or not.")
-    ] = False,
+    details: Details = False,
     show_secrets: ShowSecrets = False,
     width: Width = None,
     color: Color = None,
 ) -> None:
-    """Make a training faster: measure its speed limits, try each optimisation that applies, keep what a fair race proves.
+    """Make a training faster: measure its speed limits, try each optimisation that applies, keep what a comparison and a fair race confirm.
 
     The script runs up to its fit, or into its loop, in a process that ends with the tuning: none of its code behind it runs, nothing is saved.
-    What changes results by more than rounding is raced, too, and kept only with --allow. Exit code: 0, or 8 if nothing can be tuned; the
-    script's own if it trains afterwards.
+    What changes results by more than rounding is raced, too, and kept only with --allow. A training that is too long to be compared as a
+    whole is cut, and the headline says how many of its passes were compared. Exit code: 0, 8 if nothing can be tuned, 13 if --require proven is
+    not met; the script's own if it trains afterwards.
     """
     from outpace.capture.relaunch import require_script
     from outpace.capture.remote.options import seconds
@@ -135,6 +150,7 @@ def tune(
         "budget": seconds(budget or (_LIMITS_BUDGET if only_limits else _BUDGET)),
         "then": then.value,
         "allow": sorted({each.value for each in allow or []}),
+        "require": require.value,
         "only_limits": only_limits,
         "dry_run": dry_run,
         "out": _place(out),
@@ -155,7 +171,7 @@ def _place(path: Path | None) -> str | None:
 
 
 def _environment(plan: dict[str, Any]) -> tuple[Page, ...]:
-    """Try the environment first: print what came of it, and set the proven variables for what follows; its page."""
+    """Try the environment first: print what came of it, and set the variables that were shown to be faster for what follows; its page."""
     from outpace.capture.recording import tell
 
     if plan["dry_run"]:
@@ -276,10 +292,14 @@ def _would_try(seen: Seen, *, as_json: bool) -> int:
 def _told(tuned: Tuned, whole: float) -> int:
     """Report what was found, and where the time went (`whole` seconds); the exit code."""
     from outpace.capture.recording import tell
+    from outpace.model.errors import UnprovenError
     from outpace.tune.written import report, times
 
     assert tuned.searched is not None
     code = report(tuned)
+    if tuned.unmet:
+        tell(tuned.unmet)
+        code = code or UnprovenError.exit_code
     if tuned.searched.unwritten:
         tell(tuned.searched.unwritten)
     raced = tuned.experiment.seconds if tuned.experiment is not None else 0.0

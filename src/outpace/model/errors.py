@@ -81,6 +81,12 @@ class TooLargeError(OutpaceError):
     exit_code = 12
 
 
+class UnprovenError(OutpaceError):
+    """A tuning of which a proven speed-up was required has none."""
+
+    exit_code = 13
+
+
 class InstallationError(OutpaceError, ImportError):
     """Outpace itself is not installed as it should be."""
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 
 from outpace._dataclass import dataclass
-from outpace.tune.same import Judgement, Original
+from outpace.tune.same import Judgement, Original, Standing
 from outpace.tune.searched import Searched, Stack
 from outpace.tune.starts import Forks
 from outpace.tune.texts.edition import Edition
@@ -41,6 +41,39 @@ class Proof:
     dropped: tuple[str, ...] = ()
     because: str = ""
     why: str = ""
+
+    @property
+    def standing(self) -> Standing | None:
+        """What is known of what is kept; None where nothing is."""
+        return self.judgement.standing if self.stack is not None else None
+
+    @property
+    def gained(self) -> str:
+        """The speed-up as a sentence, with what it is known for; of what is kept."""
+        assert self.stack is not None and self.gain is not None
+        found, names = self.gain, " and ".join(self.stack.titles)
+        where = f" in {self.judgement.scope}" if self.standing is Standing.COMPARED else ""
+        said = f"Speed-up {found.ratio:.2f}x{where}, 95% CI {found.low:.2f} to {found.high:.2f}, with: {names}."
+        if self.standing is Standing.PROVEN:
+            return f"{said} Proven the same program: the whole training was compared."
+        return f"{said} It is another program, which was allowed." if self.standing is Standing.ALLOWED else said
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """What a reader of the patch should know, in sentences; nothing of what is proven."""
+        if self.standing is not Standing.COMPARED:
+            return ()
+        return (f"No difference was found there: {self.judgement.sentence}. What shows elsewhere is for you to judge.",)
+
+    def meeting(self, required: Standing) -> Proof:
+        """This one, or one that keeps nothing, where what is kept is only compared, or allowed, and has to be proven."""
+        if required is not Standing.PROVEN or self.standing in (None, Standing.PROVEN):
+            return self
+        if self.standing is Standing.ALLOWED or self.gain is None:
+            known = "The edited script is another program, which was allowed"
+        else:
+            known = f"The speed-up is {self.gain.ratio:.2f}x in {self.judgement.scope}"
+        return replace(self, stack=None, gain=None, why=f"{known}, and --require proven asks for the whole training.")
 
 
 def passes_for(step_seconds: float, every: int = 1) -> int:
@@ -109,7 +142,7 @@ def prove(searched: Searched, originals: Originals, budget: float, watch: Watch)
 def _told(judgement: Judgement) -> str:
     if judgement.allowed:
         return f"Not shown, which was allowed. {judgement.why}"
-    return f"{'It is' if judgement.whole else 'No difference in the first steps'}: {judgement.sentence}."
+    return f"{'It is' if judgement.standing is Standing.PROVEN else 'No difference was found'}: {judgement.sentence}."
 
 
 def _strictly(original: Original, searched: Searched, stack: Stack) -> bool:
@@ -167,7 +200,7 @@ def _raced(
             None,
             judgement,
             race,
-            why=f"The edited script, raced against the original, is not proven to be faster: {verdict.reason}",
+            why=f"The edited script, raced against the original, is not shown to be faster: {verdict.reason}",
         )
     because = "The rest is as fast without." if dropped else ""
     return Proof(kept, judgement, race, verdict.estimate, dropped, because)

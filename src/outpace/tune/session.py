@@ -18,6 +18,7 @@ from outpace.tune.pages.progress import shown
 from outpace.tune.patch.make import SourcePatch
 from outpace.tune.proof import Originals, Proof, prove
 from outpace.tune.risk import CONSENTS
+from outpace.tune.same import Standing
 from outpace.tune.searched import Searched, Seen
 from outpace.tune.starts import Forks
 from outpace.tune.texts.load import source_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from outpace.tune.trial.statistics import Estimate
 
 BUDGET = 140.0  # seconds, preparations included: enough for about three races of half a dozen variants
+REQUIRED = (Standing.COMPARED.value, Standing.PROVEN.value)  # of what is kept
 _LEAST_RACE, _FEWEST_SECONDS = 0.3, 20.0  # of the budget, and at least, for the race of the edited script
 
 
@@ -61,11 +63,26 @@ class Tuned:
 
     @property
     def patch(self) -> SourcePatch | None:
-        """What was proven, as a change of the source; nothing is written. None where nothing is kept."""
-        kept = self.proof.stack if self.proof is not None else None
-        if kept is None or self.searched is None:
+        """What is kept, as a change of the source, below what is known of it; nothing is written. None where nothing is kept."""
+        proof = self.proof
+        if proof is None or proof.stack is None or self.searched is None:
             return None
-        return SourcePatch.of(self.searched.sources, kept.texts, kept.titles)
+        return SourcePatch.of(self.searched.sources, proof.stack.texts, proof.stack.titles, (proof.gained, *proof.known))
+
+    @property
+    def standing(self) -> str:
+        """What is known of what is kept: "proven" (the training was compared as a whole), "compared" (some passes of it were), "allowed" (it is
+        another program, with your consent); empty where nothing is kept."""
+        found = self.proof.standing if self.proof is not None else None
+        return found.value if found is not None else ""
+
+    @property
+    def unmet(self) -> str:
+        """Why what was required is not there, in a sentence; empty where it is."""
+        if self.plan["require"] != Standing.PROVEN.value or self.plan["only_limits"] or self.standing == Standing.PROVEN.value:
+            return ""
+        why = self.proof.why if self.proof is not None else "Nothing was found that makes the training faster."
+        return f"A proven speed-up was required, and there is none: {why[:1].lower()}{why[1:]}"
 
     @property
     def report(self) -> Report:
@@ -114,6 +131,7 @@ def tuning(plan: Mapping[str, Any], folder: str) -> Tuned:
             if changed := [path for path, text in searched.sources.items() if source_of(path) != text]:
                 why = f"{os.path.relpath(changed[0])} was changed meanwhile, so that this is of another text. Tune it again."
                 proof = replace(proof, stack=None, gain=None, why=why)
+            proof = proof.meeting(Standing(plan["require"]))
     return Tuned(plan, climb.code, climb.outcome, searched, proof)
 
 
@@ -124,16 +142,21 @@ def tune(
     fit: int = 1,
     budget: float = BUDGET,
     allow: Sequence[str] = (),
+    require: str = "compared",
 ) -> Tuned:
-    """Find what makes a training script faster, and prove it, as `outpace tune SCRIPT ARGV...` does. No file of the script's is written.
+    """Find what makes a training script faster, compare the edited script with it, and race the two, as `outpace tune SCRIPT ARGV...` does. No
+    file of the script's is written.
 
     `budget` is in seconds. `fit` counts the calls of Keras' `fit`. What changes results by more than rounding is raced, too, and kept only
     where `allow` names its class: "order" (the same examples in another order or in other batches), "statistical" (other random numbers).
-    Print the result, or show it in a notebook; `result.patch` is what was proven. Raises NotFoundError where there is no script, UsageError
-    for a class that does not exist, and TuneError where there is nothing that can be tuned.
+    `require="proven"` keeps nothing of a training that is too long to be compared as a whole.
+    Print the result, or show it in a notebook; `result.patch` is what is kept, and `result.standing` how it is known. Raises NotFoundError
+    where there is no script, UsageError for a class that does not exist, and TuneError where there is nothing that can be tuned.
     """
     if unknown := set(allow) - set(CONSENTS):
         raise UsageError(f"There is no class {', '.join(sorted(unknown))} to allow: give some of {', '.join(CONSENTS)}.")
+    if require not in REQUIRED:
+        raise UsageError(f"{require!r} cannot be required: give one of {', '.join(REQUIRED)}.")
     if not isinstance(script, (str, os.PathLike)):
         raise UsageError(
             f"A script is tuned, and this is a {type(script).__name__}: give its path, outpace.tune('train.py'). A notebook becomes one by "
@@ -144,6 +167,7 @@ def tune(
     plan = {
         "script": name, "argv": list(argv), "module": module, "fit": fit, "budget": budget, "asked_budget": None, "then": "stop",
         "allow": list(allow), "only_limits": False, "dry_run": False, "show_secrets": False,
+        "require": require,
     }  # fmt: skip
     with Family() as family:
         found = tuning(plan, family.folder)

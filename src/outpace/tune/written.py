@@ -13,6 +13,7 @@ from outpace.model.units import counted
 from outpace.report import json_, terminal
 from outpace.store.tree import near
 from outpace.tune.pages.tuning import DETAILS, ID
+from outpace.tune.same import Standing
 from outpace.tune.session import Tuned
 
 
@@ -74,12 +75,13 @@ def _races(tuned: Tuned, folder: Path) -> str:
 
 
 def _patch(tuned: Tuned, path: Path) -> str:
-    """Write what was proven."""
+    """Write what is kept."""
     from outpace.tune.patch import write_patch
 
     patch = tuned.patch
-    if patch is None:
+    if patch is None or tuned.proof is None:
         return f"no patch is written: {tuned.proof.why}" if tuned.proof is not None else "there is nothing to write as a patch"
     write_patch(patch, path)
     place = near(str(path))
-    return f"the patch is {place} (apply it with: {patch.command} < {place})"
+    known = f"; it was compared in {tuned.proof.judgement.extent}: read it" if tuned.standing == Standing.COMPARED.value else ""
+    return f"the patch is {place} (apply it with: {patch.command} < {place}){known}"

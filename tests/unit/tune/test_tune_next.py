@@ -27,6 +27,7 @@ PLAN: dict[str, Any] = {
     "budget": 140.0,
     "allow": [],
     "only_limits": False,
+    "require": "compared",
     "show_secrets": False,
 }
 

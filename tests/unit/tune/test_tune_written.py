@@ -32,6 +32,7 @@ def plan(**files: Path) -> dict[str, Any]:
     asked |= {
         "allow": [],
         "only_limits": False,
+        "require": "compared",
         "json": False,
         "width": None,
         "details": False,

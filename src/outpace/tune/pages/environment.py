@@ -31,7 +31,7 @@ def page_of(outcome: EnvironmentOutcome, secrets: bool = False) -> Page:
 def headline(outcome: EnvironmentOutcome) -> str:
     """The outcome in a sentence."""
     if not outcome.variables:
-        return "No setting of the environment was proven to make the training faster."
+        return "No setting of the environment was shown to make the training faster."
     return f"Faster with {' '.join(assignments(outcome.variables))}."
 
 

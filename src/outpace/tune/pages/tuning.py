@@ -1,4 +1,4 @@
-"""The report of a tuning: what was proven of the edited script, the limits, what was tried and why it was kept or not, and how to keep it."""
+"""The report of a tuning: what is known of the edited script, the limits, what was tried and why it was kept or not, and how to keep it."""
 
 from __future__ import annotations
 
@@ -33,12 +33,31 @@ from outpace.tune.pages.race import raced
 from outpace.tune.pages.tried import TRIED, row_of, why_of
 from outpace.tune.proof import Proof
 from outpace.tune.risk import CONSENTS
+from outpace.tune.same import Standing
 from outpace.tune.searched import Searched
 from outpace.tune.trial.record import Experiment
 from outpace.tune.trial.statistics import Estimate
 
 ID, TITLE, DETAILS = "tune", "Tuning", "tune_details"
-QUESTION = "How fast could this training be, what makes it faster, and what proves it?"
+QUESTION = "How fast could this training be, what makes it faster, and what is that known from?"
+KEPT = (
+    Field("changes", Unit.TEXT, "what is kept", key=True),
+    Field(
+        "standing",
+        Unit.TEXT,
+        "what that is known from: the whole training was compared, or some of its passes, or it is another program that was allowed",
+    ),
+    Field("speed_up", Unit.RATIO, "rate of the edited script / rate of the script as it is"),
+    Field("low", Unit.RATIO, "lower end of the 95% CI", "From"),
+    Field("high", Unit.RATIO, "upper end of it", "To"),
+    Field(
+        "passes_compared",
+        Unit.COUNT,
+        "passes of the training's loop, or batches of its fit, that both scripts made and that were compared",
+    ),
+    Field("passes", Unit.COUNT, "those of the whole training; nothing where nobody knows"),
+    Field("share", Unit.FRACTION, "the first of the second"),
+)
 PARTS = ("part", "source", "share", "forward_ps", "backward_ps", "top_op")
 LINES = ("line", "text", "share", "low", "high")
 SAMPLED = "each sample of the training thread is the time of your innermost line, which calls or waits"
@@ -55,7 +74,7 @@ def report_of(plan: Mapping[str, Any], searched: Searched, proof: Proof | None, 
     """The report of a search, with the proof's own words where there was something to prove, and other pages."""
     climbed, kept = searched.climbed, _kept(proof)
     recipe = [line for change in kept for line in change.recipe]
-    sections: list[Section] = [Text("The proof", _proof(searched, proof))] if proof is not None else []
+    sections: list[Section] = [Text("What was compared", _proof(searched, proof))] if proof is not None else []
     sections += _limits(climbed)
     ordered = _sorted(climbed, kept)
     table = Table.from_rows("tried", "What was tried", TRIED, [_row(each, kept, searched) for each in ordered])
@@ -69,14 +88,15 @@ def report_of(plan: Mapping[str, Any], searched: Searched, proof: Proof | None, 
         sections.append(Rows(climbed.lines, LINES, limit=3, remark=SAMPLED))
     said = headline(searched, proof)
     page = Page(ID, TITLE, QUESTION, said, tuple(sections))
-    pages = (page, _details(climbed, kept), *others)
+    pages = (page, _details(climbed, kept, proof), *others)
     return Report(plan["script"], said, (), tuple(_findings(proof, recipe)), pages, next=tuple(_next(plan, searched)))
 
 
-def _details(climbed: Climbed, kept: Sequence[Any]) -> Page:
+def _details(climbed: Climbed, kept: Sequence[Any], proof: Proof | None) -> Page:
     """The reasons, the places and how it was measured."""
     shown = [each for each in _sorted(climbed, kept) if each.decision != NotApplicable.word]
-    sections: list[Section] = [Text("Why", "\n".join(map(why_of, shown)))] if shown else []
+    sections: list[Section] = [Rows(_known(proof), tuple(field.name for field in KEPT))] if kept and proof is not None else []
+    sections += [Text("Why", "\n".join(map(why_of, shown)))] if shown else []
     sections += _not_applicable(climbed)
     if climbed.own:
         sections.append(Text("In none of these rates", _uncalled(climbed.own)))
@@ -97,6 +117,16 @@ def _details(climbed: Climbed, kept: Sequence[Any]) -> Page:
     )
 
 
+def _known(proof: Proof) -> Table:
+    """What is kept, what it gains, and what that is known from."""
+    assert proof.stack is not None and proof.gain is not None and proof.standing is not None
+    judged, found = proof.judgement, proof.gain
+    share = judged.share if proof.standing is not Standing.ALLOWED else None
+    passes = (judged.made or math.nan, judged.length or math.nan, math.nan if share is None else share)
+    row = (", ".join(proof.stack.titles), proof.standing.value, found.ratio, found.low, found.high, *passes)
+    return Table.from_rows("kept", "What is kept", KEPT, [row])
+
+
 def headline(searched: Searched, proof: Proof | None) -> str:
     """The outcome in a sentence or two, and what consent would bring."""
     first = next(iter(_opt_in(searched.climbed)), None)
@@ -113,9 +143,7 @@ def _outcome(searched: Searched, proof: Proof | None) -> str:
     if proof.stack is None or proof.gain is None:
         assert searched.stack is not None
         return f"Nothing is kept: {searched.stack.name} seemed {searched.seen:.2f} times faster in the search. {proof.why}"
-    found = proof.gain
-    names = " and ".join(proof.stack.titles)
-    return f"Speed-up {found.ratio:.2f}x, 95% CI {found.low:.2f} to {found.high:.2f}, with: {names}."
+    return proof.gained
 
 
 def _kept(proof: Proof | None) -> Sequence[Any]:
@@ -132,7 +160,7 @@ def _proof(searched: Searched, proof: Proof) -> str:
     elif judged.allowed:
         first = f"It was not shown to be the same program, which was allowed; it runs. {judged.why}"
     else:
-        what = "The edited script is the same program" if judged.whole else "No difference was found in the first steps"
+        what = "The edited script is the same program" if judged.standing is Standing.PROVEN else "No difference was found"
         first = f"{what}: {judged.sentence}."
     lines = [first]
     if proof.race is not None:
@@ -153,17 +181,22 @@ def _of_runs(race: Experiment, arm: str) -> Iterator[str]:
 
 
 def _findings(proof: Proof | None, recipe: Sequence[str]) -> Iterator[Finding]:
-    """What was proven, as the first thing to change."""
+    """What is kept, as the first thing to change."""
     if proof is None or proof.gain is None:
         return
     found = proof.gain
+    caveats = {
+        Standing.COMPARED: (f"compared in {proof.judgement.extent}: what only shows in others is not known",),
+        Standing.ALLOWED: ("it is another program, which was allowed",),
+    }
     bound = f"95% CI of the time per step that is saved, measured on {found.rounds} fresh rounds of the edited script"
     yield Finding(
         id="tune.kept",
         severity=Severity.HIGH,
-        sentence=f"Speed-up {found.ratio:.2f}x, 95% CI {found.low:.2f} to {found.high:.2f}.",
+        sentence=proof.gained,
         action=f"{'; '.join(recipe)}. The option --patch FILE writes it into the source.",
-        evidence=(Evidence("ratio to the program as it was", found.ratio, Unit.RATIO, f"{ID}.tried"),),
+        evidence=(Evidence("ratio to the program as it was", found.ratio, Unit.RATIO, f"{DETAILS}.kept"),),
+        counter_evidence=caveats.get(proof.standing, ()) if proof.standing is not None else (),
         saving=raced(found.low, found.high, bound),
     )
 
@@ -269,8 +302,8 @@ def _how(climbed: Climbed) -> str:
     return (
         f"{counted(races, 'race')} of short paired blocks in random order, of processes that run edited texts of the script, each with the "
         f"baseline a second time, in {climbed.seconds:.0f} s; it ended because {climbed.ended}. A difference counts from 3% on. "
-        "Its CIs are a little too narrow, because a race of the search is judged more than once: what was found is proven afterwards, of the "
-        "edited script."
+        "Its CIs are a little too narrow, because a race of the search is judged more than once: what was found is compared and raced "
+        "anew afterwards, as an edited script."
     )
 
 

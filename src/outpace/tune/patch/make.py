@@ -1,4 +1,4 @@
-"""From an optimisation to the user's source with it, and the same in words, for those who make it by hand; and what was proven as a unified
+"""From an optimisation to the user's source with it, and the same in words, for those who make it by hand; and what is kept as a unified
 diff."""
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from outpace.capture.frames import Place
 from outpace.capture.pipeline import PipelineRecorder
 from outpace.model.errors import OutputError, UsageError
 from outpace.model.files import whole
+from outpace.model.text import clean
 from outpace.store.tree import near
 from outpace.tune.optimisations.knob import is_knob
 from outpace.tune.optimisations.optimisation import Patch
@@ -38,16 +39,20 @@ class FileChange:
 
 @dataclass(frozen=True)
 class SourcePatch:
-    """What was proven, in the user's own source. titles: the changes that it holds."""
+    """What is kept, in the user's own source. titles: the changes that it holds. said: what is known of them, in lines; they stand above the
+    diff, where programs that apply it pass them over."""
 
     files: tuple[FileChange, ...]
     titles: tuple[str, ...]
+    said: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, sources: Mapping[str, str], texts: Mapping[str, str], titles: tuple[str, ...]) -> SourcePatch:
+    def of(
+        cls, sources: Mapping[str, str], texts: Mapping[str, str], titles: tuple[str, ...], said: tuple[str, ...] = ()
+    ) -> SourcePatch:
         """From what files were and become, by absolute path."""
         files = ((path, sources[path], new) for path, new in sorted(texts.items()))
-        return cls(tuple(FileChange(path, old, new) for path, old, new in files if old != new), titles)
+        return cls(tuple(FileChange(path, old, new) for path, old, new in files if old != new), titles, said)
 
     @property
     def root(self) -> str:
@@ -62,7 +67,8 @@ class SourcePatch:
 
     def diff(self, root: str | None = None) -> str:
         """A unified diff, which `patch -p0` and `git apply -p0` take in the folder `root` (`self.root` by default)."""
-        return "".join(line for change in self.files for line in _diff(change, root or self.root))
+        head = "".join(f"# {clean(line)}\n" for line in self.said)
+        return head + "".join(line for change in self.files for line in _diff(change, root or self.root))
 
 
 def write_patch(patch: SourcePatch, path: Path, root: str | None = None) -> None:

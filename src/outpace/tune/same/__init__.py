@@ -8,9 +8,9 @@ by one rounding (`nudge`); only what the first two agree on is compared, as clos
 
 from __future__ import annotations
 
-from outpace.tune.same.judge import Judgement, judge
+from outpace.tune.same.judge import Judgement, Standing, judge
 from outpace.tune.same.prove import Original, Texts
 from outpace.tune.same.record import Record
 from outpace.tune.texts.place import Place
 
-__all__ = ["Judgement", "Original", "Place", "Record", "Texts", "judge"]
+__all__ = ["Judgement", "Original", "Place", "Record", "Standing", "Texts", "judge"]

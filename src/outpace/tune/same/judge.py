@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Sequence
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,15 @@ _DAY = 86_400.0  # seconds
 _SHOWN = 3
 
 
+class Standing(str, Enum):
+    """What is known of an edited text that may be kept. Proven: its training was compared as a whole. Compared: some passes were, of a training
+    that was cut. Allowed: it is another program, and the user allows that."""
+
+    PROVEN = "proven"
+    COMPARED = "compared"
+    ALLOWED = "allowed"
+
+
 @dataclass(frozen=True)
 class Judgement:
     """same: whether the edited text is the same program; None where that is not proven. why: in a sentence without its subject's name.
@@ -44,7 +54,8 @@ class Judgement:
     sampled: arrays of which a sample and sums stand for the rest. allowed: it is not the same, and the user allows that. shown: the passes that
     were compared of a training that was cut, in words. noise: arrays that training changes and that runs of the original do not agree on.
     ended: whether the edited text of such a training was run to its own end, and what the edit lets it keep stayed as it was. parts: the pass
-    behind which one rounding moves most of what training changes as far as training does, so that nothing is known; 0 for none."""
+    behind which one rounding moves most of what training changes as far as training does, so that nothing is known; 0 for none. made: passes
+    that were compared, of a training of `length` passes; 0 where that is not known."""
 
     same: bool | None
     why: str
@@ -60,6 +71,38 @@ class Judgement:
     noise: tuple[str, ...] = ()
     ended: bool = False
     parts: int = 0
+    made: int = 0
+    length: int = 0
+
+    @property
+    def standing(self) -> Standing | None:
+        """What is known of it; None where it may not be kept."""
+        if self.same is not True:
+            return None
+        if self.allowed:
+            return Standing.ALLOWED
+        return Standing.PROVEN if self.whole and not self.parts else Standing.COMPARED
+
+    @property
+    def share(self) -> float | None:
+        """The share of the training's passes that were compared; None where nobody knows."""
+        if self.standing is Standing.PROVEN:
+            return 1.0
+        return min(1.0, self.made / self.length) if self.made and self.length else None
+
+    @property
+    def extent(self) -> str:
+        """How many passes were compared of how many, in words: "68 of 1,000,000 passes"."""
+        if not self.made:
+            return "passes"
+        if self.length:
+            return f"{self.made:,} of {self.length:,} passes"
+        return f"{counted(self.made, 'pass', 'passes')} of a training of unknown length"
+
+    @property
+    def scope(self) -> str:
+        """What was compared, as the object of a sentence: "the 68 of 1,000,000 passes that were compared"."""
+        return f"the {self.extent} that {'was' if self.made == 1 and not self.length else 'were'} compared"
 
     @property
     def sentence(self) -> str:
@@ -82,7 +125,8 @@ class Judgement:
             part = f"; of {counted(self.sampled, 'large array')} a sample and sums" if self.sampled else ""
             noise = f"; {', '.join(self.noise)} could not be compared, since chance or rounding makes it" if self.noise else ""
             compared = counted(self.compared, "value")
-            return f"compared to step {self.passes}, {compared}{part}{noise}{missed if self.missed else ''}{later}"
+            extent = f"compared to step {self.passes}" if self.whole or not self.made else f"compared in {self.extent}"
+            return f"{extent}, {compared}{part}{noise}{missed if self.missed else ''}{later}"
         return self.why
 
 

@@ -200,7 +200,13 @@ class Original:
             found = replace(found, whole=False, shown=self._shown() + (f"; behind them it ends with {fails}" if fails else ""))
         elif originals[0].ended == CUT_SHORT:
             found = replace(found, whole=False)
-        return found, edited, fails
+        return self._measured(found, originals[0]), edited, fails
+
+    def _measured(self, found: Judgement, original: Record) -> Judgement:
+        """With how many passes were compared, of how many: of a training that is not over in its time nobody knows."""
+        passes = self._passes() if self.cut else float(original.made) if original.over else math.inf
+        length = 0 if math.isinf(passes) else max(original.made, int(passes))
+        return replace(found, made=min(found.parts or original.made, original.made), length=length)
 
     def _meets(self, edited: Record, lasting: Record) -> bool:
         """Whether an edited script that ran on came to branches that no pass was made of; then the originals run anew, with those passes,
