@@ -3,9 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 NATIVE := $(wildcard native/src/* native/include/*)
 SOURCES := $(shell find src -type f -not -name '*.so' -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
-# What reads profiles, on any platform: everything that it asks of Python is there on Windows, too.
-ANYWHERE := $(wildcard src/outpace/*.py) $(addprefix src/outpace/,_native advice cli compare lint metrics model notebook report store testing timeline \
-  tools trace viewer)
+# Everything but what runs training scripts: all that it asks of Python is there on Windows, too.
+POSIX := capture tune
+ANYWHERE := $(filter-out $(POSIX:%=src/outpace/%),$(patsubst %/__init__.py,%,$(wildcard src/outpace/*/__init__.py)) $(wildcard src/outpace/*.py))
 
 # Tests are compiled with their assertions once, not in every run.
 unexport PYTHONDONTWRITEBYTECODE

@@ -40,6 +40,8 @@ class System:
     @property
     def uid(self) -> int:
         """The user's number; 0 is root."""
+        if sys.platform == "win32":  # which has none
+            return 1
         return os.geteuid()
 
     def run(self, command: Sequence[str], timeout: float = 30.0, more: Mapping[str, str] | None = None) -> Completed:
@@ -132,7 +134,10 @@ def _first_missing(folder: str) -> str | None:
 
 def _end(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
     """End a process and everything it started; returns what it had written."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    if sys.platform == "win32":
+        process.kill()
+    else:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     out, err = process.communicate()
     return out, err

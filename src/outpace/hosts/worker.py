@@ -69,6 +69,8 @@ class Worker:
             connection.close()
 
     def _started(self) -> tuple[subprocess.Popen[bytes], Connection]:
+        if sys.platform == "win32":
+            raise OutpaceError("A process that analyses inherits a pipe's end, as Linux and macOS have it.")
         with self._changing:
             if self._closed:
                 raise OutpaceError("The process that analyses is being closed.")
@@ -94,6 +96,8 @@ def _environment() -> dict[str, str]:
 
 def serve(connection: int, idle: int) -> None:
     """The worker's process: answers until whoever asks has gone."""
+    if sys.platform == "win32":  # where none is started
+        return
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is for who asks
     if idle:
         os.nice(19)

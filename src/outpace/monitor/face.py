@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import time
 import weakref
 from collections.abc import Iterable, Iterator
@@ -242,4 +243,5 @@ def _forked() -> None:
         monitor._dead = True
 
 
-os.register_at_fork(after_in_child=_forked)
+if sys.platform != "win32":  # where no process forks
+    os.register_at_fork(after_in_child=_forked)

@@ -16,8 +16,9 @@ def memory(framework: str) -> dict[str, float]:
     What cannot be read here (no /proc, no accelerator) is left out.
     """
     found: dict[str, float] = {}
-    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/self/statm", encoding="ascii") as file:
-        found["rss_mb"] = round(int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / _MB, 1)
+    if sys.platform != "win32":
+        with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/self/statm", encoding="ascii") as file:
+            found["rss_mb"] = round(int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / _MB, 1)
     with contextlib.suppress(Exception):  # an accelerator without an allocator to ask raises, each in its own way
         devices = _tensorflow() if framework == "tensorflow" else _jax() if framework == "jax" else []
         if devices:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import resource
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -84,6 +84,10 @@ class Server:
 
 def _most_connections() -> int:
     """As many as the process may have descriptors for."""
+    if sys.platform == "win32":
+        return _CONNECTIONS
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _CONNECTIONS + _OTHERS
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -84,6 +85,8 @@ class _Again(io.RawIOBase):
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         """As of any file."""
+        if sys.platform == "win32":
+            raise OSError("The workbench needs Linux or macOS.")
         into = memoryview(buffer).cast("B")
         block = os.pread(self._file, len(into), self._at)
         into[: len(block)] = block
