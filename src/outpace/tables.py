@@ -2,25 +2,91 @@
 
 from __future__ import annotations
 
+import datetime
 import os
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 from outpace import api
 from outpace._dataclass import dataclass
-from outpace.model import NotFoundError, Page, ProfileError, Table, UsageError
+from outpace.compare.facts import EXAMPLES, facts_of
+from outpace.metrics.program.program import program
+from outpace.model import NotFoundError, Page, ProfileError, Report, Table, UsageError, schema
 from outpace.model.redact import Redaction
 from outpace.report import parquet as parquet_
+from outpace.report.first_screen import first_screen
 from outpace.store.logdir import PROFILE_FOLDER, host_of, runs_at
 from outpace.store.tree import is_url
+from outpace.store.whole_folder import whole_folder
 from outpace.tools import find
 
 Told = Callable[[str, int, int], object]
 """Hears the name of the run that is read now, its place from 1, and how many there are."""
 
-_Parts = dict[tuple[str, str], list[Table]]  # by tool and name of the table
+_Parts = dict[tuple[str, str], list[Table]]  # by tool (none of a table that is of the run) and name of the table
+
+OF_RUNS = ("runs", "findings")
+"""Tables that are of no tool."""
+
+_VERSIONS = ("tensorflow", "keras", "jax", "jaxlib", "cuda")
+_RUNS = (
+    parquet_.RUN,
+    *schema(
+        """
+        source         | text     | where the run was read
+        captured       | text     | when it was captured, as ISO 8601 writes it: by the capture's record, else by the name of its folder
+        framework      | text     | whose training it is: Keras, TensorFlow, JAX, Keras on JAX, or unknown
+        program        | text     | the kind of program, in words
+        script         | text     | the script, where Outpace captured it
+        arguments      | text     | the script's arguments, with dots for keys and passwords
+        tensorflow     | text     | version of TensorFlow
+        keras          | text     | version of Keras
+        jax            | text     | version of JAX
+        jaxlib         | text     | version of jaxlib
+        cuda           | text     | version of CUDA
+        python         | text     | version of Python
+        captured_with  | text     | version of Outpace that captured it
+        outpace        | text     | version of Outpace that says all this
+        hosts          | count    | hosts with steps, of the same program
+        devices        | text     | accelerators of the first host
+        device_model   | text     | what these are
+        cores          | count    | cores that the process could use
+        examples       | count    | examples of a step
+        steps          | count    | steps of the first host with some, as many as were captured whole
+        steps_found_by | text     | how its steps were found
+        step_ps        | ps       | the steady step, as the report draws it
+        headline       | text     | the one sentence to take away
+        finding        | text     | rule of the first thing to change
+        finding_says   | text     | what is the case
+        finding_asks   | text     | what to do about it
+        saving_low     | fraction | share of the steady step that this saves: the lower end of a prediction; 0 of a bound
+        saving_high    | fraction | the upper end, or the bound ("at most")
+        warnings       | count    | what a reader must know first, in sentences
+        """
+    ),
+)
+_FINDINGS = schema(
+    """
+    * place       | count    | place in the order of what to change first, from 1
+    rule          | text     | the rule's name
+    severity      | text     | high, moderate, potential or info
+    certainty     | text     | how sure it is that this is the cause: certain, likely or possible
+    effort        | text     | what it asks for: small, medium or large
+    says          | text     | what is the case
+    asks          | text     | what to do about it
+    location      | text     | the line of the source, where it is known
+    host          | text     | the host, where it speaks of one
+    saving_low    | fraction | share of the steady step that this saves: the lower end of a prediction; 0 of a bound
+    saving_high   | fraction | the upper end, or the bound ("at most")
+    assumes       | text     | under which assumption
+    caveats       | text     | what limits it
+    """
+)
 
 
 @dataclass(frozen=True)
@@ -43,15 +109,25 @@ def export(
     progress: Told = lambda name, at, of: None,
     redact: bool = False,
 ) -> Exported:
-    """Write every table of some runs into the folder `parquet`, one Parquet file per table, which holds the rows of all runs.
+    """Write every table of some runs into the folder `parquet`, one Parquet file per table, which holds the rows of all runs; the tables `runs`
+    and `findings` say what each run is and what to change in it.
 
-    A path is a profile, the folder of a run, or a log directory, of which all runs are taken. `tables` chooses some (`overview.steps`), or
-    all of a tool (`overview`). `redact`: see `outpace.open`; runs are numbered, in the order of the paths. A run that
-    cannot be read is left out, unless no other can. Raises UsageError for a table that no run has,
+    The folder appears as a whole, in the place of an earlier export, or not at all. A path is a profile, the folder of a run, or a log
+    directory, of which all runs are taken. `tables` chooses some (`overview.steps`, `runs`), or all of a tool (`overview`). `redact`: see
+    `outpace.open`; runs are numbered, in the order of the paths. A run that cannot be read is left out, unless no other can. Raises
+    UsageError for a table that no run has, OutputError where the folder cannot be written, or holds something else than an export,
     OutpaceError where pyarrow is missing.
     """
     parquet_.needed()
     wanted = [_wanted(name) for name in tables]
+    with whole_folder(parquet, "The tables", parquet_.is_ours) as folder:
+        made = _exported(paths, folder, wanted, progress, redact)
+    return replace(made, files=tuple(Path(parquet) / path.name for path in made.files))
+
+
+def _exported(
+    paths: Sequence[str | os.PathLike[str]], folder: Path, wanted: Sequence[tuple[str, str]], progress: Told, redact: bool
+) -> Exported:
     found = [place for path in paths for place in _places(path)]
     places = list({place if is_url(place) else os.path.realpath(place): place for place in found}.values())
     parts: _Parts = defaultdict(list)
@@ -74,7 +150,7 @@ def export(
             failed += _add(profile, name, wanted, parts)
         runs.append(name)
     _all_there(wanted, parts)
-    return Exported(tuple(parquet_.write(parts, parquet)), tuple(runs), tuple(remarks), tuple(failed))
+    return Exported(tuple(parquet_.write(parts, folder)), tuple(runs), tuple(remarks), tuple(failed))
 
 
 def names_of(places: Sequence[str]) -> list[str]:
@@ -96,7 +172,10 @@ def _places(path: str | os.PathLike[str]) -> Iterator[str]:
 
 
 def _wanted(name: str) -> tuple[str, str]:
-    """The tool and the table that a name means, the table empty for all of the tool; UsageError for an unknown tool."""
+    """The tool and the table that a name means, the table empty for all of the tool, the tool for a table of runs; UsageError for an unknown
+    tool."""
+    if name in OF_RUNS:
+        return "", name
     tool, _, table = name.partition(".")
     return find(tool).id, table
 
@@ -104,12 +183,85 @@ def _wanted(name: str) -> tuple[str, str]:
 def _add(profile: api.Profile, name: str, wanted: Sequence[tuple[str, str]], parts: _Parts) -> list[Page]:
     """Add the tables of a run to those before; the pages of tools that raised."""
     hosts = profile.run.hosts
-    pages = profile.pages(list(dict.fromkeys(tool for tool, _ in wanted)))
+    host = hosts[0].host if len(hosts) == 1 else None
+    tools = list(dict.fromkeys(tool for tool, _ in wanted if tool))
+    pages = profile.pages(tools) if tools or not wanted else ()
     for page in pages:
         for table in page.tables():
             if not wanted or {(page.id, ""), (page.id, table.name)} & set(wanted):
-                parts[page.id, table.name].append(parquet_.of_run(table, name, hosts[0].host if len(hosts) == 1 else None))
+                parts[page.id, table.name].append(parquet_.of_run(table, name, host))
+    if not wanted or any(not tool for tool, _ in wanted):
+        report = profile.report()
+        pages = pages or report.pages
+        made = {"runs": _of_run(profile, name, report), "findings": parquet_.of_run(_findings(report), name, host)}
+        for table_name, table in made.items():
+            if not wanted or ("", table_name) in wanted:
+                parts["", table_name].append(table)
     return [page for page in pages if page.failure is not None]
+
+
+def _of_run(profile: api.Profile, name: str, report: Report) -> Table:
+    """What a run is, in a row."""
+    run = profile.run
+    facts, screen = facts_of(run), first_screen(report)
+    record = next((found for found in run.records.values() if found), {})
+    first = screen.changes[0] if screen.changes else None
+    saving = first.saving if first is not None else None
+    stepping = next((each for each in run.hosts if len(each.steps)), None)
+    row: dict[str, Any] = {
+        "run": name,
+        "source": run.source,
+        "captured": str(record.get("created") or "") or _time_of(run.source),
+        "framework": program(run).framework.value,
+        **{fact: facts.get(fact) for fact in ("program", "script", "arguments", *_VERSIONS)},
+        "python": facts["Python"],
+        "captured_with": record.get("outpace"),
+        "outpace": facts["Outpace"],
+        "hosts": _number(facts["hosts"]),
+        "devices": facts["devices"],
+        "device_model": facts["device model"],
+        "cores": _number(facts["cores"]),
+        "examples": _number(facts[EXAMPLES]),
+        "steps": len(stepping.steps.captured) if stepping is not None else 0,
+        "steps_found_by": facts["steps found by"],
+        "step_ps": screen.step or None,
+        "headline": report.headline,
+        "finding": first.id if first is not None else None,
+        "finding_says": first.sentence if first is not None else None,
+        "finding_asks": first.action if first is not None else None,
+        "saving_low": saving.low if saving is not None else None,
+        "saving_high": saving.high if saving is not None else None,
+        "warnings": len(report.warnings),
+    }
+    plain = [None if row[field.name] == "" else row[field.name] for field in _RUNS]
+    return Table.from_rows("runs", "Runs", _RUNS, [plain])
+
+
+def _findings(report: Report) -> Table:
+    """What a report finds, in its order."""
+    rows = [
+        (
+            *(at, found.id, found.severity.value, found.certainty.value, found.effort.value, found.sentence, found.action),
+            *(found.location or None, found.host or None),
+            *((found.saving.low, found.saving.high, found.saving.assumes) if found.saving is not None else (None, None, None)),
+            "; ".join(found.counter_evidence) or None,
+        )
+        for at, found in enumerate(report.findings, start=1)
+    ]
+    return Table.from_rows("findings", "Findings", _FINDINGS, rows)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdigit() else None
+
+
+def _time_of(source: str) -> str:
+    """The time that the name of a run's folder says, as TensorFlow and Outpace write it."""
+    found = re.findall(r"(?<!\d)(\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d)(?!\d)", source)
+    try:
+        return datetime.datetime.strptime(found[-1], "%Y_%m_%d_%H_%M_%S").isoformat() if found else ""
+    except ValueError:  # digits that are no date
+        return ""
 
 
 def _all_there(wanted: Sequence[tuple[str, str]], parts: _Parts) -> None:

@@ -109,7 +109,7 @@ def test_the_document_shows_what_its_queries_print(tmp_path: Path, monkeypatch: 
     said = outpace(*arguments).stderr.strip()
     assert f"`{said}`" in page
     shown = re.findall(r"```python\n(import.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
-    assert len(shown) == 3
+    assert len(shown) == 4
     for code, output in shown:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, encoding="utf-8")
         assert done.returncode == 0, done.stderr

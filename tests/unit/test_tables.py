@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 import outpace
-from outpace.model import NotFoundError, ProfileError, UsageError
+from outpace.model import NotFoundError, OutputError, ProfileError, UsageError
 from outpace.tables import names_of
 from outpace.testing import training_run
-from tests.support import DATA
+from tests.support import DATA, SOME, opened, profile_path
 
 EMPTY = DATA / "broken" / "empty.xplane.pb"
 
@@ -84,6 +88,71 @@ def test_a_run_that_cannot_be_read_is_left_out(logs: Path, tmp_path: Path) -> No
         outpace.export(tmp_path / "broken.xplane.pb", parquet=tmp_path / "out")
     with pytest.raises(NotFoundError, match="no file or folder nowhere"):
         outpace.export("nowhere", parquet=tmp_path / "out")
+
+
+def test_a_run_is_a_row_and_so_is_each_finding(logs: Path, tmp_path: Path) -> None:
+    made = outpace.export(logs, profile_path("jax_h100_ok_vae"), parquet=tmp_path / "out", tables=["runs", "findings"])
+    assert [path.name for path in made.files] == ["runs.parquet", "findings.parquet"]
+    rows = {row["run"].rpartition("/")[2]: row for row in pq.read_table(tmp_path / "out" / "runs.parquet").to_pylist()}
+    assert len(rows) == 3
+    row, report = rows["jax_h100_ok_vae"], opened("jax_h100_ok_vae").report()
+    assert (row["framework"], row["headline"], row["hosts"]) == ("JAX", report.headline, 1)
+    assert (row["jax"], row["python"], row["script"]) == ("0.11.2", "3.12.3", "ok_vae.py")
+    assert (row["captured"], row["captured_with"], row["device_model"]) == (
+        "2026-11-27T18:46:18+00:00",
+        "0.2.0",
+        "NVIDIA H100 80GB HBM3",
+    )
+    first = report.findings[0]
+    assert (row["finding"], row["finding_says"]) == (first.id, first.sentence)
+    assert rows["2026_01_02_00_00_00"]["captured"] == "2026-01-02T00:00:00", "the folder says, where there is no record"
+    found = [each for each in pq.read_table(tmp_path / "out" / "findings.parquet").to_pylist() if each["run"] == row["run"]]
+    assert [(each["place"], each["rule"], each["says"]) for each in found] == [
+        (at, each.id, each.sentence) for at, each in enumerate(report.findings, start=1)
+    ]
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_every_profile_is_a_row(name: str, tmp_path: Path) -> None:
+    made = outpace.export(profile_path(name), parquet=tmp_path / "out", tables=["runs", "findings"])
+    assert not made.failed
+    (row,) = pq.read_table(tmp_path / "out" / "runs.parquet").to_pylist()
+    assert row["headline"] == opened(name).report().headline
+
+
+def test_an_earlier_export_is_replaced_as_a_whole(logs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    outpace.export(logs, parquet=out)
+    outpace.export(logs, parquet=out, tables=["overview.steps"])
+    assert os.listdir(out) == ["overview.steps.parquet"]
+    assert os.listdir(tmp_path) == ["out"], "nothing else is left"
+
+
+def test_a_full_disk_leaves_what_was_there(logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from outpace.model.files import whole
+    from outpace.report import parquet
+
+    out = tmp_path / "out"
+    outpace.export(logs, parquet=out, tables=["overview.steps", "runs"])
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    written = list[str]()
+
+    @contextlib.contextmanager
+    def full(path: Path, what: str) -> Iterator[Any]:
+        written.append(path.name)
+        with whole(path, what) as file:
+            if len(written) == 5:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            yield file
+
+    monkeypatch.setattr(parquet, "whole", full)
+    for place in (out, tmp_path / "new"):
+        written.clear()
+        with pytest.raises(OutputError, match="No space left on device"):
+            outpace.export(logs, parquet=place)
+        assert len(written) == 5
+    assert os.listdir(tmp_path) == ["out"]
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
 @pytest.mark.parametrize(

@@ -27,11 +27,14 @@ def export(
             show_default=False,
         ),
     ],
-    parquet: Annotated[Path, typer.Option(metavar="DIR", help="Write the files into this folder; it is made if missing.")],
+    parquet: Annotated[
+        Path, typer.Option(metavar="DIR", help="The folder to write, whole or not at all; an earlier export there is replaced.")
+    ],
     table: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="Only this table, as in overview.steps, or all of a tool, as in overview; can be repeated."
+            metavar="NAME",
+            help="Only this table, as in overview.steps or runs, or all of a tool, as in overview; can be repeated.",
         ),
     ] = None,
     redact: Redact = False,
@@ -39,7 +42,8 @@ def export(
     """Write the tables of one or many runs as Parquet files, for DuckDB, Polars and pandas.
 
     One file per table, `TOOL.TABLE.parquet`, holds the rows of all runs; the columns `run` and `host` come first. Times are whole
-    picoseconds, missing values null. Each column carries its unit and meaning, whether it is of the table's key, and whether it may be
+    picoseconds, missing values null. The tables `runs` and `findings` say what each run is (versions, script, time of capture, headline) and
+    what to change in it. Each column carries its unit and meaning, whether it is of the table's key, and whether it may be
     added up. A run that cannot be read is left out, and said. Needs pyarrow: pip install pyarrow.
 
     Example: outpace export logs --parquet tables && duckdb -c "SELECT run, avg(duration_ps) / 1e9 AS ms FROM

@@ -11,10 +11,11 @@ _LONGEST = 80  # characters of a tool's or a table's name in a file name: most f
 
 
 def file_stems(tables: Sequence[tuple[str, str]]) -> list[str]:
-    """Of each (tool, name of its table) a stem of its own, also where a file system does not tell capitals apart."""
+    """Of each (tool, name of its table; the tool may be empty) a stem of its own, also where a file system does not tell capitals apart."""
     taken: dict[str, str] = {}
     for tool, table in tables:
-        stem = next(s for s in _numbered(f"{_file_name(tool)}.{_file_name(table)}") if s.lower() not in taken)
+        name = ".".join(_file_name(part) for part in (tool, table) if part)
+        stem = next(s for s in _numbered(name) if s.lower() not in taken)
         taken[stem.lower()] = stem
     return list(taken.values())
 

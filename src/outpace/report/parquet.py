@@ -17,7 +17,7 @@ from outpace.model.files import whole
 from outpace.report import json_
 from outpace.report.file_stems import file_stems
 
-_RUN = Field("run", Unit.TEXT, "run that the row is of, by the shortest name that tells it from the others", key=True)
+RUN = Field("run", Unit.TEXT, "run that the row is of, by the shortest name that tells it from the others", key=True)
 _HOST = Field("host", Unit.TEXT, "host that the row is of; missing where it speaks of several hosts together")
 _ROW = Field("row", Unit.COUNT, "place of the row in the table of its run, from 0", key=True)
 _NOTES = "outpace"
@@ -40,7 +40,7 @@ def of_run(table: Table, run: str, host: str | None) -> Table:
     """A table with `run` and `host` in front, and the place of each row where nothing else names it. `host`: that of a table that has no
     column of hosts; None where the run has several."""
     rows = len(table)
-    first = {_RUN: np.full(rows, run, object)}
+    first = {RUN: np.full(rows, run, object)}
     if "host" in table:
         first[table.field("host")] = table["host"]
     else:
@@ -57,8 +57,18 @@ def of_run(table: Table, run: str, host: str | None) -> Table:
     return Table(table.name, table.title, tuple(every), tuple(every.values()))
 
 
+def is_ours(path: Path) -> bool:
+    """Whether a file is one that `write` made."""
+    pa, parquet = needed()
+    try:
+        return path.suffix == ".parquet" and _NOTES.encode() in (parquet.read_metadata(path).metadata or {})
+    except (OSError, pa.ArrowException):
+        return False
+
+
 def write(tables: Mapping[tuple[str, str], Sequence[Table]], directory: str | os.PathLike[str]) -> list[Path]:
-    """Write the tables of each (tool, name), one below the other, as `<tool>.<name>.parquet` into `directory` (made if missing).
+    """Write the tables of each (tool, name), one below the other, as `<tool>.<name>.parquet` into `directory` (made if missing); a table of no
+    tool as `<name>.parquet`.
 
     A file appears whole or not at all. Raises OutputError where the files cannot be written.
     """
@@ -69,7 +79,12 @@ def write(tables: Mapping[tuple[str, str], Sequence[Table]], directory: str | os
         merged = pa.concat_tables(
             map(pa.table, parts), promote_options="permissive"
         )  # whole numbers become floats where some run has floats
-        notes = {"version": __version__, "table": f"{tool}.{name}", "title": parts[0].title, "columns": json_.columns(parts[0])}
+        notes = {
+            "version": __version__,
+            "table": ".".join(filter(None, (tool, name))),
+            "title": parts[0].title,
+            "columns": json_.columns(parts[0]),
+        }
         paths.append(Path(directory) / f"{stem}.parquet")
         with whole(paths[-1], "The tables") as file:
             parquet.write_table(merged.replace_schema_metadata({_NOTES: json.dumps(notes)}), file, compression="zstd")

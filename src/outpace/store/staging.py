@@ -10,6 +10,7 @@ import datetime
 import os
 import platform
 import shutil
+import sys
 import tempfile
 from types import TracebackType
 
@@ -39,7 +40,8 @@ class Staging:
             self._local = os.path.abspath(os.path.expanduser(logdir))
             os.makedirs(self._local, exist_ok=True)
             sweep(self._local)
-            self.folder = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", suffix=_suffix(), dir=self._local)
+            prefix, suffix = unfinished()
+            self.folder = tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=self._local)
         except OSError as error:
             reason = error.strerror or error
             raise CaptureError(f"The log directory {logdir} is not writable ({reason}). Give another one.") from None
@@ -104,6 +106,11 @@ def _renamed(source: str, target: str) -> str:
     raise OSError(f"{target} exists already")
 
 
+def unfinished() -> tuple[str, str]:
+    """How the name of a folder begins and ends that this process writes into, so that `sweep` knows it."""
+    return f"{PREFIX}{os.getpid()}-", _suffix()
+
+
 def _suffix() -> str:
     """The machine's part of a folder's name: on a shared file system, process ids of others say nothing here."""
     return f"@{platform.node()}"
@@ -118,6 +125,8 @@ def sweep(logdir: str) -> None:
 
 
 def _lives(pid: int) -> bool:
+    if sys.platform == "win32":  # where signal 0 is Ctrl-C
+        return True
     try:
         os.kill(pid, 0)
     except OSError as error:

@@ -1,0 +1,106 @@
+"""A folder that appears as a whole, whatever ends the process that writes it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from outpace.model import OutputError
+from outpace.store.whole_folder import whole_folder
+
+
+def ours(path: Path) -> bool:
+    return path.suffix == ".ours"
+
+
+def write(place: Path, *names: str) -> None:
+    with whole_folder(place, "The tables", ours) as folder:
+        for name in names:
+            (folder / name).write_text(name)
+
+
+def test_it_takes_the_place_of_an_earlier_one_with_its_mode(tmp_path: Path) -> None:
+    place = tmp_path / "above" / "out"
+    write(place, "a.ours", "b.ours")
+    place.chmod(0o750)
+    write(place, "c.ours")
+    assert (os.listdir(place), os.listdir(place.parent)) == (["c.ours"], ["out"])
+    assert place.stat().st_mode & 0o777 == 0o750
+
+
+def test_what_somebody_else_wrote_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "out"
+    write(place, "a.ours")
+    (place / "notes.txt").write_text("mine")
+    with pytest.raises(OutputError, match=r"out: it holds notes\.txt, and would be replaced as a whole\. Give a new folder"):
+        write(place, "b.ours")
+    (place / "notes.txt").unlink()
+    (place / "inner").mkdir()
+    with pytest.raises(OutputError, match="it holds inner"):
+        write(place, "b.ours")
+    (place / "inner").rmdir()
+    os.symlink(place / "a.ours", place / "link.ours")
+    with pytest.raises(OutputError, match=r"it holds link\.ours"):
+        write(place, "b.ours")
+    (place / "link.ours").unlink()
+    with pytest.raises(OutputError, match="it holds late"), whole_folder(place, "The tables", ours):
+        (place / "late").touch()
+    (place / "late").unlink()
+    monkeypatch.chdir(place)
+    with pytest.raises(OutputError, match="which has to stay where it is"):
+        write(place, "b.ours")
+    with pytest.raises(OutputError, match="it is no folder"):
+        write(place / "a.ours", "b.ours")
+    assert os.listdir(place) == ["a.ours"] and os.listdir(tmp_path) == ["out"]
+
+
+def test_a_link_to_a_folder_leads_to_the_new_one(tmp_path: Path) -> None:
+    write(tmp_path / "out", "a.ours")
+    os.symlink(tmp_path / "out", tmp_path / "link")
+    write(tmp_path / "link", "b.ours")
+    assert os.listdir(tmp_path / "out") == ["b.ours"] and (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.parametrize("moment", ["writing", "renaming"])
+def test_an_error_leaves_what_was_there(moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "out"
+    write(place, "a.ours")
+    rename = os.rename
+    if moment == "renaming":
+
+        def fails(source: str, target: str) -> None:
+            if target == str(place) and not source.endswith("before"):
+                raise KeyboardInterrupt
+            rename(source, target)
+
+        monkeypatch.setattr(os, "rename", fails)
+    with pytest.raises(KeyboardInterrupt), whole_folder(place, "The tables", ours) as folder:
+        (folder / "b.ours").touch()
+        if moment == "writing":
+            raise KeyboardInterrupt
+    assert (os.listdir(place), os.listdir(tmp_path)) == (["a.ours"], ["out"])
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from outpace.store.whole_folder import whole_folder
+with whole_folder(sys.argv[1], "The tables", lambda path: True) as folder:
+    (folder / "b.ours").touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_kill_leaves_what_was_there_and_the_next_one_sweeps(tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    write(place, "a.ours")
+    for target in (place, tmp_path / "new"):
+        assert subprocess.run([sys.executable, "-c", KILLED, str(target)], timeout=60).returncode == -9
+    assert os.listdir(place) == ["a.ours"] and not (tmp_path / "new").exists()
+    assert len(os.listdir(tmp_path)) == 2, "a hidden folder is left, the first one having been swept by the second"
+    write(place, "c.ours")
+    assert os.listdir(tmp_path) == ["out"]
