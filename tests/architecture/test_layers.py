@@ -82,7 +82,6 @@ def checked_for_windows(folder: Path = ROOT) -> set[str]:
     return {Path(each).stem for each in line[1].split()}
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
 def test_everything_but_what_runs_scripts_is_checked_for_windows() -> None:
     found = checked_for_windows()
     assert found - {"__init__", "__main__"} == (PACKAGES | MODULES) - MAKERS

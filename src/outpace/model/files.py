@@ -32,7 +32,7 @@ def whole(path: str | os.PathLike[str], what: str) -> Iterator[IO[bytes]]:
         try:  # from before it is there: a signal may come at the moment in which it is made
             with open(os.open(temporary, _NEW, 0o600), "wb") as file:
                 yield file
-            os.chmod(temporary, 0o666 & ~_umask())
+            os.chmod(temporary, 0o666 & ~umask())
             os.replace(temporary, target)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -61,7 +61,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         raise ProfileError(f"{path} is no JSON: {error}.") from error
 
 
-def _umask() -> int:
+def umask() -> int:
     """The process's umask, which can only be read by setting it; the new file is one that nobody else can read."""
     mask = os.umask(0o077)
     os.umask(mask)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from outpace.model.errors import OutputError
+from outpace.model.files import umask
 from outpace.store.staging import sweep, unfinished
 
 
@@ -18,25 +20,38 @@ def whole_folder(path: str | os.PathLike[str], what: str, ours: Callable[[Path],
     """A folder to write into, which is renamed to `path` when the block ends; folders above it are made.
 
     What stood there before goes then: it is empty, or holds nothing but files that are `ours`. Where the block fails, or the process is ended,
-    it stays as it was. Raises OutputError ("`what` cannot be written to ...") for everything else that stands there, and for every OSError.
+    it stays as it was. Raises OutputError ("`what` cannot be written to ...") for everything else that stands there, and where the folder
+    cannot be made or renamed.
     """
     target = os.path.realpath(path)
-    try:
+    with _told(path, what):
         _require_replaceable(target, path, what, ours)
-        above = os.path.dirname(target)
-        os.makedirs(above, exist_ok=True)
-        sweep(above)
-        prefix, suffix = unfinished()
-        folder = tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=above)
-        try:
-            yield Path(folder)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        sweep(os.path.dirname(target))
+        folder = _beside(target)
+    try:
+        yield Path(folder)
+        with _told(path, what):
             _require_replaceable(target, path, what, ours)
-            shutil.copymode(target if os.path.isdir(target) else above, folder)
+            os.chmod(folder, stat.S_IMODE(os.stat(target).st_mode) if os.path.isdir(target) else 0o777 & ~umask())
             _put(folder, target)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _told(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+    """An OSError becomes an OutputError."""
+    try:
+        yield
     except OSError as error:
         raise OutputError(f"{what} cannot be written to {path}: {error.strerror or error}. Choose another place.") from error
+
+
+def _beside(target: str) -> str:
+    """A new folder of this process', on the same file system."""
+    prefix, suffix = unfinished()
+    return tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=os.path.dirname(target))
 
 
 def _require_replaceable(target: str, path: str | os.PathLike[str], what: str, ours: Callable[[Path], bool]) -> None:
@@ -61,8 +76,7 @@ def _put(folder: str, target: str) -> None:
     if not os.path.isdir(target):
         os.rename(folder, target)
         return
-    prefix, suffix = unfinished()
-    aside = tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=os.path.dirname(target))
+    aside = _beside(target)
     try:
         os.rename(target, os.path.join(aside, "before"))
         try:

@@ -32,6 +32,19 @@ def test_it_takes_the_place_of_an_earlier_one_with_its_mode(tmp_path: Path) -> N
     assert place.stat().st_mode & 0o777 == 0o750
 
 
+def test_a_new_one_has_the_mode_of_any_folder(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    (tmp_path / "plain").mkdir()
+    write(tmp_path / "out", "a.ours")
+    assert (tmp_path / "out").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_an_error_of_the_block_is_its_own(tmp_path: Path) -> None:
+    with pytest.raises(ConnectionError), whole_folder(tmp_path / "out", "The tables", ours):
+        raise ConnectionError("a store of profiles")
+    assert os.listdir(tmp_path) == []
+
+
 def test_what_somebody_else_wrote_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "out"
     write(place, "a.ours")
