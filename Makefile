@@ -33,7 +33,12 @@ help:  ## list the targets
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --force-reinstall dist/*.whl
 	@touch $@
 
-test: .venv/.installed  ## set everything up and run the tests against the installed wheel (under 10 minutes)
+# The core under sanitizers, once for each state of it. The fuzzer wants Linux: its files in memory, and a linker that wraps calls.
+.venv/.sanitized: $(NATIVE) $(wildcard native/tests/*.* native/tests/findings/*) | .venv/.dependencies
+	bash native/tests/run.sh 2000
+	@touch $@
+
+test: .venv/.installed $(if $(filter Linux,$(shell uname)),.venv/.sanitized)  ## set everything up, run the core under sanitizers (2,000 mutants, a minute) and the tests against the installed wheel (under 10 minutes)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 src/outpace/_native/core.so: .venv/.dependencies setup.py $(NATIVE)

@@ -4,6 +4,7 @@
 // A lane is a packet sequence of its own: names are written once per sequence and then stand as small numbers, the track is a default of the
 // sequence, and a packet's timestamp is the distance to the one before.
 #include <algorithm>
+#include <deque>
 
 #include "outpace.h"
 #include "trace_sink.h"
@@ -14,7 +15,7 @@ namespace {
 
 enum EventType : uint64_t { kBegin = 1, kEnd = 2, kInstant = 3, kCounterValue = 4 };
 constexpr uint64_t kIncrementalClock = 64, kBootTime = 6;  // 64 is the first clock id that belongs to a sequence
-constexpr size_t kInternedTexts = 4096;                    // a lane's texts that are written once; memory must not follow the file
+constexpr size_t kInternedTexts = 4096, kInternedBytes = 16 << 20;  // a lane's texts that are written once; memory must not follow the file
 
 // A message under construction.
 class Message {
@@ -80,6 +81,30 @@ class Numbers {
   std::vector<int32_t> used_;
 };
 
+// Numbers for texts without a key, by what they say. It holds copies: the profile's own bytes are visible for one slice.
+class InternedTexts {
+ public:
+  void reset() {
+    number_.clear();
+    texts_.clear();
+    bytes_ = 0;
+  }
+  // The number of a text (0: it is written where it stands), and whether it is new.
+  std::pair<uint32_t, bool> get(std::string_view text, uint32_t& last) {
+    const auto found = number_.find(text);
+    if (found != number_.end()) return {found->second, false};
+    if (texts_.size() >= kInternedTexts || text.size() > kInternedBytes - bytes_) return {0, false};
+    bytes_ += text.size();
+    number_.emplace(texts_.emplace_back(text), ++last);
+    return {last, true};
+  }
+
+ private:
+  std::deque<std::string> texts_;  // which stay where they are
+  std::unordered_map<std::string_view, uint32_t> number_;
+  size_t bytes_ = 0;
+};
+
 class PerfettoSink : public TraceSink {
  public:
   explicit PerfettoSink(Output& out) : out_(out) {}
@@ -109,7 +134,7 @@ class PerfettoSink : public TraceSink {
     names_.reset(names);
     argument_names_.reset(arguments);
     references_.reset(arguments);
-    texts_.clear();
+    texts_.reset();
     last_name_ = last_argument_name_ = last_text_ = 0;
     track_ = track;
     started_ = false;
@@ -172,22 +197,10 @@ class PerfettoSink : public TraceSink {
   }
 
   void annotate_text(const Named& text) {
-    if (text.key >= 0) {
-      const auto [number, is_new] = references_.get(text.key, last_text_);
-      if (is_new) intern(29, number, text.text);
-      annotation_.number(17, number);
-      return;
-    }
-    auto found = texts_.find(text.text);
-    if (found == texts_.end()) {
-      if (texts_.size() >= kInternedTexts) {
-        annotation_.bytes(6, valid_utf8(text.text, scratch_));
-        return;
-      }
-      found = texts_.emplace(text.text, ++last_text_).first;
-      intern(29, found->second, text.text);
-    }
-    annotation_.number(17, found->second);
+    const auto [number, is_new] = text.key >= 0 ? references_.get(text.key, last_text_) : texts_.get(text.text, last_text_);
+    if (is_new) intern(29, number, text.text);
+    if (number > 0) annotation_.number(17, number);
+    else annotation_.bytes(6, valid_utf8(text.text, scratch_));
   }
 
   // The first packet of a sequence: its clock, which starts at the first event, and its track.
@@ -238,7 +251,7 @@ class PerfettoSink : public TraceSink {
   Message head_, packet_, event_, interned_, annotation_, part_;
   std::string scratch_;
   Numbers names_, argument_names_, references_;
-  std::unordered_map<std::string_view, uint32_t> texts_;
+  InternedTexts texts_;
   uint32_t last_name_ = 0, last_argument_name_ = 0, last_text_ = 0;
   uint64_t sequence_ = 1, track_ = 0;
   int64_t now_ = 0;

@@ -38,7 +38,8 @@ struct Track {
   std::string name, description;
 };
 
-// A text with the number that stands for it as long as a lane is written, -1 for none.
+// A text with the number that stands for it as long as a lane is written, -1 for none. The text is visible while its slice is opened, no longer: an
+// argument's stands in a block of the profile, where the next slice's will.
 struct Named {
   std::string_view text;
   int32_t key;

@@ -198,6 +198,52 @@ void stats_follow_their_events() {
   expect<uint64_t>("values; a reference is a row of the names", d.stat_value, {UINT64_MAX, 7, 0});
 }
 
+// All events of a profile's only line, with their arguments.
+Bytes trace_of(const ox_source& source, int32_t format) {
+  std::FILE* file = std::tmpfile();
+  ox_space* opened = nullptr;
+  ox_open(&source, 0, UINT64_MAX, 1, &opened);
+  ox_sizes sizes{};
+  ox_get_sizes(opened, &sizes);
+  std::vector<int32_t> name(sizes.events);
+  std::vector<int64_t> start(sizes.events), duration(sizes.events);
+  ox_events(opened, 1, name.data(), start.data(), duration.data());
+  const std::vector<uint8_t> wanted(sizes.stat_names, 1);
+  ox_export* out = nullptr;
+  ox_export_open(fileno(file), format, &out);
+  uint64_t slices = 0;
+  int32_t error = 0;
+  const ox_line_slices line{opened, name.data(), start.data(), duration.data(), nullptr, wanted.data(), 0, 0, 1, 0, nullptr, nullptr, nullptr};
+  expect("a track", ox_export_track(out, 1, 0, OX_TRACK_SLICES, 0, "line", 4, nullptr, 0) == OX_DONE);
+  expect("a line", ox_export_line(out, &line, &slices) == OX_DONE && slices == sizes.events);
+  expect("the end", ox_export_finish(out, &error) == OX_DONE && error == 0);
+  ox_export_close(out);
+  ox_close(opened);
+  Bytes all(static_cast<size_t>(lseek(fileno(file), 0, SEEK_END)), '\0');
+  std::rewind(file);
+  expect("it is read back", std::fread(all.data(), 1, all.size(), file) == all.size());
+  std::fclose(file);
+  return all;
+}
+
+void traces_from_a_file_have_the_same_texts() {
+  Bytes events;
+  for (int i = 0; i < 300; ++i) {
+    const Bytes said = bytes(5, Bytes(6, i < 150 ? 'A' : 'B') + Bytes(i % 7 == 0 ? 100 : 0, static_cast<char>('a' + i % 5)));
+    events += event(1, i, 1, bytes(4, number(1, 10) + said) + (i % 3 == 0 ? stat(10, 3, i) : Bytes()));
+  }
+  const Bytes all = space(line(1, 0, events) + named(4, 1, "op") + named(5, 10, "text"));
+  const std::vector<uint8_t> held(all.begin(), all.end());
+  const File file(all);
+  for (const int32_t format : {OX_FORMAT_PERFETTO, OX_FORMAT_JSON}) {
+    const Bytes known = trace_of(ox_source{held.data(), held.size(), -1, 0}, format);
+    expect("both texts are there", known.find("AAAAAA") != Bytes::npos && known.find("BBBBBB") != Bytes::npos);
+    for (const uint64_t block : {0, 1, 64, 300}) {
+      expect("the same bytes", trace_of(ox_source{nullptr, held.size(), file.descriptor(), block}, format) == known);
+    }
+  }
+}
+
 void impossible_times_are_clamped() {
   const int64_t most = std::numeric_limits<int64_t>::max(), least = std::numeric_limits<int64_t>::min();
   const Bytes wild = line(1, least, event(1, least, least) + event(1, most, most)) + line(2, most, event(1, most, most));
@@ -303,6 +349,7 @@ int main() {
   events_are_sorted();
   lines_of_one_id_are_one();
   stats_follow_their_events();
+  traces_from_a_file_have_the_same_texts();
   impossible_times_are_clamped();
   lost_names_are_counted_where_bytes_are_lost();
   an_id_has_one_name_however_it_is_kept();

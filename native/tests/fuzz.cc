@@ -374,6 +374,10 @@ int main(int count, char** arguments) {
     if (whole.size() < 20000) failures += exercise_failures(whole, 1) + exercise_failures(whole, 4);
     std::vector<outpace_test::Field> fields;
     if (!outpace_test::parse({whole.data(), whole.data() + whole.size()}, fields)) continue;
+    outpace_test::add_texts(fields, chance);
+    Bytes with_texts;
+    outpace_test::write(fields, with_texts);
+    events += exercise(with_texts, 2, chance);
     for (int i = 0; i < kThinned; ++i) {
       seeds.push_back(fields);
       outpace_test::thin(seeds.back(), 1 + chance.below(12), chance);

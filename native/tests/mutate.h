@@ -88,6 +88,31 @@ inline void thin(std::vector<Field>& fields, uint64_t most, Chance& chance) {
   for (Field& field : fields) thin(field.fields, most, chance);
 }
 
+// Give each plane of a profile a stat name of its own, and its events texts under that: few that come again, some that do not, more on some
+// events than there is room for in a block.
+inline void add_texts(std::vector<Field>& space, Chance& chance) {
+  constexpr uint64_t kName = 77;
+  const auto number = [](unsigned field, uint64_t value) { return Field{outpace::tag(field, outpace::kVarint), value, 0, {}, {}}; };
+  const auto text = [](unsigned field, Bytes value) { return Field{outpace::tag(field, outpace::kBytes), 0, 0, std::move(value), {}}; };
+  const auto message = [](unsigned field, std::vector<Field> fields) { return Field{outpace::tag(field, outpace::kBytes), 0, 0, {}, std::move(fields)}; };
+  const auto is = [](const Field& field, unsigned number) { return field.tag == outpace::tag(number, outpace::kBytes); };
+  for (Field& plane : space) {
+    if (!is(plane, 1)) continue;
+    for (Field& line : plane.fields) {
+      if (!is(line, 3)) continue;
+      for (Field& event : line.fields) {
+        if (!is(event, 4)) continue;
+        for (uint64_t n = chance.below(3); n > 0; --n) {
+          const uint64_t kind = chance.one_in(8) ? chance.next() : chance.below(6);
+          const Bytes said(1 + kind % 61 * (chance.one_in(30) ? 9 : 1), static_cast<uint8_t>('A' + kind % 23));
+          event.fields.push_back(message(4, {number(1, kName), text(5, said)}));
+        }
+      }
+    }
+    plane.fields.push_back(message(5, {number(1, kName), message(2, {number(1, kName), text(2, Bytes{'s', 'a', 'i', 'd'})})}));
+  }
+}
+
 class Mutator {
  public:
   Mutator(std::vector<Field> whole, Chance& chance) : root_(std::move(whole)), chance_(chance) {}

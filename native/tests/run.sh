@@ -6,11 +6,12 @@ cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 flags=(-std=c++17 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -Wall -Wextra -Inative/include -DOX_TASK_SIZE=1 -DOX_STRETCH=3 -pthread)
-for source in native/src/*.cc; do
-  g++ "${flags[@]}" -c "$source" -o "$work/$(basename "$source" .cc).o"
-done
+printf '%s\0' native/src/*.cc native/tests/*.cc |
+  xargs -0 -P "$(nproc)" -I{} bash -c 'g++ $0 -c "$1" -o "$2/$(basename "$1" .cc).o"' "${flags[*]}" {} "$work"
+mkdir "$work/programs"
+for program in algorithms decoding fuzz; do mv "$work/$program.o" "$work/programs"; done
 for program in algorithms decoding fuzz; do
-  g++ "${flags[@]}" "$work"/*.o "native/tests/$program.cc" -o "$work/$program" $([ $program = fuzz ] && echo -Wl,--wrap=write)
+  g++ "${flags[@]}" "$work"/*.o "$work/programs/$program.o" -o "$work/$program" $([ $program = fuzz ] && echo -Wl,--wrap=write)
 done
 "$work/algorithms"
 "$work/decoding"

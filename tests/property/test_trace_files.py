@@ -1,0 +1,107 @@
+"""A viewer's file of a profile that is read from its file by blocks, as a large one is, against one in memory: the same bytes, and its texts
+are the profile's."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from outpace import api
+from outpace.testing import Inline, SpaceBuilder
+from outpace.trace import Window, reading
+from outpace.trace.export import Format
+from outpace.trace.formats.xspace import space
+from outpace.viewer import Selection
+from outpace.viewer.write import write_trace
+from tests.support import FAST, PROFILES, profile_path
+from tests.unit.viewer.perfetto_trace import decode
+
+BLOCK = 300
+SAMPLE = random.Random(5).sample(PROFILES, 6)
+IN_TURN = [pytest.param(name, marks=() if name in SAMPLE else pytest.mark.verify) for name in PROFILES]
+
+
+def written(path: Path, block: int, folder: Path, window: Window | None = None) -> dict[Format, bytes]:
+    """The viewer's files of a profile, which is in memory (0) or read by blocks of so many bytes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "_AT_ONCE", 1 if block else 1 << 40)
+        patch.setattr(space, "BLOCK", block)
+        run = api.open(path, window=window).run
+        assert all((timeline.trace._source.data.memory is None) == bool(block) for timeline in run.hosts)  # type: ignore[attr-defined]
+        chosen = Selection() if window is None else Selection((window.begin, window.end))
+        made = {}
+        for form in Format:
+            with (folder / "trace").open("wb") as file:
+                write_trace(run, file.fileno(), form, chosen)
+            made[form] = (folder / "trace").read_bytes()
+        return made
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    """A capture without gzip, which would bring it into memory."""
+    run = folder / name
+    run.mkdir()
+    for file in profile_path(name).iterdir():
+        packed = file.suffix == ".gz"
+        path = run / (file.name.removesuffix(".gz") if packed else file.name)
+        path.write_bytes(gzip.decompress(file.read_bytes()) if packed else file.read_bytes())
+        os.utime(path, (10**9, 10**9))
+    return run
+
+
+@pytest.mark.parametrize("name", IN_TURN)
+def test_every_profile_is_written_alike(name: str, tmp_path: Path) -> None:
+    path = unpacked(name, tmp_path)
+    whole = written(path, 0, tmp_path)
+    assert written(path, BLOCK, tmp_path) == whole
+    begin, end = api.open(path).run.hosts[0].trace.span
+    if end > begin:
+        window = Window((end - begin) // 4, (end - begin) * 3 // 4, touching=True)
+        part = written(path, 0, tmp_path, window)
+        assert written(path, BLOCK, tmp_path, window) == part
+        assert len(part[Format.JSON]) < len(whole[Format.JSON]), "it is a part"
+
+
+def arguments(data: dict[Format, bytes]) -> list[list[dict[str, Any]]]:
+    """Of each format the arguments of the slices, in the order of the file."""
+    slices = json.loads(data[Format.JSON])["traceEvents"]
+    return [
+        [found.arguments for found in decode(data[Format.PERFETTO]).slices],
+        [event.get("args", {}) for event in slices if event["ph"] == "X"],
+    ]
+
+
+def written_arguments(path: Path, stats: list[dict[str, str]], folder: Path) -> list[list[list[dict[str, Any]]]]:
+    """The arguments in the files of a profile whose events have these texts: by blocks, and from memory."""
+    made = SpaceBuilder()
+    line = made.plane("/device:GPU:0").line("Stream #1(Compute)")
+    for at, texts in enumerate(stats):
+        line.event("fusion.1", at * 1_000_000, 900_000, **{name: Inline(text) for name, text in texts.items()})
+    made.write(path)
+    os.utime(path, (10**9, 10**9))
+    return [arguments(written(path, block, folder)) for block in (0, 1, BLOCK, 4096)]
+
+
+def test_a_text_is_its_own_wherever_its_block_is_read(tmp_path: Path) -> None:
+    """Two texts of one length, each in many blocks."""
+    stats = [{"tf_op": "AAAA........" if at < 150 else "BBBB........"} for at in range(330)]
+    for found in written_arguments(tmp_path / "vm.xplane.pb", stats, tmp_path):
+        assert found == [stats, stats]
+
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=30) | st.sampled_from(("A" * 12, "B" * 12, "C" * 400))
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(("tf_op", "equation", "shape")), TEXTS), min_size=1, max_size=60))
+@settings(max_examples=15 if FAST else 200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_texts_are_the_profiles(tmp_path: Path, stats: list[dict[str, str]]) -> None:
+    for found in written_arguments(tmp_path / "vm.xplane.pb", stats, tmp_path):
+        assert found == [stats, stats]
