@@ -66,6 +66,9 @@ OX_API int32_t ox_open(const ox_source* source, int32_t timed, uint64_t budget, 
 OX_API void ox_close(ox_space* space);
 /* From here on read the bytes in memory, as many as the file had. */
 OX_API int32_t ox_hold(ox_space* space, const uint8_t* memory);
+/* Stat names of one plane that say the same, given by the first of them: from here on a stat of name i is one of name row[i]. At most once, after
+ * ox_open and before ox_events. OX_FAILED where row[i] is of another plane, or behind i. */
+OX_API int32_t ox_merge_stat_names(ox_space* space, const int32_t* row);
 OX_API int32_t ox_get_sizes(const ox_space* space, ox_sizes* out);
 
 OX_API int32_t ox_planes(const ox_space* space, int64_t* id, uint64_t* name_at, uint32_t* name_len, uint32_t* first_line);
@@ -93,9 +96,13 @@ OX_API int32_t ox_events(ox_space* space, int32_t threads, int32_t* name, int64_
 /* After ox_events: the events with num_occurrences (row and count; their start is their line's). */
 OX_API int32_t ox_aggregated(const ox_space* space, uint64_t* row, int64_t* occurrences);
 
+/* After ox_events: how many stats of each stat name do not count, because an earlier one of their event has the name. An event has one value of a
+ * stat, and of several the first: so XStatsOwner::GetStat of openxla/xla finds it, by which XProf's tools read. */
+OX_API int32_t ox_repeated(const ox_space* space, uint64_t* stats);
+
 /* Stats of the events, after ox_events: column[stat name row] says which output column a stat goes to, -1 for none. `first` has columns + 1
- * entries: column c holds values first[c] to first[c + 1]. ox_stats decodes them, sorted by event row within a column; it looks at lines only
- * that hold some. */
+ * entries: column c holds values first[c] to first[c + 1]. ox_stats decodes them, sorted by event row within a column, and of each name at most one
+ * a row; it looks at lines only that hold some. */
 OX_API int32_t ox_stat_bounds(const ox_space* space, const int32_t* column, uint32_t columns, uint64_t* first);
 OX_API int32_t ox_stats(const ox_space* space, const int32_t* column, uint32_t columns, int32_t threads, int32_t* row, uint8_t* kind,
                         uint64_t* value, uint32_t* length);

@@ -1,4 +1,5 @@
 // The plain part of the C interface: open, close, and copying tables out.
+#include <algorithm>
 #include <memory>
 
 #include "guard.h"
@@ -27,6 +28,17 @@ void ox_close(ox_space* space) { delete space; }
 int32_t ox_hold(ox_space* space, const uint8_t* memory) {
   space->source.memory = memory;
   return OX_DONE;
+}
+
+int32_t ox_merge_stat_names(ox_space* space, const int32_t* row) {
+  return outpace::guarded([&] {
+    const std::vector<outpace::Name>& names = space->stat_names;
+    for (size_t i = 0; i < names.size(); ++i) {
+      const auto first = static_cast<size_t>(row[i]);
+      if (first > i || names[first].plane != names[i].plane) outpace::refuse(OX_FAILED);
+    }
+    for (outpace::Plane& plane : space->planes) plane.stat_names.replace(row);
+  });
 }
 
 int32_t ox_get_sizes(const ox_space* s, ox_sizes* out) {
@@ -135,6 +147,10 @@ int32_t ox_aggregated(const ox_space* s, uint64_t* row, int64_t* occurrences) {
       occurrences[i] = s->aggregated[i].second;
     }
   });
+}
+
+int32_t ox_repeated(const ox_space* s, uint64_t* stats) {
+  return outpace::guarded([&] { std::copy(s->repeated.begin(), s->repeated.end(), stats); });
 }
 
 }  // extern "C"

@@ -60,8 +60,14 @@ void sort_line(Line& line, Columns c) {
   return nameless(stat, stat_names);
 }
 
-// `tally`: room for a number of each stat name, all 0 before and after.
-void decode_line(ox_space& space, Line& line, bool is_damaged, Columns all, std::vector<uint64_t>& tally) {
+// How many events of a line have a stat of some name, the last of them (its number from 1), and how many more such stats they have.
+struct Tally {
+  uint32_t events = 0, last = 0;
+  uint64_t repeated = 0;
+};
+
+// `tally`: room for each stat name, all 0 before and after.
+void decode_line(ox_space& space, Line& line, bool is_damaged, Columns all, std::vector<Tally>& tally) {
   const Columns c{all.name + line.first_event, all.start + line.first_event, all.duration + line.first_event};
   const Plane& plane = space.planes[line.plane];
   const auto unknown = static_cast<int32_t>(space.event_names.size());
@@ -70,10 +76,14 @@ void decode_line(ox_space& space, Line& line, bool is_damaged, Columns all, std:
   line.stats.clear();
   each_event(space, line, [&](const Segment& segment, uint64_t i, Reader message, const Bytes& bytes) {
     const uint8_t* begin = message.at;
+    const auto number = static_cast<uint32_t>(i + 1);
     const Event event = read_event(message, [&](const Reader& stat) {
       if (is_damaged) nameless_stats += lacks_name(stat, plane.stat_names, bytes);
       const int32_t name = name_of(stat, plane.stat_names, bytes);
-      if (name >= 0 && tally[name]++ == 0) line.stats.emplace_back(name, 0);
+      if (name < 0) return;
+      Tally& of_name = tally[name];
+      if (std::exchange(of_name.last, number) == number) ++of_name.repeated;
+      else if (of_name.events++ == 0) line.stats.emplace_back(name, 0);
     });
     if (message.bad) {
       const auto lost = static_cast<uint64_t>(message.end - begin);
@@ -83,11 +93,14 @@ void decode_line(ox_space& space, Line& line, bool is_damaged, Columns all, std:
     clamped += place(event, segment.timestamp_ns, space.origin_ns, &c.start[i], &c.duration[i]);
     if (event.occurrences != 0) aggregated.emplace_back(i, event.occurrences);
   });
-  for (auto& [name, number] : line.stats) number = std::exchange(tally[name], 0);
   line.row_of.clear();
   if (!in_order(c.start, c.duration, line.events)) sort_line(line, c);
   for (auto& [row, count] : aggregated) row = line.first_event + (line.row_of.empty() ? row : line.row_of[row]);
   const std::lock_guard<std::mutex> hold(space.lock);
+  for (auto& [name, events] : line.stats) {
+    events = tally[name].events;
+    space.repeated[name] += std::exchange(tally[name], {}).repeated;
+  }
   space.clamped += clamped;
   space.nameless_stats += nameless_stats;
   space.aggregated.insert(space.aggregated.end(), aggregated.begin(), aggregated.end());
@@ -136,7 +149,7 @@ void sort_entries(StatColumns out, uint64_t first, uint64_t last) {
 }
 
 // Decode the wanted stats of a line, if it has any.
-void take_line(const ox_space& space, uint64_t number, const Wanted& wanted, StatColumns out) {
+void take_line(const ox_space& space, uint64_t number, const Wanted& wanted, StatColumns out, Firsts& firsts) {
   const Line& line = space.lines[number];
   const auto is_wanted = [&](const auto& stat) { return wanted.column[stat.first] >= 0; };
   if (std::none_of(line.stats.begin(), line.stats.end(), is_wanted)) return;
@@ -148,10 +161,11 @@ void take_line(const ox_space& space, uint64_t number, const Wanted& wanted, Sta
   }
   const std::vector<uint64_t> begin(at);
   each_event(space, line, [&](const Segment&, uint64_t i, Reader event, const Bytes& bytes) {
+    firsts.next();
     read_event(event, [&](const Reader& message) {
       const int32_t name = name_of(message, names, bytes);
       const int32_t c = name < 0 ? -1 : wanted.column[name];
-      if (c < 0) return;
+      if (c < 0 || !firsts.add(name)) return;
       Stat stat = read_stat(message, bytes);
       resolve(stat, names);
       if (at[c] == end[c]) refuse(OX_CHANGED);  // more than ox_events has counted
@@ -177,12 +191,13 @@ int32_t ox_events(ox_space* space, int32_t threads, int32_t* name, int64_t* star
   return outpace::guarded([&] {
     space->aggregated.clear();
     space->clamped = space->nameless_stats = 0;
+    space->repeated.assign(space->stat_names.size(), 0);
     const bool is_damaged = space->damages_total > 0;  // else nothing is lost, and to look at every stat would take time
     for (const outpace::OwnerStat& owner : space->owner_stats) {
       if (is_damaged) space->nameless_stats += outpace::nameless(owner.stat, space->planes[owner.plane].stat_names);
     }
     outpace::parallel(space->lines.size(), threads, [&](uint64_t i) { return space->lines[i].events; },
-                      [&, tally = std::vector<uint64_t>(space->stat_names.size())](uint64_t i) mutable {
+                      [&, tally = std::vector<outpace::Tally>(space->stat_names.size())](uint64_t i) mutable {
                         outpace::decode_line(*space, space->lines[i], is_damaged, {name, start_ps, duration_ps}, tally);
                       });
     std::sort(space->aggregated.begin(), space->aggregated.end());
@@ -203,7 +218,9 @@ int32_t ox_stats(const ox_space* space, const int32_t* column, uint32_t columns,
     const outpace::Wanted wanted(*space, column, columns);
     const outpace::StatColumns out{row, kind, value, length};
     outpace::parallel(space->lines.size(), threads, [&](uint64_t i) { return space->lines[i].events; },
-                      [&](uint64_t i) { outpace::take_line(*space, i, wanted, out); });
+                      [&, firsts = outpace::Firsts(space->stat_names.size())](uint64_t i) mutable {
+                        outpace::take_line(*space, i, wanted, out, firsts);
+                      });
   });
 }
 

@@ -66,11 +66,23 @@ std::string_view valid_utf8(std::string_view text, std::string& hold) {
 
 }  // namespace outpace
 
+namespace outpace {
+
+// What the lines of one space have in common.
+struct Common {
+  Texts texts;
+  Firsts firsts;
+
+  explicit Common(const ox_space& space) : firsts(space.stat_names.size()) {}
+};
+
+}  // namespace outpace
+
 struct ox_export {
   outpace::Output out;
   std::unique_ptr<outpace::TraceSink> sink;
   std::map<uint64_t, outpace::Track> tracks;
-  std::map<const ox_space*, outpace::Texts> texts;  // spaces live longer than what is written of them
+  std::map<const ox_space*, outpace::Common> common;  // spaces live longer than what is written of them
 
   explicit ox_export(int file) : out(file) {}
 };
@@ -132,11 +144,11 @@ uint64_t write_slices(ox_export& out, uint64_t track, size_t names, size_t argum
   return count;
 }
 
-// The arguments of one event: its own stats, then those that its name carries.
+// The arguments of one event: its own stats, then those that its name carries and it does not.
 class Arguments {
  public:
-  Arguments(const ox_line_slices& job, const Plane& plane, Texts& texts)
-      : job_(job), space_(*job.space), plane_(plane), texts_(texts), bytes_(space_.source) {
+  Arguments(const ox_line_slices& job, const Plane& plane, Common& common)
+      : job_(job), space_(*job.space), plane_(plane), texts_(common.texts), firsts_(common.firsts), bytes_(space_.source) {
     const auto owner = static_cast<uint32_t>(&plane - space_.planes.data());
     for (const OwnerStat& stat : space_.owner_stats) {
       if (stat.plane == owner && stat.event_name >= 0) by_name_.emplace_back(stat.event_name, &stat.stat);
@@ -144,8 +156,10 @@ class Arguments {
     std::stable_sort(by_name_.begin(), by_name_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   }
 
+  // Their texts are visible until the next call.
   const std::vector<Argument>* of(const Text& message, int32_t name) {
     found_.clear();
+    firsts_.next();
     Reader event = bytes_.show(message.at, message.length);
     while (event.more()) {
       const uint64_t field = event.varint();
@@ -160,11 +174,10 @@ class Arguments {
       if (stat.kind == OX_STAT_TEXT) text = {reinterpret_cast<const char*>(one.at) + (stat.value - bytes_.offset(one.at)), stat.length};
       add(stat, text);
     }
-    const size_t own = found_.size();
     auto at = std::lower_bound(by_name_.begin(), by_name_.end(), name, [](const auto& entry, int32_t key) { return entry.first < key; });
     for (; at != by_name_.end() && at->first == name; ++at) {
       const Stat& stat = *at->second;
-      add(stat, stat.kind == OX_STAT_TEXT ? texts_.of(space_.source, {stat.value, stat.length}) : std::string_view(), own);
+      add(stat, stat.kind == OX_STAT_TEXT ? texts_.of(space_.source, {stat.value, stat.length}) : std::string_view());
     }
     add_long_name(name);
     return &found_;
@@ -184,13 +197,10 @@ class Arguments {
     found_.push_back({{"long_name", key}, OX_STAT_TEXT, 0, {text, key + 1 + name}});
   }
 
-  // Add a stat and what it says, if that is text, unless one of the first `own` arguments has its name: what an event says itself counts.
-  void add(const Stat& stat, std::string_view text, size_t own = 0) {
+  // Add a stat and what it says, if that is text, unless one of its name came before it.
+  void add(const Stat& stat, std::string_view text) {
     const int32_t name = plane_.stat_names.get(static_cast<int64_t>(stat.id), -1);
-    if (name < 0 || job_.argument[name] == 0) return;
-    for (size_t i = 0; i < own; ++i) {
-      if (found_[i].name.key == name) return;
-    }
+    if (name < 0 || job_.argument[name] == 0 || !firsts_.add(name)) return;
     Argument argument{{name_of(name), name}, stat.kind, stat.value, {text, -1}};
     if (stat.kind == OX_STAT_NONE || stat.kind == OX_STAT_BYTES) return;  // bytes are protobuf messages: nothing to read in a details pane
     if (stat.kind == OX_STAT_REF) {
@@ -206,6 +216,7 @@ class Arguments {
   const ox_space& space_;
   const Plane& plane_;
   Texts& texts_;
+  Firsts& firsts_;
   Bytes bytes_;  // of the event at hand
   std::vector<std::pair<int32_t, const Stat*>> by_name_;
   std::vector<Argument> found_;
@@ -230,8 +241,9 @@ uint64_t write_line(ox_export& out, const ox_line_slices& job) {
     if (job.mask == nullptr || job.mask[row] != 0) rows.push_back(row);
   }
   const std::vector<Text> messages = job.argument == nullptr ? std::vector<Text>() : messages_of(space, line);
-  Texts& texts = out.texts[job.space];
-  Arguments arguments(job, plane, texts);
+  Common& common = out.common.try_emplace(job.space, space).first->second;
+  Texts& texts = common.texts;
+  Arguments arguments(job, plane, common);
   std::vector<uint64_t> flows_out, flows_in;
   const auto time = [&](uint64_t i) { return std::make_pair(job.start_ps[rows[i]], job.duration_ps[rows[i]]); };
   const auto fill = [&](uint64_t i, Slice& slice) {

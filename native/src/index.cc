@@ -29,6 +29,11 @@ void IdMap::set(int64_t id, int32_t row) {
   dense_[key] = row;
 }
 
+void IdMap::replace(const int32_t* row) {
+  for (int32_t& each : dense_) each = each < 0 ? each : row[each];
+  for (auto& [id, each] : sparse_) each = row[each];
+}
+
 namespace {
 
 Text text_of(const Fields& fields) { return {fields.from, static_cast<uint32_t>(std::min<uint64_t>(fields.to - fields.from, UINT32_MAX))}; }

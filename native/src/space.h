@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "bytes.h"
@@ -40,6 +41,8 @@ struct Name {
 class IdMap {
  public:
   void set(int64_t id, int32_t row);
+  // Let `row[r]` stand for each row r.
+  void replace(const int32_t* row);
   int32_t get(int64_t id, int32_t missing) const {
     const auto key = static_cast<uint64_t>(id);
     if (key < dense_.size() && dense_[key] >= 0) return dense_[key];
@@ -82,13 +85,26 @@ struct Segment {
   void note(Fields& fields, uint64_t number);
 };
 
+// Of the stats of one event, or of one name, which are the first of their name: the others do not count. For one thread at a time.
+class Firsts {
+ public:
+  explicit Firsts(size_t names) : last_(names, 0) {}
+  // Begin with another owner of stats.
+  void next() { ++owner_; }
+  bool add(int32_t name) { return std::exchange(last_[static_cast<size_t>(name)], owner_) != owner_; }
+
+ private:
+  std::vector<uint32_t> last_;  // owner that had it; rows of events are int32
+  uint32_t owner_ = 0;
+};
+
 struct Line {
   uint32_t plane;
   std::vector<Segment> segments;
   uint64_t first_event = 0;
   uint64_t events = 0;
   std::vector<uint32_t> row_of;  // file order -> row within the line; empty when the file is in order already
-  std::vector<std::pair<int32_t, uint64_t>> stats;  // how many stats its events have of each name (a row) that they have any of
+  std::vector<std::pair<int32_t, uint64_t>> stats;  // of each name (a row) that its events have stats of: how many events
 };
 
 // Texts of a profile by where they stand, each read once. For one thread at a time.
@@ -128,12 +144,13 @@ struct ox_space {
   std::vector<outpace::Damage> damages;
   uint64_t damages_total = 0;
   std::vector<std::pair<uint64_t, int64_t>> aggregated;
+  std::vector<uint64_t> repeated;  // of each stat name: how many stats do not count, because their event has an earlier one of the name
   uint64_t clamped = 0, nameless_stats = 0;
   uint64_t events = 0;
   uint64_t budget = UINT64_MAX;  // bytes of memory that the rest of the file may still ask for
   int64_t origin_ns = 0;
   outpace::Window window;
-  std::mutex lock;  // guards damages, aggregated, clamped and nameless_stats while lines are decoded in parallel
+  std::mutex lock;  // guards damages, aggregated, repeated, clamped and nameless_stats while lines are decoded in parallel
 
   // Take what `count` entries of the file cost from the budget.
   void spend(uint64_t cost, uint64_t count = 1) {

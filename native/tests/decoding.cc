@@ -99,7 +99,7 @@ struct Decoded {
   ox_sizes sizes{};
   std::vector<int32_t> name, stat_row;
   std::vector<int64_t> start, duration;
-  std::vector<uint64_t> bounds, stat_value, occurrence_row;
+  std::vector<uint64_t> bounds, stat_value, occurrence_row, repeated;
   std::vector<uint8_t> stat_kind;
   std::vector<int64_t> occurrences;
 };
@@ -140,6 +140,8 @@ Decoded decode(const ox_source& source, Window* window) {
   d.occurrence_row.resize(d.sizes.aggregated);
   d.occurrences.resize(d.sizes.aggregated);
   ox_aggregated(space, d.occurrence_row.data(), d.occurrences.data());
+  d.repeated.resize(d.sizes.stat_names);
+  ox_repeated(space, d.repeated.data());
   take_stats(d, space);
   ox_close(space);
   return d;
@@ -159,6 +161,7 @@ Decoded decode(const Bytes& space_bytes, Window* window = nullptr) {
     expect<int64_t>("durations from a file", other.duration, d.duration);
     expect<int32_t>("rows of stats from a file", other.stat_row, d.stat_row);
     expect<uint64_t>("values of stats from a file", other.stat_value, d.stat_value);
+    expect<uint64_t>("repeated stats from a file", other.repeated, d.repeated);
     expect<uint64_t>("rows of aggregated events from a file", other.occurrence_row, d.occurrence_row);
     expect("what else is counted, from a file", std::memcmp(&other.sizes, &d.sizes, sizeof(ox_sizes)) == 0);
   }
@@ -196,6 +199,45 @@ void stats_follow_their_events() {
   expect<int32_t>("rows after sorting", d.stat_row, {0, 2, 2});
   expect<uint8_t>("kinds", d.stat_kind, {OX_STAT_INT, OX_STAT_UINT, OX_STAT_REF});
   expect<uint64_t>("values; a reference is a row of the names", d.stat_value, {UINT64_MAX, 7, 0});
+}
+
+void of_several_stats_of_a_name_the_first_counts() {
+  const Bytes twice = event(1, 50, 5, stat(10, 3, 7) + stat(11, 3, 1) + stat(10, 3, 8) + stat(10, 3, 9)), once = event(1, 10, 5, stat(10, 3, 6));
+  const Bytes other = line(2, 0, event(1, 1, 1, stat(11, 3, 2) + stat(11, 3, 3)));
+  const Bytes names = named(5, 10, "size") + named(5, 11, "id") + named(5, 12, "size");
+  const Decoded d = decode(space(line(1, 0, twice + once) + other + names));
+  expect<uint64_t>("bounds", d.bounds, {0, 2, 4, 4});
+  expect<int32_t>("one value a row", d.stat_row, {0, 1, 1, 2});
+  expect<uint64_t>("the first", d.stat_value, {6, 7, 1, 2});
+  expect<uint64_t>("the others are counted", d.repeated, {2, 1, 0});
+}
+
+void names_that_say_the_same_are_one() {
+  const Bytes events = event(1, 5, 1, stat(12, 3, 7) + stat(10, 3, 8)) + event(1, 6, 1, stat(12, 3, 9));
+  const Bytes data = space(line(1, 0, events) + named(5, 10, "size") + named(5, 11, "id") + named(5, 12, "size"));
+  const std::vector<uint8_t> held(data.begin(), data.end());
+  const ox_source source{held.data(), held.size(), -1, 0};
+  ox_space* opened = nullptr;
+  ox_open(&source, 0, UINT64_MAX, 1, &opened);
+  const int32_t behind[] = {2, 1, 2}, first[] = {0, 1, 0}, negative[] = {-1, 1, 2};
+  expect("none behind its own", ox_merge_stat_names(opened, behind) == OX_FAILED && ox_merge_stat_names(opened, negative) == OX_FAILED);
+  expect("the first stands for both", ox_merge_stat_names(opened, first) == OX_DONE);
+  std::vector<int32_t> name(2), row(2);
+  std::vector<int64_t> start(2), duration(2);
+  ox_events(opened, 1, name.data(), start.data(), duration.data());
+  std::vector<uint64_t> repeated(3), value(2);
+  ox_repeated(opened, repeated.data());
+  expect<uint64_t>("what an event has under both", repeated, {1, 0, 0});
+  const int32_t column[] = {0, -1, 0};
+  uint64_t bounds[2];
+  std::vector<uint8_t> kind(2);
+  std::vector<uint32_t> length(2);
+  ox_stat_bounds(opened, column, 1, bounds);
+  expect("is one value", bounds[1] == 2);
+  ox_stats(opened, column, 1, 1, row.data(), kind.data(), value.data(), length.data());
+  expect<int32_t>("a row", row, {0, 1});
+  expect<uint64_t>("the first in the file", value, {7, 9});
+  ox_close(opened);
 }
 
 // All events of a profile's only line, with their arguments.
@@ -349,6 +391,8 @@ int main() {
   events_are_sorted();
   lines_of_one_id_are_one();
   stats_follow_their_events();
+  of_several_stats_of_a_name_the_first_counts();
+  names_that_say_the_same_are_one();
   traces_from_a_file_have_the_same_texts();
   impossible_times_are_clamped();
   lost_names_are_counted_where_bytes_are_lost();

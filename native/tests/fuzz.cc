@@ -88,6 +88,7 @@ class Exercise {
     if (const int32_t status = ox_open(&source_, static_cast<int32_t>(source_.block % 2), kBudget, threads_, &space_)) return status;
     if (const int32_t status = window()) return status;
     ox_get_sizes(space_, &sizes_);
+    merge_names();
     events = sizes_.events;
     name_.resize(events);
     start_.resize(events);
@@ -98,6 +99,8 @@ class Exercise {
     for (const int32_t name : name_) require(name >= 0 && static_cast<uint64_t>(name) <= sizes_.event_names);
     ox_get_sizes(space_, &sizes_);
     require(sizes_.nameless_stats == 0 || sizes_.damages_total > 0);
+    std::vector<uint64_t> repeated(sizes_.stat_names);
+    ox_repeated(space_, repeated.data());
     std::vector<int64_t> occurrences(sizes_.aggregated);
     std::vector<uint64_t> aggregated(sizes_.aggregated);
     ox_aggregated(space_, aggregated.data(), occurrences.data());
@@ -120,6 +123,18 @@ class Exercise {
     const int64_t quarter = last / 4 - first / 4;
     between_();
     return ox_window(space_, first + quarter, last - quarter, static_cast<int32_t>(size_ % 3 - 1), threads_, &first, &last);
+  }
+
+  // In one of two profiles some stat names are as the one before.
+  void merge_names() {
+    if (size_ % 2 == 0) return;
+    std::vector<uint32_t> plane(sizes_.stat_names), length(sizes_.stat_names);
+    std::vector<int64_t> id(sizes_.stat_names);
+    std::vector<uint64_t> at(sizes_.stat_names);
+    ox_stat_names(space_, plane.data(), id.data(), at.data(), length.data());
+    std::vector<int32_t> row(sizes_.stat_names);
+    for (size_t i = 0; i < row.size(); ++i) row[i] = i % 5 == 4 && plane[i] == plane[i - 1] ? row[i - 1] : static_cast<int32_t>(i);
+    require(ox_merge_stat_names(space_, row.data()) == OX_DONE);
   }
 
   void tables() {
@@ -181,21 +196,32 @@ class Exercise {
     return n == 0 ? OX_DONE : ox_spread(n, subtree_end.data(), 0, nullptr, nullptr, 1, &root, &root, group.data());
   }
 
+  // Those of all names together, and of a few each by itself.
   int32_t take_stats() {
-    const std::vector<int32_t> column(sizes_.stat_names + 1, 0);
-    uint64_t bounds[2];
-    if (const int32_t status = ox_stat_bounds(space_, column.data(), 1, bounds)) return status;
-    const uint64_t count = bounds[1];
+    std::vector<int32_t> column(sizes_.stat_names + 1, 0);
+    if (const int32_t status = take_columns(column, 1)) return status;
+    constexpr size_t kFew = 8;
+    for (size_t i = 0; i < column.size(); ++i) column[i] = i < kFew ? static_cast<int32_t>(i) : -1;
+    return take_columns(column, kFew);
+  }
+
+  int32_t take_columns(const std::vector<int32_t>& column, uint32_t columns) {
+    std::vector<uint64_t> bounds(columns + 1);
+    if (const int32_t status = ox_stat_bounds(space_, column.data(), columns, bounds.data())) return status;
+    const uint64_t count = bounds.back();
     std::vector<int32_t> row(count);
     std::vector<uint8_t> kind(count);
     std::vector<uint64_t> value(count);
     std::vector<uint32_t> length(count);
     between_();
-    if (const int32_t status = ox_stats(space_, column.data(), 1, threads_, row.data(), kind.data(), value.data(), length.data())) return status;
+    if (const int32_t status = ox_stats(space_, column.data(), columns, threads_, row.data(), kind.data(), value.data(), length.data())) return status;
     for (uint64_t i = 0; i < count; ++i) {
       const bool text = kind[i] == OX_STAT_TEXT || kind[i] == OX_STAT_BYTES;
       require(!text || (value[i] <= size_ && length[i] <= size_ - value[i]));
       require(row[i] >= 0 && static_cast<uint64_t>(row[i]) < sizes_.events);
+    }
+    for (uint32_t c = 0; c < columns; ++c) {
+      for (uint64_t i = bounds[c]; i + 1 < bounds[c + 1]; ++i) require(columns == 1 || row[i] < row[i + 1]);  // a name has one value a row
     }
     return OX_DONE;
   }

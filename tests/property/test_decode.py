@@ -28,8 +28,11 @@ def value_of(stat: Any, plane: Any) -> Any:
 
 
 def stats_of(event: Any, plane: Any) -> tuple[tuple[str, str], ...]:
-    known = [s for s in event.stats if s.metadata_id in plane.stat_metadata]
-    found = {plane.stat_metadata[s.metadata_id].name: repr(value_of(s, plane)) for s in known}
+    """Of several stats of a name the first."""
+    found: dict[str, str] = {}
+    for stat in event.stats:
+        if stat.metadata_id in plane.stat_metadata:
+            found.setdefault(plane.stat_metadata[stat.metadata_id].name, repr(value_of(stat, plane)))
     return tuple(sorted(found.items()))
 
 
@@ -52,6 +55,7 @@ def expected(space: Any) -> dict[tuple[int, int], list[Event]]:
 def decoded(trace: Trace) -> dict[tuple[int, int], list[Event]]:
     stats: dict[int, dict[str, str]] = defaultdict(dict)
     for name, column in trace.find_stats(list(dict.fromkeys(trace.stat_names))).items():
+        assert (np.diff(column.row) > 0).all(), "one value a row"
         for at, row in enumerate(column.row.tolist()):
             stats[row][name] = repr(column.value(at))
     lines: dict[tuple[int, int], list[Event]] = {}
@@ -96,7 +100,8 @@ stat_values = st.one_of(
 
 @st.composite
 def spaces(draw: st.DrawFn) -> Any:
-    """An XSpace with any ids, repeated lines, unknown names, every kind of stat, aggregated events and unsorted times."""
+    """An XSpace with any ids, repeated lines, unknown names, names under several ids, every kind of stat, some of them several times,
+    aggregated events and unsorted times."""
     space = XSpace(
         hostnames=draw(st.lists(st.text(max_size=5), max_size=2)), errors=draw(st.lists(st.text(max_size=5), max_size=2))
     )
@@ -108,7 +113,7 @@ def spaces(draw: st.DrawFn) -> Any:
             plane.event_metadata[name].name = draw(st.text(max_size=10))
         for stat in range(draw(st.integers(0, 5))):
             plane.stat_metadata[stat].id = stat
-            plane.stat_metadata[stat].name = f"stat{stat}"
+            plane.stat_metadata[stat].name = f"stat{draw(st.integers(0, 3))}"
         for _ in range(draw(st.integers(0, 3))):
             line = plane.lines.add(id=draw(st.integers(-2, 2)), timestamp_ns=draw(times), name=draw(st.text(max_size=5)))
             for _ in range(draw(st.integers(0, 6))):
@@ -117,7 +122,7 @@ def spaces(draw: st.DrawFn) -> Any:
                     event.offset_ps = draw(times)
                 elif draw(st.booleans()):
                     event.num_occurrences = draw(st.integers(1, 100))
-                for stat in draw(st.lists(st.integers(0, 6), max_size=4, unique=True)):
+                for stat in draw(st.lists(st.integers(0, 6), max_size=4)):
                     event.stats.add(metadata_id=stat, **draw(stat_values))
     return space
 
@@ -152,6 +157,8 @@ def test_damage_never_fails_and_is_told(space: Any, data: st.DataObject) -> None
         )
         assert any(sentence in str(error) for sentence in told)
         return
+    for column in trace.find_stats(list(dict.fromkeys(trace.stat_names))).values():
+        assert (np.diff(column.row) > 0).all()
     parent, subtree_end = trace.parent[:], trace.subtree_end(np.arange(len(trace)))
     assert np.all(parent < np.arange(len(trace)))
     assert np.all(subtree_end > np.arange(len(trace)))

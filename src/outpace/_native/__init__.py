@@ -18,7 +18,7 @@ from outpace._cores import granted_cpus
 from outpace.model.arrays import Codes, Column, Indices, Key, Mask, Numbers, Picoseconds, Values
 from outpace.model.errors import InstallationError, ProfileError
 
-ABI = 1415322840
+ABI = 4099843499
 """CRC-32 of `native/include/outpace.h`. A library that says another was built from other sources."""
 
 _STATUS: dict[int, tuple[type[Exception], str]] = {
@@ -37,6 +37,7 @@ _P, _I32, _I64, _U32, _U64 = c_void_p, c_int32, c_int64, c_uint32, c_uint64
 SIGNATURES: dict[str, tuple[Any, ...]] = {
     "ox_open": (_P, _I32, _U64, _I32, _P),
     "ox_hold": (_P, _P),
+    "ox_merge_stat_names": (_P, _P),
     "ox_get_sizes": (_P, _P),
     "ox_planes": (_P, _P, _P, _P, _P),
     "ox_lines": (_P, _P, _P, _P, _P, _P, _P),
@@ -48,6 +49,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "ox_window": (_P, _I64, _I64, _I32, _I32, _P, _P),
     "ox_events": (_P, _I32, _P, _P, _P),
     "ox_aggregated": (_P, _P, _P),
+    "ox_repeated": (_P, _P),
     "ox_stat_bounds": (_P, _P, _U32, _P),
     "ox_stats": (_P, _P, _U32, _I32, _P, _P, _P, _P),
     "ox_nest": (_U64, _P, _P, _P, _P, _I32, _P, _P, _P),

@@ -47,7 +47,8 @@ def warnings_of(trace: Trace) -> tuple[str, ...]:
     for loss in trace.losses:
         place = f" in plane {loss.plane}" if loss.plane else ""
         size = f"; {loss.size:,} bytes are missing" if loss.size else ""
-        lost.append(f"{trace.host}: {loss.what}{place} at byte {loss.offset:,}{size}. Everything before it is in this report.")
+        where = "" if loss.offset is None else f" at byte {loss.offset:,}{size}. Everything before it is in this report"
+        lost.append(f"{trace.host}: {loss.what}{place}{where}.")
     nameless = [f"{trace.nameless:,} of {len(trace):,} events"] * (trace.nameless > 0)
     nameless += [counted(trace.nameless_stats, "stat")] * (trace.nameless_stats > 0)
     if nameless:

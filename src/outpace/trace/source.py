@@ -21,7 +21,7 @@ class Source(Protocol):
     """Where the stats of a trace are, and how its events get into the file of a viewer."""
 
     def find_stats(self, names: Sequence[str]) -> dict[str, StatColumn]:
-        """The named stats, one column per name (empty when the profile has none), sorted by row."""
+        """The named stats, one column per name (empty when the profile has none), sorted by row, at most one value each."""
         ...
 
     def write_line(self, out: Writer, trace: Trace, slices: Slices) -> int:

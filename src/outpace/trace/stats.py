@@ -41,8 +41,8 @@ def _as_text(value: Value) -> str:
 
 @dataclass(frozen=True, eq=False)
 class StatColumn:
-    """All values of one event stat, sorted by event row. `row`: int32 event rows; the rest are the core's raw columns, `bits` in 32 bits
-    where all fit."""
+    """All values of one event stat, sorted by event row, of which each has one at most. `row`: int32 event rows; the rest are the core's raw
+    columns, `bits` in 32 bits where all fit."""
 
     name: str
     row: Indices
@@ -54,7 +54,7 @@ class StatColumn:
 
     @classmethod
     def of(cls, name: str, row: Sequence[int], values: Sequence[Value]) -> StatColumn:
-        """A column from Python values (numbers, texts, bytes), one per event row, sorted by row."""
+        """A column from Python values (numbers, texts, bytes), at most one per event row, sorted by row."""
         texts: dict[str, int] = {}
         content = bytearray()
         cells = []  # kind, bits, length

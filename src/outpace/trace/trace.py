@@ -84,10 +84,11 @@ class Lines:
 
 @dataclass(frozen=True)
 class Loss:
-    """Something of the file that could not be read. `offset` and `size` are bytes in the (uncompressed) file."""
+    """Something of the file that could not be read. `offset` and `size` are bytes in the (uncompressed) file; without an offset nothing is
+    missing, but something in the file cannot be."""
 
     what: str
-    offset: int
+    offset: int | None
     size: int
     plane: str
 

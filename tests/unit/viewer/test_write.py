@@ -95,13 +95,11 @@ def test_nesting_is_the_traces_own(name: str) -> None:
 
 
 def stats_of(trace: Trace, rows: list[int]) -> dict[int, dict[str, Any]]:
-    """The stats of some events by row and name, read in one pass over the file; of a stat that an event has twice, the last."""
+    """The stats of some events by row and name, read in one pass over the file."""
     found: dict[int, dict[str, Any]] = {row: {} for row in rows}
     for name, stat in trace.find_stats(list(dict.fromkeys(trace.stat_names))).items():
-        if len(stat):
-            last = np.searchsorted(stat.row, rows, "right") - 1
-            for at in np.flatnonzero((last >= 0) & (stat.row[last] == rows)).tolist():
-                found[rows[at]][name] = stat.value(int(last[at]))
+        for at in np.flatnonzero(np.isin(stat.row, rows)).tolist():
+            found[int(stat.row[at])][name] = stat.value(at)
     return found
 
 

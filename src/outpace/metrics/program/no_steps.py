@@ -24,7 +24,7 @@ def no_steps(run: Run) -> Unavailable:
 
 def missing(run: Run) -> str:
     """What was lost of the profile, in words; empty where nothing was."""
-    lost = [loss for timeline in run.hosts for loss in timeline.trace.losses]
+    lost = [loss for timeline in run.hosts for loss in timeline.trace.losses if loss.offset is not None]
     if not lost:
         return ""
     size = sum(loss.size or 0 for loss in lost)

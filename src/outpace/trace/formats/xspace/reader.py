@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from outpace.model import ProfileError
 from outpace.model.units import counted
+from outpace.trace import dialect
 from outpace.trace.by_row import kept
 from outpace.trace.content import Content
 from outpace.trace.formats.held import Held
@@ -46,12 +49,12 @@ def _from_bytes(data: Content, source: str, host: str, remark: str, limits: Limi
     _require_profile(planes, space, source, remark)
     window, first = _limited(space, source, limits)
     lines = _lines(space, data)
+    space.name_stats()
     name, start, duration = space.events()
     sizes = space.sizes
     clamped = max(sizes.clamped, _clamp(start, duration))
     names, display, name_plane = _event_names(space, data)
-    stat_names = space.stat_names = _stat_names(space, data)
-    name_stats = _owner_stats(space, data, planes, stat_names)
+    name_stats, repeated = _owner_stats(space, data, planes)
     strings = _strings(space, data)
     aggregated_row, aggregated_count = space.table("aggregated", np.uint64, np.int64)
     return Trace(
@@ -67,12 +70,12 @@ def _from_bytes(data: Content, source: str, host: str, remark: str, limits: Limi
         display_names=display,
         name_plane=name_plane,
         name_stats=name_stats,
-        stat_names=stat_names,
+        stat_names=space.stat_names,
         origin_ns=sizes.origin_ns,
         occurrences=dict(zip(aggregated_row.tolist(), aggregated_count.tolist(), strict=True)),
         hostnames=tuple(t for f, t in strings if f == _HOSTNAME),
         messages=tuple(t for f, t in strings if f in (_ERROR, _WARNING)),
-        losses=_losses(space, planes, remark, data, clamped),
+        losses=(*_losses(space, planes, remark, data), *_oddities(clamped, repeated)),
         cut=_is_cut(space),
         nameless_stats=sizes.nameless_stats,
         window=window,
@@ -160,20 +163,23 @@ def _event_names(space: Space, data: Content) -> tuple[list[str], dict[int, str]
     return data.texts(at, length), display, plane
 
 
-def _stat_names(space: Space, data: Content) -> tuple[str, ...]:
-    return tuple(data.texts(*space.table("stat_names", np.uint32, np.int64, *_TEXT)[2:]))
-
-
-def _owner_stats(space: Space, data: Content, planes: tuple[Plane, ...], names: tuple[str, ...]) -> dict[int, dict[str, Value]]:
-    """Fill in the planes' own stats; return those of event metadata by name row."""
+def _owner_stats(space: Space, data: Content, planes: tuple[Plane, ...]) -> tuple[dict[int, dict[str, Value]], Counter[str]]:
+    """Fill in the planes' own stats; return those of event metadata by name row, and how many values of each stat do not count, those of
+    events included, since what has them has an earlier one."""
+    names, found, repeated = space.stat_names, space.repeated(), Counter[str]()
+    for row in np.flatnonzero(found).tolist():
+        repeated[names[row]] += int(found[row])
     columns = space.table("owner_stats", np.uint32, np.int32, np.int32, np.uint8, np.uint64, np.uint32)
     by_name: dict[int, dict[str, Value]] = {}
     for plane_row, name_row, stat_row, k, v, n in zip(*(c.tolist() for c in columns), strict=True):
         if stat_row < 0:
             continue
-        target = planes[plane_row].stats if name_row < 0 else by_name.setdefault(name_row, {})
-        target[names[stat_row]] = decode_value(k, v, n, data, names)
-    return by_name
+        target, name = planes[plane_row].stats if name_row < 0 else by_name.setdefault(name_row, {}), names[stat_row]
+        if name in target:
+            repeated[name] += 1
+        else:
+            target[name] = decode_value(k, v, n, data, names)
+    return by_name, repeated
 
 
 def _strings(space: Space, data: Content) -> list[tuple[int, str]]:
@@ -181,7 +187,7 @@ def _strings(space: Space, data: Content) -> list[tuple[int, str]]:
     return list(zip(which.tolist(), data.texts(at, length), strict=True))
 
 
-def _losses(space: Space, planes: tuple[Plane, ...], remark: str, data: Content, clamped: int) -> tuple[Loss, ...]:
+def _losses(space: Space, planes: tuple[Plane, ...], remark: str, data: Content) -> tuple[Loss, ...]:
     sizes = space.sizes
     at, lost, plane, why = _damages(space)
     losses = [Loss(remark, len(data), 0, "")] if remark else []
@@ -195,7 +201,17 @@ def _losses(space: Space, planes: tuple[Plane, ...], remark: str, data: Content,
             what = "the last event or name is cut"
         losses.append(Loss(what, offset, size, name))
     if sizes.damages_total > sizes.damages:
-        losses.append(Loss(f"{counted(sizes.damages_total - sizes.damages, 'more damaged place')}", 0, 0, ""))
-    if clamped:
-        losses.append(Loss(f"{counted(clamped, 'event')} with impossible times: they were clamped", 0, 0, ""))
+        losses.append(Loss(f"{counted(sizes.damages_total - sizes.damages, 'more damaged place')}", None, 0, ""))
     return tuple(losses)
+
+
+def _oddities(clamped: int, repeated: Counter[str]) -> Iterator[Loss]:
+    """What no profiler writes, and no place tells. Of stats that nothing asks for (JAX writes `_src` twice) nothing is said."""
+    if clamped:
+        yield Loss(f"{counted(clamped, 'event')} with impossible times: they were clamped", None, 0, "")
+    for name in sorted(repeated.keys() & dialect.NAMES):
+        yield Loss(
+            f"{counted(repeated[name], 'surplus value')} of {name}: of several that one event has, the first counts. The file is damaged, or "
+            "what wrote it is at fault",
+            *(None, 0, ""),
+        )

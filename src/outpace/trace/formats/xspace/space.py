@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from outpace import _native
 from outpace.model import ProfileError
-from outpace.model.arrays import Codes, Column, Ids, Picoseconds
+from outpace.model.arrays import Codes, Column, Ids, Numbers, Picoseconds
 from outpace.model.units import counted
 from outpace.trace.content import Content
 from outpace.trace.export import Slices, Writer
@@ -34,6 +34,7 @@ class Space:
     """
 
     stat_names: tuple[str, ...] = ()
+    _first: Codes = np.zeros(0, np.int32)  # of each stat name the row of the first in its plane that says the same
 
     def __init__(self, data: Content, source: str, timed: bool = False) -> None:
         self.data = data
@@ -74,6 +75,25 @@ class Space:
         self.data.require_unchanged()
         return first.value, last.value
 
+    def name_stats(self) -> None:
+        """Read the names of all stats, before `events`. Those of one plane that say the same are one from here on."""
+        self._read_stat_names()
+        if (self._first != np.arange(len(self._first))).any():
+            _native.call("ox_merge_stat_names", self.address, self._first)
+
+    def _read_stat_names(self) -> None:
+        plane, _, at, length = self.table("stat_names", np.uint32, np.int64, np.uint64, np.uint32)
+        self.stat_names = tuple(self.data.texts(at, length))
+        known: dict[tuple[int, str], int] = {}
+        named = enumerate(zip(plane.tolist(), self.stat_names, strict=True))
+        self._first = np.array([known.setdefault(name, row) for row, name in named], np.int32)
+
+    def repeated(self) -> Numbers:
+        """After `events`: of each stat name, how many values do not count, since their event has an earlier one."""
+        found = np.zeros(self.sizes.stat_names, np.uint64)
+        _native.call("ox_repeated", self.address, found)
+        return found.astype(np.int64)
+
     def events(self) -> tuple[Codes, Picoseconds, Picoseconds]:
         """Decode all events: name, start, duration."""
         count = self.sizes.events
@@ -88,6 +108,7 @@ class Space:
         """See `Source`."""
         place = {name: i for i, name in enumerate(names)}
         column_of = np.fromiter((place.get(n, -1) for n in self.stat_names), np.int32, len(self.stat_names))
+        column_of[self._first != np.arange(len(column_of))] = -1  # none but where stand-ins made names alike
         first, (row, kind, bits, length) = self._decode(column_of, len(names))
         parts = zip(names, (slice(*bounds) for bounds in pairwise(first.tolist())), strict=True)
         return {
@@ -117,8 +138,7 @@ class Space:
             part = memory[offset : offset + size]
             part[:] = np.frombuffer((blob if kind == BYTES else text)(part.tobytes()), np.uint8)
         memory.setflags(write=False)
-        at, length = self._names("stat_names", np.uint32, np.int64)
-        self.stat_names = tuple(self.data.texts(at, length))
+        self._read_stat_names()
 
     def _names(self, name: str, *before: type[np.generic], more: tuple[Column, ...] = ()) -> tuple[Column, Column]:
         """Offsets and lengths of the texts of a table, which stand behind its columns `before`."""
