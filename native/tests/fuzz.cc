@@ -404,6 +404,7 @@ int main(int count, char** arguments) {
     Bytes with_texts;
     outpace_test::write(fields, with_texts);
     events += exercise(with_texts, 2, chance);
+    if (with_texts.size() < 20000) failures += exercise_failures(with_texts, 1);
     for (int i = 0; i < kThinned; ++i) {
       seeds.push_back(fields);
       outpace_test::thin(seeds.back(), 1 + chance.below(12), chance);

@@ -79,8 +79,10 @@ def arguments(data: dict[Format, bytes]) -> list[list[dict[str, Any]]]:
     ]
 
 
-def written_arguments(path: Path, stats: list[dict[str, str]], folder: Path) -> list[list[list[dict[str, Any]]]]:
-    """The arguments in the files of a profile whose events have these texts: by blocks, and from memory."""
+def written_arguments(
+    path: Path, stats: list[dict[str, str]], folder: Path, blocks: tuple[int, ...] = (0, 1, BLOCK, 4096)
+) -> list[list[list[dict[str, Any]]]]:
+    """The arguments in the files of a profile whose events have these texts: from memory, and by blocks."""
     made = SpaceBuilder()
     line = made.plane("/device:GPU:0").line("Stream #1(Compute)")
     for at, texts in enumerate(stats):
@@ -88,13 +90,20 @@ def written_arguments(path: Path, stats: list[dict[str, str]], folder: Path) -> 
         line.event("fusion.1", at * 1_000_000, 900_000, **values)
     made.write(path)
     os.utime(path, (10**9, 10**9))
-    return [arguments(written(path, block, folder)) for block in (0, 1, BLOCK, 4096)]
+    return [arguments(written(path, block, folder)) for block in blocks]
 
 
 def test_a_text_is_its_own_wherever_its_block_is_read(tmp_path: Path) -> None:
     """Two texts of one length, each in many blocks."""
     stats = [{"tf_op": "AAAA........" if at < 150 else "BBBB........"} for at in range(330)]
     for found in written_arguments(tmp_path / "vm.xplane.pb", stats, tmp_path):
+        assert found == [stats, stats]
+
+
+@pytest.mark.parametrize(("count", "size"), [(4200, 5), pytest.param(18, 1 << 20, marks=pytest.mark.slow)])
+def test_texts_that_are_too_many_to_be_kept_are_written_where_they_stand(count: int, size: int, tmp_path: Path) -> None:
+    stats = [{"tf_op": f"{at % count:05}" + "x" * (size - 5)} for at in range(count + 10)]
+    for found in written_arguments(tmp_path / "vm.xplane.pb", stats, tmp_path, (0, 1 << 16)):
         assert found == [stats, stats]
 
 
