@@ -5,7 +5,6 @@
 #include "guard.h"
 #include "outpace.h"
 #include "parallel.h"
-#include "saturate.h"
 
 namespace {
 
@@ -18,13 +17,15 @@ struct Nesting {
   int64_t* self;
 };
 
+// `inside`: the end of what its children have taken so far.
 struct Open {
   int32_t row;
-  int64_t end;
+  int64_t end, inside;
 };
 
 // One pass with a stack: an event's parent is the nearest open event that contains it. Events come in (start, longer first) order, so
-// whatever does not contain the current event can contain no later one either, and a subtree is a contiguous range of rows.
+// whatever does not contain the current event can contain no later one either, and a subtree is a contiguous range of rows. What children have in
+// common (kernels of a graph that run at once, lines that a file mixes up) is taken from their parent once, so that no self time is below zero.
 void nest_line(uint64_t begin, uint64_t end, const Nesting& n) {
   std::vector<Open> open;
   for (uint64_t i = begin; i < end; ++i) {
@@ -40,9 +41,11 @@ void nest_line(uint64_t begin, uint64_t end, const Nesting& n) {
     }
     if (!open.empty()) {
       if (n.parent != nullptr) n.parent[i] = open.back().row;
-      if (n.self != nullptr) n.self[open.back().row] = outpace::subtract(n.self[open.back().row], n.duration[i]);
+      const int64_t from = std::max(n.start[i], open.back().inside);
+      if (n.self != nullptr && from < finish) n.self[open.back().row] -= finish - from;
+      open.back().inside = std::max(open.back().inside, finish);
     }
-    open.push_back({row, finish});
+    open.push_back({row, finish, n.start[i]});
   }
   if (n.subtree_end == nullptr) return;
   for (const Open& left : open) n.subtree_end[left.row] = static_cast<int32_t>(end);
