@@ -67,7 +67,7 @@ class Table:
     title: str
     fields: tuple[Field, ...]
     columns: tuple[Column, ...] = field(repr=False)
-    _places: dict[str, dict[Any, list[int]]] = field(default_factory=dict, init=False, repr=False)
+    _places: dict[str, dict[Any, Indices]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.fields) != len(self.columns):
@@ -122,9 +122,11 @@ class Table:
             places: dict[Any, list[int]] = {}
             for row, held in enumerate(self[column].tolist()):
                 places.setdefault(held, []).append(row)
-            self._places[column] = places
-        rows = [row for value in values for row in self._places[column].get(value, ())]
-        return self.take(np.array(sorted(rows), np.int64))
+            self._places[column] = {held: np.array(rows, np.int64) for held, rows in places.items()}
+        known = self._places[column]
+        return self.take(
+            np.sort(np.concatenate([np.zeros(0, np.int64), *(known[value] for value in values if value in known)]))
+        )
 
     def sorted_by(self, name: str, *, descending: bool = True) -> Table:
         """Rows in the order of column `name`, of any type; ties keep their order, missing values stand last."""

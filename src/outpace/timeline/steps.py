@@ -65,7 +65,7 @@ class Steps:
     def __len__(self) -> int:
         return len(self.number)
 
-    @property
+    @once
     def duration(self) -> Picoseconds:
         """Length of every step, ps."""
         return self.end - self.start
@@ -87,7 +87,7 @@ class Steps:
         """How long steps take at the begin and at the end of a capture in which they grow, ps; None where they do not."""
         return trend(self.duration[self.captured])
 
-    @property
+    @once
     def captured(self) -> Indices:
         """Indices of the steps that the capture holds whole, steady or not; all if none is."""
         rows = np.flatnonzero(self.complete)
@@ -114,10 +114,11 @@ class Steps:
         """Which steps there are, for a message: "steps 3 to 9", or "no steps"."""
         return f"steps {self.number.min()} to {self.number.max()}" if len(self) else "no steps"
 
-    def only(self, chosen: Mask, new_row: Indices) -> Steps:
-        """Some of the steps, of a trace that holds some of the events: `new_row` says for each event its row there, -1 for none."""
+    def only(self, chosen: Mask, new_row: Indices | None = None) -> Steps:
+        """Some of the steps; of a trace that holds some of the events: `new_row` says for each event its row there, -1 for none."""
         number = np.cumsum(chosen) - 1
-        roots = chosen[self.root_step] & (new_row[self.root_row] >= 0)
+        rows = self.root_row if new_row is None else new_row[self.root_row].astype(self.root_row.dtype)
+        roots = chosen[self.root_step] & (rows >= 0)
         return replace(
             self,
             number=self.number[chosen],
@@ -125,10 +126,17 @@ class Steps:
             end=self.end[chosen],
             line=self.line[chosen],
             complete=self.complete[chosen],
-            root_row=new_row[self.root_row[roots]].astype(self.root_row.dtype),
+            root_row=rows[roots],
             root_step=number[self.root_step[roots]].astype(self.root_step.dtype),
             groups={group: int(number[step]) for group, step in self.groups.items() if chosen[step]},
         )
+
+    def lasting(self) -> Steps:
+        """Those that take time: what takes none is no step, and nothing is a share of it."""
+        chosen = self.duration > 0
+        if chosen.all():
+            return self
+        return self.only(chosen) if chosen.any() else no_steps(f"{self.how}, and none of them takes any time")
 
     def with_per_row(self, steps: int) -> Steps:
         """The same rows, each standing for `steps` training steps."""

@@ -82,7 +82,7 @@ class Timeline:
             return no_steps("a part of the profile is lost")
         contexts(self.trace)  # while little else is in memory
         self.trace.load((*_WANTED, *STATS))
-        return steps_of_devices(self.trace, *self._of_host)
+        return steps_of_devices(self.trace, *self._of_host).lasting()
 
     @once
     def _of_host(self) -> tuple[Steps, Indices]:

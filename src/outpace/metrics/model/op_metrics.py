@@ -11,6 +11,7 @@ copies take no longer than they do.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -85,7 +86,7 @@ def line_ops(timeline: Timeline, line: int) -> tuple[Picoseconds, Codes, list[st
 
 def _host_rows(timeline: Timeline) -> Iterator[_Row]:
     trace = timeline.trace
-    rows, alone, self_time = host_ops(timeline)
+    rows, _, self_time = host_ops(timeline)
     if not len(rows):
         return
     copies = timeline.is_kind(OpKind.COPY)[trace.name[rows]]
@@ -99,17 +100,18 @@ def _host_rows(timeline: Timeline) -> Iterator[_Row]:
         merged[op.type, op.name] = [a + b for a, b in zip(known, numbers, strict=True)]
     for (op_type, op_name), (times, all_time, self_sum) in merged.items():
         yield timeline.host, HOST, op_type, op_name, False, times, all_time, self_sum, 0
-    idle = _thread_spans(timeline, rows) - int(alone.sum())
+    idle = _threads_idle(timeline, rows)
     yield timeline.host, HOST, IDLE, IDLE, True, 0, idle, idle, 0
 
 
-def _thread_spans(timeline: Timeline, rows: Indices) -> int:
-    """Sum over threads of the time from the first op's start to the last op's end, ps."""
+def _threads_idle(timeline: Timeline, rows: Indices) -> int:
+    """Sum over threads of the time in which none of these ops runs, from the first op's start to the last op's end, ps."""
     trace, total = timeline.trace, 0
-    line = trace.line[rows]
-    for part in np.split(rows, np.flatnonzero(np.diff(line)) + 1):
-        if len(part):
-            total += int(trace.end[part].max() - trace.start[part[0]])
+    start, end, line = trace.start[rows], trace.end[rows], trace.line[rows]
+    for low, high in pairwise((0, *(np.flatnonzero(np.diff(line)) + 1).tolist(), len(rows))):
+        first, last = int(start[low]), int(end[low:high].max())
+        covered, _ = cover(start[low:high], end[low:high], first, last)
+        total += last - first - covered
     return total
 
 
@@ -122,8 +124,9 @@ def _device_rows(timeline: Timeline) -> Iterator[_Row]:
     idle = 0
     launched = launchers(timeline)
     for plane in timeline.device_planes:
+        programs = any(trace.lines.names[line] == "XLA Modules" for line in plane.lines)
         for line in timeline.device_lines(plane):
-            _add_line(timeline, plane, line, merged, launched)
+            _add_line(timeline, line, merged, launched, programs=programs)
         idle += _device_idle(timeline, plane)
     for (op_type, name), (count, total, own, outside) in merged.items():
         yield timeline.host, DEVICE, op_type, name, False, count, total, own, outside
@@ -131,8 +134,9 @@ def _device_rows(timeline: Timeline) -> Iterator[_Row]:
 
 
 def _add_line(
-    timeline: Timeline, plane: Plane, line: int, merged: dict[tuple[str, str], list[int]], launched: Launches
+    timeline: Timeline, line: int, merged: dict[tuple[str, str], list[int]], launched: Launches, *, programs: bool
 ) -> None:
+    """Add the ops of a device's line. `programs`: whether the device runs XLA programs, outside of which an op may be."""
     trace = timeline.trace
     rows = trace.lines.rows(line)
     duration = trace.duration[rows]
@@ -142,7 +146,7 @@ def _add_line(
     if _XLA not in trace.lines.names[line]:
         count = _executions(timeline, np.flatnonzero(counted) + rows.start, key[counted], len(names), launched)
     outside = np.zeros(len(names), np.int64)
-    if any(trace.lines.names[i] == "XLA Modules" for i in plane.lines) and "XLA" not in trace.lines.names[line]:
+    if programs and _XLA not in trace.lines.names[line]:
         counted[_stat_rows(timeline, "hlo_op", rows) - rows.start] = False
         _, _, outside, _, _ = group(key, len(names), duration, self_time, counted)
     for i in np.flatnonzero(count).tolist():

@@ -82,15 +82,20 @@ def choose(run: Run, step: int | None, host: str | None) -> Chosen | None:
         return None
     if step is None:
         shown = main_program(run) if host is None else ()
-        whole = [(t.host in shown, int(t.steps.duration[i]), t, int(i)) for t in hosts for i in t.steps.captured]
-        *_, timeline, index = max(whole, key=lambda item: item[:2])
-        return Chosen(timeline, index)
+        slowest = [_slowest(timeline) for timeline in hosts]
+        return max(slowest, key=lambda each: (each.timeline.host in shown, int(each.timeline.steps.duration[each.index])))
     for timeline in hosts:
         places = np.flatnonzero(timeline.steps.number == step)
         if len(places):
             return Chosen(timeline, int(places[0]))
     numbers = "; ".join(f"{t.host}: {t.steps.number[0]} to {t.steps.number[-1]}" for t in hosts)
     raise UsageError(f"There is no step {step}. Recorded are {numbers}.")
+
+
+def _slowest(timeline: Timeline) -> Chosen:
+    """The slowest of a host's complete steps, of equal ones the first."""
+    captured = timeline.steps.captured
+    return Chosen(timeline, int(captured[np.argmax(timeline.steps.duration[captured])]))
 
 
 def attribution(chosen: Chosen) -> dict[tuple[int, int], int]:

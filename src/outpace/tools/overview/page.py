@@ -72,10 +72,10 @@ def analyse(run: Run) -> Page:
     found = (*capture_findings.find(run, kind), *_advice(run, breakdown, mean, kind))
     if run.events == 0:
         return TOOL.page(unavailable=no_steps(run), sections=(Rows(environment, _HOST_COLUMNS),), findings=found)
-    if not mean.rows or not mean.mean:  # no step, or none that takes any time
+    if not mean.rows:
         sections: tuple[Section, ...] = (*_ops(run), Rows(environment, _HOST_COLUMNS))
         why = no_steps(run)
-        said = "No step takes any time." if mean.rows else f"{why.reason[:1].upper()}{why.reason[1:]}."
+        said = f"{why.reason[:1].upper()}{why.reason[1:]}."
         return TOOL.page(said, (Text("No steps", f"{said} {why.remedy}"), *sections), found)
     speed = _speed(run, breakdown, mean)
     sections = (

@@ -29,6 +29,7 @@ _STALLS = {
     Category.INPUT: "Find what stalls the input (a buffer that is filled, a slow file)",
     Category.COMPILATION: "Keep shapes, dtypes and Python arguments constant: these steps compile",
 }
+_CATEGORIES = tuple(f"{category.value}_ps" for category in Category)
 _OTHERWISE_KNOWN = (Category.INPUT, Category.COMPILATION)  # rules of their own name what waits, and what is compiled
 
 
@@ -55,21 +56,21 @@ class Unusual:
 
 def unusual(breakdown: StepBreakdown) -> Iterator[Unusual]:
     """The steps that were set aside, in their order."""
-    steps, whole = breakdown.steps, breakdown.whole
-    apart = np.flatnonzero(steps["aside"] != "")
-    names = ("duration_ps", *(f"{c.value}_ps" for c in Category))
-    hosts = dict.fromkeys(steps["host"][apart].tolist())
-    means = {
-        host: {name: float(others[name].mean()) for name in names} for host in hosts if len(others := whole.of("host", host))
-    }
-    for at in apart.tolist():
-        host = steps["host"][at]
-        usual = means[host]["duration_ps"]
-        longer = float(steps["duration_ps"][at]) - usual
-        extra = {c: float(steps[f"{c.value}_ps"][at]) - means[host][f"{c.value}_ps"] for c in Category}
-        cause = max(extra, key=lambda c: extra[c])
-        named = cause if extra[cause] >= 0.5 * longer > 0 else None
-        yield Unusual(host, int(steps["step"][at]), steps["aside"][at], float(steps["duration_ps"][at]), usual, named)
+    apart, whole = breakdown.steps.take(breakdown.steps["aside"] != ""), breakdown.whole
+    usual = {host: _means(others) for host in dict.fromkeys(apart["host"].tolist()) if len(others := whole.of("host", host))}
+    times = np.stack([apart[name] for name in ("duration_ps", *_CATEGORIES)], axis=1).astype(np.float64)
+    for host, step, why, mine in zip(
+        *(apart[name].tolist() for name in ("host", "step", "aside")), times.tolist(), strict=True
+    ):
+        longer, *extra = (time - mean for time, mean in zip(mine, usual[host], strict=True))
+        most = max(extra)
+        cause = tuple(Category)[extra.index(most)] if most >= 0.5 * longer > 0 else None
+        yield Unusual(host, step, why, mine[0], usual[host][0], cause)
+
+
+def _means(steps: Table) -> list[float]:
+    """The mean duration of steps, and of each category, ps."""
+    return [float(steps[name].mean()) for name in ("duration_ps", *_CATEGORIES)]
 
 
 def find(run: Run, breakdown: StepBreakdown, program: Program) -> Iterator[Finding]:
