@@ -427,7 +427,7 @@ def parse_op(full_name: str) -> Op:
     name, colon, op_type = full_name.partition(":")
     if not colon:
         return _parse_copy(full_name)
-    if name == "Iterator":
+    if name == "Iterator" and op_type.startswith(":"):
         return Op(OpKind.TF_DATA, full_name, "Dataset")
     if _TF_NAME.fullmatch(name) and _TF_TYPE.fullmatch(op_type):
         return Op(OpKind.TENSORFLOW, name, op_type)

@@ -6,7 +6,8 @@ import re
 
 from outpace._once import derived
 from outpace.metrics.input.iterators import IteratorGraph, iterators
-from outpace.timeline import Run
+from outpace.timeline import OpKind, Run
+from outpace.timeline.names import names
 from outpace.trace import dialect
 
 BATCHES = re.compile(r"(?:Padded|Parallel|MapAnd)?Batch(?:V\d)?$")
@@ -29,9 +30,12 @@ def examples_per_step(run: Run) -> dict[str, int]:
 def _sizes(graph: IteratorGraph) -> list[int]:
     """Of each iterator that makes batches and is not itself below another that does or that mixes: the examples of its element, and of
     batches of batches those of the outer one."""
-    column = graph.trace.stat(dialect.BATCH_SIZE)
-    said = {graph.trace.names[name]: column.value(at) for at, name in enumerate(graph.trace.name[column.row].tolist())}
-    paths = {tuple(name.split("::")[1:]): size for name, size in said.items() if isinstance(size, int) and size > 0}
+    trace, column = graph.trace, graph.trace.stat(dialect.BATCH_SIZE)
+    stages = names(trace).of_kind(OpKind.TF_DATA)  # only their names are paths
+    said = {name: column.value(at) for at, name in enumerate(trace.name[column.row].tolist()) if stages[name]}
+    paths = {
+        tuple(trace.names[name].split("::")[1:]): size for name, size in said.items() if isinstance(size, int) and size > 0
+    }
     sizes: dict[tuple[str, ...], int] = {}
     for path in sorted(paths, key=len):
         above = [stage for stage in path[:-1] if MIXES.match(stage)]

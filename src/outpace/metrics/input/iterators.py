@@ -138,10 +138,10 @@ class IteratorGraph:
 
     @once
     def own(self) -> Picoseconds:
-        """Self time of every event, ps: without what overlaps the iterators that it called."""
+        """Self time of every event, ps: without what overlaps the iterators that it called. Of those that ran at once nothing is left."""
         own = self.trace.duration[self.row].copy()
         np.subtract.at(own, self.cause, self.overlap)
-        return own
+        return np.maximum(own, 0)
 
     @once
     def on_path(self) -> Mask:

@@ -70,7 +70,7 @@ def _rows(ops: ModelOps, ran: tuple[Ran, ...]) -> Iterator[tuple[object, ...]]:
             sums[key][1] += count
     for (kind, op_type, part, dropout, apart), (time, executions) in sums.items():
         place = where[kind, op_type, part, dropout, apart]
-        share = time / ops.steps / ops.step_ps if ops.step_ps else 0.0
+        share = ops.of_step(time)
         numbers = (apart, dropout, round(time / ops.steps), share, executions / ops.steps)
         yield (ops.host, ops.side, kind, op_type, part, place.source, place.text, *numbers)
 

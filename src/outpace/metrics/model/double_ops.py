@@ -49,8 +49,8 @@ def _framework(run: Run) -> Iterator[tuple[object, ...]]:
         names = _of_double(run.by_host[ops.host]) if (ops.side == DEVICE) == (ops.host in on_device) else set()
         for place, name, op_type, _, wall, overhead, _ in ran:
             if name in names and not op_type.islower() and ops.step_ps:
-                time, product = (wall + overhead) / ops.steps, work_of(op_type, name) in _DENSE
-                yield ops.host, place.part, place.source, op_type, product, round(time), time / ops.step_ps
+                time, product = wall + overhead, work_of(op_type, name) in _DENSE
+                yield ops.host, place.part, place.source, op_type, product, round(time / ops.steps), ops.of_step(time)
 
 
 def _of_double(timeline: Timeline) -> set[str]:

@@ -81,6 +81,10 @@ class ModelOps:
     thread_ps: float
     overhead_ps: float
 
+    def of_step(self, time: float) -> float:
+        """Time in all steps together, ps, as a share of them: all of a step at most, however much longer than it some of its events last."""
+        return min(time / self.steps / self.step_ps, 1.0) if self.step_ps else 0.0
+
 
 @derived
 def model_ops(run: Run) -> tuple[ModelOps, ...]:

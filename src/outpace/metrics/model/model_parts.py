@@ -112,7 +112,7 @@ def _rows(ops: ModelOps, ran: tuple[Ran, ...]) -> Iterator[tuple[object, ...]]:
         name = max((n for n in part.names if n[1] == top), key=part.names.__getitem__)[0]
         source, text = max(part.lines, key=part.lines.__getitem__)
         per_step = [round(ps / ops.steps) for ps in (part.forward, part.backward, own, part.overhead)]
-        share = (own + part.overhead) / ops.steps / ops.step_ps if ops.step_ps else 0.0
+        share = ops.of_step(own + part.overhead)
         work = max(part.work, key=part.work.__getitem__)
         numbers = (*per_step, share, work.value, top, name, round(part.types[top] / ops.steps), part.count / ops.steps)
         yield (ops.host, ops.side, label, kind, source, text, part.of, *numbers)

@@ -53,7 +53,7 @@ def _rows(ops: ModelOps, ran: tuple[Ran, ...]) -> Iterator[tuple[object, ...]]:
             sums[key][1] += count
             top[key][name.rpartition("/")[2] if op_type.islower() else op_type] += wall  # `fusion` says nothing
     for key, (time, executions) in sums.items():
-        share = time / ops.steps / ops.step_ps if ops.step_ps else 0.0
+        share = ops.of_step(time)
         longest = max(top[key], key=top[key].__getitem__)
         yield ops.host, ops.side, key[0].value, *key[1:], round(time / ops.steps), share, longest, executions / ops.steps, False
 

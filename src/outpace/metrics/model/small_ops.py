@@ -39,7 +39,7 @@ def small_ops(run: Run) -> Table:
 
 
 def _row(run: Run, timeline: Timeline, ops: ModelOps) -> tuple[object, ...]:
-    per_step, durations = ops.steps * ops.step_ps, ops.duration[:]
+    durations = ops.duration[:]
     elementwise = np.fromiter((work_of(kind) in FUSED for _, kind, _ in ops.ops), bool, len(ops.ops))
     return (
         ops.host,
@@ -47,9 +47,9 @@ def _row(run: Run, timeline: Timeline, ops: ModelOps) -> tuple[object, ...]:
         _dispatches(timeline) / ops.steps,
         float(durations.mean()),
         float(np.median(durations)),
-        float(ops.wall.sum()) / per_step if per_step else 0.0,
-        float(ops.wall[elementwise[ops.name]].sum()) / per_step if per_step else 0.0,
-        ops.overhead_ps / ops.step_ps if ops.step_ps else 0.0,
+        ops.of_step(float(ops.wall.sum())),
+        ops.of_step(float(ops.wall[elementwise[ops.name]].sum())),
+        ops.of_step(ops.overhead_ps * ops.steps),
         compiled(run, timeline),
     )
 

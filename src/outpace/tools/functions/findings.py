@@ -121,7 +121,7 @@ def _recompiled(run: Run, compiled: Table, built: Table, in_steps: dict[str, int
             by_place.setdefault((row["host"], row["source"] or row["function"]), []).append(row)
     for (host, _), rows in by_place.items():
         time, count = sum(r["in_steps_ps"] for r in rows), sum(r["count"] for r in rows)
-        share = time / in_steps[host] if in_steps.get(host) else 0.0
+        share = min(time / in_steps[host], 1.0) if in_steps.get(host) else 0.0  # builds that lie in each other count twice
         changed = any(_known(built, row) for row in rows)  # an argument: once in a capture is enough
         if (count >= RETRACES.value or changed) and share >= _REBUILT.value:
             yield _built_again(run, host, rows, built, count, share)

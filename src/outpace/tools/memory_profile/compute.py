@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -147,7 +147,7 @@ def called(run: Run, log: MemoryLog) -> str:
 
 def breakdown(logs: Logs) -> Table:
     """What is live at the peak of every memory, in XProf's rows; see `holdings`."""
-    rows = [_row(log, held) for log in fullest_first(logs) for held in holdings(log)]
+    rows = [row for log in fullest_first(logs) for row in _held(log, holdings(log))]
     return Table.from_rows("breakdown", "Memory breakdown at the peak", BREAKDOWN, rows)
 
 
@@ -157,14 +157,17 @@ def earlier(logs: Logs) -> Table:
     for log in fullest_first(logs):
         live = log.live_at(log.at_peak)
         found = merged(log, live[log.phase[live] != log.phase[log.at_peak]])
-        rows += [_row(log, held) for held in sorted(found, key=lambda h: (-h.total, h.op, h.shape))]
+        rows += _held(log, sorted(found, key=lambda h: (-h.total, h.op, h.shape)))
     return Table.from_rows("earlier", "Live at the peak, from earlier steps of the capture", BREAKDOWN, rows)
 
 
-def _row(log: MemoryLog, held: Holding) -> tuple[object, ...]:
+def _held(log: MemoryLog, holdings: list[Holding]) -> Iterator[tuple[object, ...]]:
+    """Rows of `BREAKDOWN`: the share is missing where allocations together have more than their allocator says is in use."""
     peak = int(log.in_use[log.at_peak])
-    described = (held.op, held.allocated, held.requested, held.occurrences, held.region, held.data_type, held.shape)
-    return (log.host, log.memory, *described, held.total, held.total / peak if peak else 0.0)
+    known = peak > 0 and sum(held.total for held in holdings) <= peak
+    for held in holdings:
+        described = (held.op, held.allocated, held.requested, held.occurrences, held.region, held.data_type, held.shape)
+        yield (log.host, log.memory, *described, held.total, held.total / peak if known else np.nan)
 
 
 def headroom(logs: Logs) -> Table:

@@ -142,6 +142,7 @@ def _logs(timeline: Timeline, rows: Indices) -> Iterator[MemoryLog]:
     numbers = {stat: read.numbers(stat, missing=-1 if stat in _AMOUNTS else 0) for stat in _NUMBERS}
     words = {stat: read.words(stat) for stat in _TEXTS} | {_TYPE: read.words(_TYPE, as_type)}
     fragmentation = read.floats(dialect.FRAGMENTATION)
+    fragmentation[~((fragmentation >= 0) & (fragmentation <= 1))] = np.nan  # a share of the free memory
     for value in distinct(key).tolist():
         memory = named.names[value] if value > 0 else str(-1 - value) if value < 0 else "unnamed"
         mine = np.flatnonzero(key == value)

@@ -73,7 +73,7 @@ BREAKDOWN = schema(
     * data_type
     * shape
     + total_bytes     | bytes    | memory of all of them | Total
-    + share           | fraction | memory of all of them as a share of what is in use at the peak | Of peak
+    + share           | fraction | memory of all of them as a share of what is in use at the peak; missing where that is less | Of peak
     """,
     *_SHARED,
 )
