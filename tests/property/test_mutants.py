@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import io
 import json
 import warnings
 from collections.abc import Iterator
@@ -17,8 +16,9 @@ from typing import Any
 import pytest
 
 from outpace import api
-from outpace.model import OutpaceError, Report
-from outpace.report import csv_, html, json_, markdown, terminal
+from outpace.compare import Side
+from outpace.model import OutpaceError
+from outpace.report import json_
 from outpace.store.record import (
     CaptureRecord,
     Compilation,
@@ -34,7 +34,7 @@ from outpace.store.record import (
 from outpace.testing import training_run
 from outpace.trace.export import Format
 from outpace.viewer import Arguments, parse_selection, write_trace
-from tests import mutants
+from tests import cuts, mutants, outlets
 from tests.support import opened, profile_bytes
 from tests.xspace_proto import XSpace
 
@@ -57,16 +57,6 @@ def strict() -> Iterator[None]:
         yield
 
 
-def rendered(report: Report, folder: Path) -> None:
-    """Show a report in every way."""
-    html.render(report)
-    json.loads(json_.render(report), parse_constant=pytest.fail)
-    markdown.render(report)
-    csv_.write(report, folder)
-    with contextlib.redirect_stdout(io.StringIO()):
-        terminal.print_report(report, width=100, details=True)
-
-
 @functools.cache
 def documents() -> list[Any]:
     names = ("eager_loop", "jax_loop", "multi_host", "tfdata_heavy", "memory_heavy", "idle_empty")
@@ -79,7 +69,7 @@ def test_a_damaged_stored_report_is_shown_or_refused(first: int, tmp_path: Path)
     for seed in range(first, first + BATCH):
         path.write_text(mutants.document(seed, documents()[seed % len(documents())]))
         with contextlib.suppress(OutpaceError):
-            rendered(api.stored(path), tmp_path / "tables")
+            outlets.show(api.stored(path), tmp_path / "tables")
 
 
 MS, UNIX = 1_000_000_000, 1_800_000_000_000_000_000
@@ -133,7 +123,7 @@ def test_a_damaged_capture_record_is_used_or_ignored(first: int, tmp_path: Path)
         (tmp_path / "vm.outpace.json").write_text(mutants.document(seed, record))
         report = api.open(tmp_path).report()
         assert not report.failed(), (seed, [page.failure for page in report.failed()])
-        rendered(report, tmp_path / "tables")
+        outlets.show(report, tmp_path / "tables")
 
 
 @functools.cache
@@ -146,8 +136,8 @@ def profiles() -> list[bytes]:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("jax_loop", "No step takes any time."),
-        ("memory_heavy", "No step takes any time."),
+        ("jax_loop", "none of them takes any time."),
+        ("memory_heavy", "none of them takes any time."),
         ("predict_inference", "of the 2.72 ms prediction"),
     ],
 )
@@ -160,7 +150,7 @@ def test_events_without_length_make_no_verdict(name: str, said: str, tmp_path: P
     path.write_bytes(space.SerializeToString())
     report = api.open(path).report()
     assert not report.failed() and said in report.headline
-    rendered(report, tmp_path / "tables")
+    outlets.show(report, tmp_path / "tables")
 
 
 @batches(60, 20_000)
@@ -171,10 +161,39 @@ def test_a_damaged_profile_is_reported_or_refused(first: int, tmp_path: Path) ->
         with contextlib.suppress(OutpaceError), api.open(path) as profile:
             report = profile.report()
             assert not report.failed(), (seed, [page.failure for page in report.failed()])
-            rendered(report, tmp_path / "tables")
+            outlets.show(report, tmp_path / "tables")
             with contextlib.suppress(OutpaceError):
-                rendered(profile.report_of(profile.explain()), tmp_path / "tables")
+                outlets.show(profile.report_of(profile.explain()), tmp_path / "tables")
             for form in Format:
                 with open(tmp_path / "trace", "wb") as file:
                     write_trace(profile.run, file.fileno(), form, parse_selection(None, None, None, Arguments.ALL))
             json.loads((tmp_path / "trace").read_bytes() if form is Format.JSON else "0", parse_constant=pytest.fail)
+
+
+@functools.lru_cache(maxsize=4)
+def side(path: Path, middle: bool, folder: Path) -> Side | None:
+    """The side of a comparison that a cut is, before anything is changed; None where it has no steps."""
+    file = folder / path.name.removesuffix(".gz")
+    file.write_bytes(cuts.cut(path, middle))
+    with contextlib.suppress(OutpaceError), api.open(file) as profile:
+        return Side.of("before", profile.run)
+    return None
+
+
+@batches(40, 2000)
+def test_whatever_shape_a_program_has_no_way_to_look_at_it_fails(first: int, tmp_path: Path) -> None:
+    """Captures that may be some program's: every page, comparison, file and picture of them is there, or refused with a sentence."""
+    seeds = cuts.seeds()
+    found = []
+    for seed in range(first, first + BATCH):
+        (path, middle), other = seeds[seed * 37 % len(seeds)], seeds[seed * 7 % len(seeds)]
+        run = tmp_path / str(seed)
+        run.mkdir()
+        before = side(path, middle, tmp_path)
+        file = run / path.name.removesuffix(".gz")
+        file.write_bytes(mutants.program(seed, cuts.cut(path, middle), cuts.cut(*other)))
+        record = path.with_name(path.name.replace(".xplane.pb.gz", ".outpace.json"))
+        if record.exists() and seed % 2:
+            (run / record.name).write_bytes(record.read_bytes())
+        found += [f"{seed} ({path.parent.name}): {fault}" for fault in outlets.faults(file, tmp_path, before, seed)]
+    assert not found, "\n".join(found)
