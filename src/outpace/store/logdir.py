@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+import time
+import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from outpace.model.errors import NotFoundError, OutputError, UsageError
@@ -25,6 +28,8 @@ from outpace.trace.formats import Held, ending_of
 
 PROFILE_FOLDER = "plugins/profile"
 _LOOKED_AT = 50  # files and runs of a folder without a profile: enough to name what is there
+_WRITTEN = 60.0  # seconds without a change, after which a file is no longer being written
+_ROUND = 30  # looks, which the workbench makes every second
 _DEPTH = 2  # TensorBoard users keep one log directory per experiment, some with train/ and validation/ inside
 
 
@@ -78,19 +83,48 @@ def _what_else(tree: Tree, root: str) -> str:
     return ""
 
 
-def list_runs(source: str | os.PathLike[str]) -> tuple[RunInfo, ...]:
+class Looks:
+    """What folders said of their runs when they were looked at last.
+
+    A folder whose entries are as they were, and whose files were old by then, says the same again without a look at its files. They may have
+    been written over nevertheless, so that each is looked at every `_ROUND` times.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[float, int, RunInfo | None]] = {}
+        self._times = 0
+
+    def begin(self) -> None:
+        """From here on folders are asked once more."""
+        self._times += 1
+
+    def run(self, tree: Tree, folder: str) -> RunInfo | None:
+        """What a folder says of the run that it holds; None where it holds no profile."""
+        changed, (before, due, known) = tree.changed(folder), self._known.get(folder, (math.inf, 0, None))
+        if changed == before and self._times < due:
+            return known
+        now, info = time.time(), _info(tree, folder)
+        if known is not None and info == known:
+            info = known
+        written = max(changed, info.modified if info is not None else 0.0) >= now - _WRITTEN
+        spread = zlib.crc32(folder.encode("utf-8", "surrogatepass")) % _ROUND if known is None else 0  # not all at one time
+        self._known[folder] = changed, self._times + (0 if written else _ROUND - spread), info
+        return info
+
+
+def list_runs(source: str | os.PathLike[str], looks: Looks | None = None) -> tuple[RunInfo, ...]:
     """All runs of a log directory that hold a profile, newest first; raises NotFoundError when the folder is missing."""
     given = os.fspath(source)
     tree = open_tree(given)
     if not tree.is_folder(tree.root):
         raise NotFoundError(f"There is no folder {given}. Give the log directory that the training job wrote to.")
-    return _runs(tree, tree.root)
+    return _runs(tree, tree.root, looks)
 
 
-def runs_at(source: str | os.PathLike[str]) -> tuple[RunInfo, ...]:
+def runs_at(source: str | os.PathLike[str], looks: Looks | None = None) -> tuple[RunInfo, ...]:
     """The runs of a log directory, newest first; of the folder of a run that one. NotFoundError where there is none."""
     with contextlib.suppress(NotFoundError):
-        if runs := list_runs(source):
+        if runs := list_runs(source, looks):
             return runs
     return (run_at(source),)
 
@@ -229,20 +263,21 @@ def _profiles_in(tree: Tree, folder: str) -> tuple[ProfileFile, ...]:
     return tuple(found[host] for host in sorted(found))
 
 
-def _runs(tree: Tree, root: str) -> tuple[RunInfo, ...]:
-    return tuple(sorted(_each_run(tree, root), key=lambda run: run.age, reverse=True))
+def _runs(tree: Tree, root: str, looks: Looks | None = None) -> tuple[RunInfo, ...]:
+    return tuple(sorted(_each_run(tree, root, looks), key=lambda run: run.age, reverse=True))
 
 
-def _each_run(tree: Tree, root: str) -> Iterator[RunInfo]:
+def _each_run(tree: Tree, root: str, looks: Looks | None = None) -> Iterator[RunInfo]:
+    look = _info if looks is None else looks.run
     for place in logdirs(tree, root):
-        yield from _runs_of(tree, f"{place}/{PROFILE_FOLDER}")
+        yield from _runs_of(tree, f"{place}/{PROFILE_FOLDER}", look)
     if _base(root) == "profile":
-        yield from _runs_of(tree, root.rstrip("/"))
+        yield from _runs_of(tree, root.rstrip("/"), look)
 
 
-def _runs_of(tree: Tree, profile_folder: str) -> Iterator[RunInfo]:
+def _runs_of(tree: Tree, profile_folder: str, look: Callable[[Tree, str], RunInfo | None]) -> Iterator[RunInfo]:
     for name in tree.folders(profile_folder):
-        info = _info(tree, f"{profile_folder}/{name}")
+        info = look(tree, f"{profile_folder}/{name}")
         if info is not None:
             yield info
 

@@ -7,6 +7,7 @@ import datetime
 import re
 
 from outpace._dataclass import dataclass
+from outpace._once import once
 from outpace.trace.formats import Held
 
 _TIMESTAMP = re.compile(r"\d{4}(_\d{2}){5}")  # what TensorFlow and JAX name a run after
@@ -53,7 +54,7 @@ class RunInfo:
     state: str = ""
     hosts: int = 1
 
-    @property
+    @once
     def age(self) -> tuple[float, float, str]:
         """Order of runs: by the time in the name where there is one, since copying a profile gives it a new file time."""
         written = self.modified

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import math
 import os
 import re
 import shutil
@@ -53,6 +54,9 @@ class Tree(Protocol):
 
     def folders(self, folder: str) -> list[str]:
         """Folders directly in a folder."""
+
+    def changed(self, folder: str) -> float:
+        """When entries of a folder came, went or changed their names, seconds since 1970; infinity where the store does not tell."""
 
     def size(self, path: str) -> int:
         """Size of a file in bytes."""
@@ -117,7 +121,19 @@ class _Local:
         return found
 
     def folders(self, folder: str) -> list[str]:
-        return [name for name in self._names(folder) if not name.startswith(".") and os.path.isdir(os.path.join(folder, name))]
+        found = []
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:  # which tell what they are without a question each
+            for entry in entries:
+                with contextlib.suppress(OSError):  # a link in a circle
+                    if not entry.name.startswith(".") and entry.is_dir():
+                        found.append(entry.name)
+        return sorted(found)
+
+    def changed(self, folder: str) -> float:
+        try:
+            return os.stat(folder).st_mtime
+        except OSError:
+            return math.inf
 
     def size(self, path: str) -> int:
         return os.path.getsize(path)
@@ -188,6 +204,9 @@ class _Remote:
     def folders(self, folder: str) -> list[str]:
         names = (self._name(info) for info in self._list(folder) if info.get("type") == "directory")
         return sorted(name for name in names if not name.startswith("."))
+
+    def changed(self, folder: str) -> float:
+        return math.inf
 
     def size(self, path: str) -> int:
         return int(self.fs.size(path) or 0)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import json
+import threading
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _ASSETS = Path(__file__).parent / "assets"
+_PROGRAMS = 30  # that ran last: among these a run before is looked for by its ops
 _SAME = 0.01  # a step that is so much longer or shorter is called the same
 
 
@@ -49,30 +53,77 @@ def stranger(asked: str) -> tuple[str, str]:
     return _environment().get_template("stranger.html.j2").render(shown), html.policy((script,), style)
 
 
+class Lines:
+    """The list's lines, as the page reads them. One is made again where its run, the verdict on it, or the run before it is another."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache, self._lock = cache, threading.Lock()
+        self._known: dict[str, tuple[tuple[object, ...], str]] = {}
+        self._last: tuple[Sequence[Listed], int, bytes] = ((), -1, b"[]")
+
+    def of(self, runs: Sequence[Listed]) -> bytes:
+        """The lines of all runs, which come newest first, as JSON."""
+        with self._lock:
+            change = self._cache.changes
+            if self._last[0] is not runs or self._last[1] != change:
+                self._last = runs, change, f"[{','.join(self._made(runs))}]".encode()
+            return self._last[2]
+
+    def _made(self, runs: Sequence[Listed]) -> list[str]:
+        made = {}
+        for run, verdict, before in _in_turn(runs, self._cache):
+            of = (run, verdict, before and before[1], before and before[0])
+            known = self._known.get(run.id)
+            if known is None or any(one is not other for one, other in zip(known[0], of, strict=True)):
+                known = of, json.dumps(_line(run, verdict, before), allow_nan=False, separators=(",", ":"))
+            made[run.id] = known
+        self._known = made
+        return [text for _, text in made.values()][::-1]
+
+
 def lines(runs: Sequence[Listed], cache: Cache) -> list[dict[str, Any]]:
     """What the list shows of each run; they come newest first."""
-    latest: list[tuple[Listed, Verdict]] = []  # of each program, of the runs so far
-    found = []
+    return [_line(*each) for each in _in_turn(runs, cache)][::-1]
+
+
+_Before = tuple[Listed, Verdict]
+
+
+def _in_turn(runs: Sequence[Listed], cache: Cache) -> Iterator[tuple[Listed, Verdict | None, _Before | None]]:
+    """The runs from the oldest on, with the verdict on each, and with the last one of the same program before it that has steps."""
+    latest: dict[str, _Before] = {}  # of each program, of the runs so far
     for run in reversed(runs):
         verdict = cache.get(run.info)
-        line = {
-            "id": run.id,
-            "name": clean(run.info.run),
-            "place": clean(run.place),
-            "when": run.info.age[0],
-            "hosts": run.info.hosts,
-        }
         if verdict is None:
-            found.append({**line, "waits": True})
+            yield run, None, None
             continue
-        before = next((each for each in reversed(latest) if verdicts.alike(verdict, each[1])), None)
-        found.append({**line, **_line(verdict, before)})
+        key = _program(latest, verdict)
+        yield run, verdict, latest.get(key)
         if verdict.step:
-            latest = [each for each in latest if each is not before] + [(run, verdict)]
-    return found[::-1]
+            own = verdict.program or run.id
+            for each in (key, own):
+                latest.pop(each, None)
+            latest[own] = run, verdict
 
 
-def _line(verdict: Verdict, before: tuple[Listed, Verdict] | None) -> dict[str, Any]:
+def _program(latest: dict[str, _Before], verdict: Verdict) -> str:
+    """The key of the program that a verdict is on, among those that ran last; where none is alike, its script."""
+    keys = itertools.islice(reversed(latest), _PROGRAMS)
+    return next((key for key in keys if verdicts.alike(verdict, latest[key][1])), verdict.program)
+
+
+def _line(run: Listed, verdict: Verdict | None, before: _Before | None) -> dict[str, Any]:
+    line = {
+        "id": run.id,
+        "name": clean(run.info.run),
+        "place": clean(run.place),
+        "when": run.info.age[0],
+        "hosts": run.info.hosts,
+    }
+    return {**line, "waits": True} if verdict is None else {**line, **_verdict(verdict, before)}
+
+
+def _verdict(verdict: Verdict, before: _Before | None) -> dict[str, Any]:
     """What a verdict says, with how much its step differs from that of the run before."""
     if verdict.error:
         return {"error": clean_prose(verdict.error)}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import threading
 from collections.abc import Sequence
 
 from outpace._dataclass import dataclass
-from outpace.store.logdir import PROFILE_FOLDER, runs_at
+from outpace._once import once
+from outpace.store.logdir import PROFILE_FOLDER, Looks, runs_at
 from outpace.store.profiles import RunInfo
 from outpace.store.tree import is_url
 
@@ -21,7 +23,7 @@ class Listed:
     root: str
     place: str
 
-    @property
+    @once
     def id(self) -> str:
         """What the run's addresses contain: the same as long as it lies where it does."""
         return id_of(self.info.folder)
@@ -36,14 +38,34 @@ def id_of(folder: str) -> str:
     return hashlib.sha256(place.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
+class RunList:
+    """The runs below some folders, as they are whenever it is asked; what has not changed is not made again."""
+
+    def __init__(self, roots: Sequence[str]) -> None:
+        self._roots, self._looks, self._lock = tuple(roots), Looks(), threading.Lock()
+        self._last: tuple[Listed, ...] = ()
+
+    def now(self) -> tuple[Listed, ...]:
+        """All runs, newest first; the same tuple as before where none has changed. A folder that is not there, or not yet, has none."""
+        with self._lock:
+            self._looks.begin()
+            before = {(one.info.folder, one.root): one for one in self._last}
+            found: dict[str, Listed] = {}
+            for root in self._roots:
+                with contextlib.suppress(Exception):  # every store has errors of its own
+                    for info in runs_at(root, self._looks):
+                        known = before.get((info.folder, root))
+                        same = known is not None and known.info is info
+                        found.setdefault(info.folder, known if same and known else Listed(info, root, _place(root, info)))
+            runs = tuple(sorted(found.values(), key=lambda run: run.info.age, reverse=True))
+            if len(runs) != len(self._last) or any(one is not other for one, other in zip(runs, self._last, strict=True)):
+                self._last = runs
+            return self._last
+
+
 def listed(roots: Sequence[str]) -> tuple[Listed, ...]:
-    """All runs below the folders, newest first. A folder that is not there, or not yet, has none."""
-    found: dict[str, Listed] = {}
-    for root in roots:
-        with contextlib.suppress(Exception):  # every store has errors of its own
-            for info in runs_at(root):
-                found.setdefault(info.folder, Listed(info, root, _place(root, info)))
-    return tuple(sorted(found.values(), key=lambda run: run.info.age, reverse=True))
+    """The runs below some folders, newest first, for whoever asks once."""
+    return RunList(roots).now()
 
 
 def _place(root: str, info: RunInfo) -> str:

@@ -19,7 +19,7 @@ from outpace.report import html
 from outpace.ui import pages, parts, timeline, verdicts, watched, worker
 from outpace.ui.captures import Captures
 from outpace.ui.http import BYTES, JSON, Request, Response, text
-from outpace.ui.runs import Listed, id_of, listed
+from outpace.ui.runs import Listed, RunList, id_of
 from outpace.ui.verdicts import Cache, Verdict
 from outpace.ui.worker import Opened, Worker
 from outpace.viewer.build import interface
@@ -41,6 +41,7 @@ class Site:
         self._reports: OrderedDict[tuple[str, str, str], Opened] = OrderedDict()
         self._lock = threading.Lock()
         self._making: dict[tuple[str, str, str], threading.Lock] = {}
+        self._list, self._lines = RunList(self.roots), pages.Lines(self._cache)
         self._listed: tuple[float, tuple[Listed, ...]] = (-_FRESH, ())
         self._looked, self._closed = threading.Event(), threading.Event()
         self._last_look = -_WATCHED
@@ -103,7 +104,7 @@ class Site:
     def _runs(self, request: Request) -> Response:
         self._last_look = time.monotonic()
         self._looked.set()
-        return _json(pages.lines(self._all(), self._cache))
+        return Response(self._lines.of(self._all()), JSON)
 
     def _watched(self, request: Request) -> Response:
         now = time.time()
@@ -212,7 +213,7 @@ class Site:
     def _all(self) -> tuple[Listed, ...]:
         when, found = self._listed
         if time.monotonic() - when > _FRESH:
-            found = listed(self.roots)
+            found = self._list.now()
             self._listed = (time.monotonic(), found)
         return found
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outpace._dataclass import dataclass
+from outpace._once import once
 from outpace._version import __version__
 from outpace.model.codec import decode
 from outpace.model.files import parse_json, whole
@@ -40,6 +41,14 @@ class Verdict:
     ops: tuple[int, ...] = ()
     error: str = ""
 
+    @once
+    def program(self) -> str:
+        """The script without its arguments, "" where that is not known."""
+        try:
+            return next(iter(shlex.split(self.script)), "")
+        except ValueError:  # a quote that does not end
+            return self.script
+
 
 def of(profile: Profile, report: Report) -> Verdict:
     """What the line of an opened run says."""
@@ -53,7 +62,7 @@ def of(profile: Profile, report: Report) -> Verdict:
 def alike(one: Verdict, other: Verdict) -> bool:
     """Whether two runs are of one program: of one script where both say theirs, else at least half of their ops have the same names."""
     if one.script and other.script:
-        return shlex.split(one.script)[0] == shlex.split(other.script)[0]
+        return one.program == other.program
     same = sum(a == b for a, b in zip(one.ops, other.ops, strict=False))
     return same >= _SAMPLE * _ALIKE
 
@@ -79,24 +88,26 @@ class Cache:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or _user_cache() / "outpace" / "verdicts"
-        self._known: dict[str, Verdict] = {}
+        self._known: dict[tuple[str, str], Verdict | None] = {}
+        self.changes = 0  # grows with each verdict
 
     def get(self, run: RunInfo) -> Verdict | None:
         """The verdict; None where there is none yet."""
-        key = _key(run)
+        key = (run.folder, run.state)
         if key not in self._known:
+            self._known[key] = None  # who puts one says so here
             with contextlib.suppress(OSError, ValueError, TypeError):
-                self._known[key] = decode(Verdict, parse_json((self._folder / f"{key}.json").read_bytes()))
-        return self._known.get(key)
+                self._known[key] = decode(Verdict, parse_json((self._folder / f"{_key(run)}.json").read_bytes()))
+        return self._known[key]
 
     def put(self, run: RunInfo, verdict: Verdict) -> None:
         """Keep a verdict. An error is kept as long as the server runs: another try may find it gone."""
-        key = _key(run)
-        self._known[key] = verdict
+        self._known[run.folder, run.state] = verdict
+        self.changes += 1
         if not verdict.error:
             from outpace.model import OutputError
 
-            with contextlib.suppress(OutputError), whole(self._folder / f"{key}.json", "The verdict") as file:
+            with contextlib.suppress(OutputError), whole(self._folder / f"{_key(run)}.json", "The verdict") as file:
                 file.write(json.dumps(asdict(verdict)).encode("utf-8", "replace"))
 
 

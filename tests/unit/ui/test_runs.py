@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from outpace.ui.pages import lines
-from outpace.ui.runs import listed
+from outpace.ui.runs import RunList, listed
 from outpace.ui.verdicts import Cache, Verdict, alike
 from tests.support import profile_path
 
@@ -44,6 +44,38 @@ def test_a_changed_file_is_another_state(tmp_path: Path) -> None:
     after = listed([str(tmp_path)])[0]
     assert (before.id, before.info.state) != (after.id, after.info.state)
     assert before.id == after.id
+
+
+def test_a_list_that_is_asked_again_shows_what_has_changed(tmp_path: Path) -> None:
+    """A run that is new, or has gone, at once; a file that was written over, of a folder that is as it was, within thirty times."""
+    old, other = run(tmp_path, "2026_01_01_00_00_00"), run(tmp_path, "2026_01_02_00_00_00")
+    for folder in (old, other):
+        for each in (*folder.iterdir(), folder):
+            os.utime(each, (1e9, 1e9))
+    runs = RunList([str(tmp_path)])
+    first = runs.now()
+    assert runs.now() is first, "nothing is made again"
+    run(tmp_path, "2026_01_03_00_00_00")
+    assert [each.info.run[:10] for each in runs.now()] == ["2026_01_03", "2026_01_02", "2026_01_01"]
+    assert runs.now()[1] is first[0]
+    shutil.rmtree(other)
+    assert [each.info.run[:10] for each in runs.now()] == ["2026_01_03", "2026_01_01"]
+    file = next(old.glob("*.xplane.pb*"))
+    before = file.stat().st_size
+    with open(file, "r+b") as content:
+        content.truncate(before - 1)
+    states = {runs.now()[1].info.state for _ in range(31)}
+    assert len(states) == 2, "it was written over"
+
+
+def test_a_run_that_is_being_written_is_looked_at_each_time(tmp_path: Path) -> None:
+    folder = run(tmp_path, "r")
+    runs = RunList([str(tmp_path)])
+    states = set()
+    for size in (1, 2, 3):
+        next(folder.glob("*.xplane.pb*")).write_bytes(b"x" * size)
+        states |= {each.info.state for each in runs.now()}
+    assert len(states) == 3
 
 
 def test_verdicts_outlive_the_server_but_errors_do_not(tmp_path: Path) -> None:
