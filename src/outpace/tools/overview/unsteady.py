@@ -74,9 +74,9 @@ def _means(steps: Table) -> list[float]:
 
 
 def find(run: Run, breakdown: StepBreakdown, program: Program) -> Iterator[Finding]:
-    """One finding per step that was set aside because it took longer, and per host one for slow steps, for what comes round, and for steps that
-    grow."""
-    for alike in _runs(unusual(breakdown)):
+    """Of a host one finding for each reason for which steps that took longer were set aside, and one for slow steps, for what comes round, and
+    for steps that grow."""
+    for alike in _alike(unusual(breakdown)):
         if alike[0].aside not in (Aside.BUFFERED.value, Aside.SLOW.value):
             yield _aside(alike, program)
     for timeline in run.hosts:
@@ -89,21 +89,17 @@ def find(run: Run, breakdown: StepBreakdown, program: Program) -> Iterator[Findi
             yield from _periodic(run, timeline, mine, program)
 
 
-def _runs(found: Iterable[Unusual]) -> list[list[Unusual]]:
-    """Steps that follow each other and were set aside for the same reason stand together."""
-    runs: list[list[Unusual]] = []
+def _alike(found: Iterable[Unusual]) -> list[list[Unusual]]:
+    """Steps of a host that were set aside for the same reason stand together, wherever they are: a warm-up may be as long as the capture."""
+    groups: dict[tuple[str, str, Category | None], list[Unusual]] = {}
     for one in found:
-        last = runs[-1][-1] if runs else None
-        if last is not None and (last.host, last.aside, last.cause) == (one.host, one.aside, one.cause):
-            runs[-1].append(one)
-        else:
-            runs.append([one])
-    return runs
+        groups.setdefault((one.host, one.aside, one.cause), []).append(one)
+    return list(groups.values())
 
 
 def told(breakdown: StepBreakdown) -> list[str]:
-    """What was set aside and why, a sentence for each run of steps."""
-    return [_sentence(alike) for alike in _runs(unusual(breakdown))]
+    """What was set aside and why, a sentence for each reason."""
+    return [_sentence(alike) for alike in _alike(unusual(breakdown))]
 
 
 def _sentence(alike: list[Unusual]) -> str:
@@ -111,7 +107,9 @@ def _sentence(alike: list[Unusual]) -> str:
         return str(alike[0])
     longest = max(one.duration for one in alike)
     why = str(alike[0]).partition("set aside")[2]
-    return f"steps {alike[0].step} to {alike[-1].step}, up to {humanize(longest, Unit.PS)}, set aside{why}"
+    first, last = alike[0].step, alike[-1].step
+    which = f"steps {first} to {last}" if last - first < len(alike) else f"{len(alike):,} steps from {first} to {last}"
+    return f"{which}, up to {humanize(longest, Unit.PS)}, set aside{why}"
 
 
 def _aside(alike: list[Unusual], program: Program) -> Finding:

@@ -9,7 +9,7 @@ import numpy as np
 from outpace.metrics.program.same_program import SameProgram
 from outpace.metrics.program.workers import CATEGORIES, Worker
 from outpace.model import Category, Table, medians_without
-from outpace.model.arrays import Values
+from outpace.model.arrays import Column, Values
 from outpace.tools.pod.align import Alignment
 from outpace.tools.pod.repair import repaired
 from outpace.tools.pod.schema import COLLECTIVES, SUMMARY, WORKERS
@@ -21,29 +21,30 @@ _EXPLAINS = 0.5  # of the excess, for a category to be called its cause
 
 def steps(found: tuple[Worker, ...], aligned: Alignment) -> Table:
     """`WORKERS`: the average of every worker first, then step by step in the order of their numbers."""
-    rows = [
-        (
-            "average",
-            w.name,
-            w.host,
-            np.nan,
-            False,
-            np.nan,
-            w.mean,
-            *w.means,
-        )
-        for w in found
-    ]
-    single = []
-    shared, zero = set(aligned.shared), aligned.zero
-    for place, w in enumerate(found):
-        columns = (w.start + zero[w.host], w.duration, *(w.times[name] for name in CATEGORIES))
-        values = zip(*(c.astype(float).tolist() for c in columns), strict=True)
-        for number, known, (start, *times) in zip(aligned.numbers[w.host].tolist(), w.number.tolist(), values, strict=True):
-            view = str(number) if number >= 0 else f"{known} of {w.host}"
-            single.append((number, place, (view, w.name, w.host, known, number in shared, start, *times)))
-    single.sort(key=lambda row: (row[0] < 0, row[:2]))
-    return Table.from_rows("workers", "Steps by worker", WORKERS, [*rows, *(row for _, _, row in single)])
+    means = [("average", w.name, w.host, np.nan, False, np.nan, w.mean, *w.means) for w in found]
+    average, parts = Table.from_rows("workers", "Steps by worker", WORKERS, means), [_steps_of(w, aligned) for w in found]
+    number = np.concatenate([aligned.numbers[w.host] for w in found])
+    order = np.lexsort((np.repeat(np.arange(len(found)), [len(w.number) for w in found]), number, number < 0))
+    single = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
+    data = {name: np.concatenate((average[name], column)) for name, column in single.items()}
+    return Table.build("workers", "Steps by worker", WORKERS, data)
+
+
+def _steps_of(worker: Worker, aligned: Alignment) -> dict[str, Column]:
+    """The columns of `WORKERS` of one worker's steps, in their order."""
+    count, number = len(worker.number), aligned.numbers[worker.host]
+    names = zip(number.tolist(), worker.number.tolist(), strict=True)
+    view = [str(common) if common >= 0 else f"{known} of {worker.host}" for common, known in names]
+    return {
+        "view": np.array([*view, None], object)[:-1],
+        "worker": np.full(count, worker.name, object),
+        "host": np.full(count, worker.host, object),
+        "step": worker.number.astype(np.float64),
+        "shared": np.isin(number, np.array(aligned.shared, np.int64)),
+        "start_ps": (worker.start + aligned.zero[worker.host]).astype(np.float64),
+        "duration_ps": worker.duration.astype(np.float64),
+        **{name: worker.times[name].astype(np.float64) for name in CATEGORIES},
+    }
 
 
 def by_program(found: tuple[Worker, ...], same: SameProgram) -> tuple[tuple[Worker, ...], ...]:
