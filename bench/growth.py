@@ -65,16 +65,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--only", nargs="*", default=list(GROWN), choices=list(GROWN))
-    parser.add_argument(
-        "--times", type=int, default=8, help="how many times the smallest size of the tests is the smallest here"
-    )
+    parser.add_argument("--part", type=float, default=1.0, help="of the largest size of each, on a machine that has less time")
     options = parser.parse_args()
     tune()
     print("| what grows | sizes | CPU s at each | exponent [95 %] |\n|---|---|---|---|")
     worst = 0.0
     for name in options.only:
-        make, least = GROWN[name]
-        sizes = [least * options.times << at for at in range(DOUBLINGS + 1)]
+        make, _, most = GROWN[name]
+        sizes = [int(most * options.part) >> at for at in range(DOUBLINGS, -1, -1)]
         with tempfile.TemporaryDirectory() as folder:
             works = []
             for size in sizes:

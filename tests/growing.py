@@ -11,6 +11,9 @@ from outpace.model import Certainty, Evidence, Finding, Page, Saving, Severity, 
 from outpace.model.wire import blob, integer
 from outpace.testing import GpuBuilder, SpaceBuilder, training_run
 from outpace.timeline.hlo import Program
+from outpace.ui.pages import lines as lines_of
+from outpace.ui.runs import listed
+from outpace.ui.verdicts import Cache, Verdict
 from tests.hlo_proto import F32, TUPLE, numbers, op, shape
 
 US, MS = 1_000_000, 1_000_000_000
@@ -38,6 +41,28 @@ def steps(folder: Path, size: int) -> Callable[[], object]:
     return _report(training_run(steps=size, input_ps=waits, pipeline=("Root", "Prefetch", "TensorSlice")).write(folder))
 
 
+def short_steps(folder: Path, size: int) -> Callable[[], object]:
+    """Marked steps with one op each, as of a day of them."""
+    host = (space := SpaceBuilder("vm")).plane("/host:CPU").line("python")
+    for step in range(size):
+        at, length = step * 40 * US, (30 + step % 7) * US
+        host.event("train", at, length, _r=1, step_num=step)
+        host.event("dense/MatMul:MatMul", at + US, length // 2)
+    return _report(space.write(folder))
+
+
+def unlike_steps(folder: Path, size: int) -> Callable[[], object]:
+    """Steps, a third of them a warm-up in which by turns the input and the program take long."""
+    host = (space := SpaceBuilder("vm")).plane("/host:CPU").line("python")
+    for step in range(size):
+        at, slow = step * MS, 3 * step < size
+        host.event("train", at, 900 * US if slow else 90 * US, _r=1, step_num=step)
+        input_, op = ((800, 60), (60, 800))[step % 2] if slow else (30, 30)
+        host.event("IteratorGetNext:IteratorGetNext", at + US, input_ * US)
+        host.event("dense/MatMul:MatMul", at + (2 + input_) * US, op * US)
+    return _report(space.write(folder))
+
+
 def names(folder: Path, size: int) -> Callable[[], object]:
     """Distinct names of ops."""
     ops = [(f"layer_{i}/MatMul", "MatMul", 10 * US) for i in range(size)]
@@ -57,6 +82,53 @@ def devices(folder: Path, size: int) -> Callable[[], object]:
             at = step * length + index * 40 * US
             gpu.kernel("gemm", at + 10 * US, 8 * US, op="dense/MatMul:MatMul", called=at + 2 * US)
             gpu.kernel("ncclAllReduce", at + 20 * US, 5 * US, op="sync/NcclAllReduce:NcclAllReduce", called=at + 5 * US)
+    return _report(space.write(folder))
+
+
+def lines(folder: Path, size: int) -> Callable[[], object]:
+    """Lines of one device, streams and XLA's own by turns, each with an event in one of three marked steps."""
+    space = SpaceBuilder("vm")
+    host, device = space.plane("/host:CPU").line("python"), space.plane("/device:GPU:0")
+    length = size * 40 * US
+    for step in range(3):
+        host.event("train", step * length, length, _r=1, step_num=step)
+    for index in range(size):
+        name = ("Stream #{}(Compute)", "Stream #{}(MemcpyH2D)", "XLA Modules {}", "Extra {}")[index % 4].format(index)
+        at = index % 3 * length + index * 40 * US
+        device.line(name).event("gemm", at, 8 * US, tf_op=f"layer_{index % 7}/MatMul:MatMul", correlation_id=index + 1)
+    return _report(space.write(folder))
+
+
+def threads(folder: Path, size: int) -> Callable[[], object]:
+    """Threads of the host, each with an op in one of three steps."""
+    space = training_run(steps=3, pipeline=("Root", "Prefetch", "TensorSlice"))
+    plane = space.plane("/host:CPU")
+    for index in range(size):
+        name = ("tf_Compute/{}", "tf_data_iterator_resource/{}", "worker-{}")[index % 3].format(index)
+        plane.line(name).event(f"layer_{index % 7}/MatMul:MatMul", index % 3 * MS + index * US, 8 * US)
+    return _report(space.write(folder))
+
+
+def planes(folder: Path, size: int) -> Callable[[], object]:
+    """Planes with a line and an event each: of devices, and of what nobody knows."""
+    space = training_run(steps=3)
+    for index in range(size):
+        name = ("/device:GPU:{}", "/device:TPU:{}", "/device:CUSTOM:{}", "/host:unknown {}")[index % 4].format(index)
+        space.plane(name).line("Stream #1(Compute)").event(f"kernel_{index % 7}", index % 3 * MS + index * US, 8 * US)
+    return _report(space.write(folder))
+
+
+def kernels(folder: Path, size: int) -> Callable[[], object]:
+    """Distinct kernels of one GPU, each of an op of its own."""
+    space = SpaceBuilder("vm")
+    host = space.plane("/host:CPU").line("python")
+    length = size * 40 * US
+    for step in range(3):
+        host.event("train", step * length, length, _r=1, step_num=step)
+    gpu = GpuBuilder(space, host, compute_cap_major=8)
+    for at in range(3 * size):
+        start, number = at * 40 * US, at % size
+        gpu.kernel(f"gemm_{number}", start + 10 * US, 8 * US, op=f"layer_{number}/MatMul:MatMul", called=start + 2 * US)
     return _report(space.write(folder))
 
 
@@ -162,16 +234,53 @@ def instructions(folder: Path, size: int) -> Callable[[], object]:
     return work
 
 
-GROWN: dict[str, tuple[Grown, int]] = {
-    "events": (events, 100),
-    "steps": (steps, 40),
-    "names": (names, 100),
-    "devices": (devices, 8),
-    "iterators": (iterators, 100),
-    "pipelines": (pipelines, 20),
-    "hosts": (hosts, 4),
-    "ids": (ids, 100),
-    "findings": (findings, 60),
-    "instructions": (instructions, 120),
+def runs(folder: Path, size: int) -> Callable[[], object]:
+    """Runs of one program below the folders of the workbench, which lists them for the first time."""
+    return _listed(folder, size, lambda number: "train.py")
+
+
+def programs(folder: Path, size: int) -> Callable[[], object]:
+    """The same of as many programs, of which every second one does not say its script."""
+    return _listed(folder, size, lambda number: f"train_{number}.py" if number % 2 else "")
+
+
+def _listed(folder: Path, size: int, script: Callable[[int], str]) -> Callable[[], object]:
+    for number in range(size):
+        run = (
+            folder
+            / f"part{number % 10}"
+            / "plugins"
+            / "profile"
+            / f"2026_01_01_00_{number // 60 % 60:02}_{number % 60:02}_{number}"
+        )
+        run.mkdir(parents=True)
+        for name in ("vm.xplane.pb", "vm.outpace.json"):
+            (run / name).touch()
+    cache = Cache(folder / "verdicts")
+    for number, run in enumerate(listed([str(folder)])):
+        ops = tuple(number * 16 + at for at in range(16))
+        cache.put(run.info, Verdict("Input-bound", 1e9, "Cache it", "half", script(number), ops))
+    return lambda: lines_of(listed([str(folder)]), cache)
+
+
+GROWN: dict[str, tuple[Grown, int, int]] = {
+    "events": (events, 100, 12_800),
+    "steps": (steps, 40, 5_120),
+    "short steps": (short_steps, 400, 300_000),
+    "unlike steps": (unlike_steps, 200, 51_200),
+    "names": (names, 100, 12_800),
+    "devices": (devices, 8, 1_024),
+    "lines": (lines, 150, 20_000),
+    "planes": (planes, 40, 5_120),
+    "threads": (threads, 100, 12_800),
+    "kernels": (kernels, 100, 12_800),
+    "iterators": (iterators, 100, 12_800),
+    "pipelines": (pipelines, 20, 2_560),
+    "hosts": (hosts, 4, 512),
+    "ids": (ids, 100, 12_800),
+    "findings": (findings, 60, 7_680),
+    "instructions": (instructions, 120, 15_360),
+    "runs": (runs, 60, 10_000),
+    "programs": (programs, 60, 5_120),
 }
-"""What grows, and its smallest size: from there on what is square shows."""
+"""What grows; its smallest size in the test, from where on what is square shows; and the largest of the bench."""

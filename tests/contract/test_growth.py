@@ -1,14 +1,17 @@
 """The cost of an analysis is linear in all that a profile has many of: counted, never timed.
 
 What is counted: calls that Python makes (its own functions', and those of C), and elements of the arrays and lists that Outpace's functions
-are given. What every report costs is in all three sizes: the second doubling may cost twice what the first one did, and not four times.
+are given, and of new arrays that they make. What every report costs is in all three sizes: the second doubling may cost twice what the
+first one did, and not four times.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -21,6 +24,11 @@ import pytest
 import outpace
 from outpace._cores import granted_cpus
 from outpace.trace import by_row
+from outpace.ui.http import Request
+from outpace.ui.runs import listed
+from outpace.ui.site import Site
+from outpace.ui.verdicts import Cache, Verdict
+from tests import growing
 from tests.growing import GROWN
 
 SOURCE = str(Path(outpace.__file__).parent)
@@ -31,8 +39,16 @@ MOST = 2.3  # a term of n log n, and what begins at some size only, have their p
 
 
 def counted(work: Callable[[], object]) -> np.ndarray:
-    """(calls, elements given to Outpace's functions) of the work."""
+    """(calls, elements that Outpace's functions are given or make) of the work."""
     calls = elements = 0
+    known: dict[int, weakref.ref[np.ndarray]] = {}
+
+    def is_new(array: np.ndarray) -> bool:
+        """Whether nobody has been given the array yet: a view, and what is kept, cost nothing."""
+        if array.base is not None or ((there := known.get(id(array))) is not None and there() is array):
+            return False
+        known[id(array)] = weakref.ref(array)
+        return True
 
     def seen(frame: FrameType, event: str, argument: Any) -> None:
         nonlocal calls, elements
@@ -43,6 +59,8 @@ def counted(work: Callable[[], object]) -> np.ndarray:
             if (event, code.co_name) == ("call", "_unpacked") and frame.f_locals["rows"] is None:
                 elements += frame.f_locals["count"]  # of a slice
             return
+        if event == "return" and code.co_filename.startswith(SOURCE) and isinstance(argument, np.ndarray) and is_new(argument):
+            elements += argument.size
         if event == "call" and code.co_filename.startswith(SOURCE) and not code.co_flags & GENERATOR and code.co_name[0] != "<":
             given = [
                 v for k, v in frame.f_locals.items() if (code.co_name, k) != ("common", "second")
@@ -79,7 +97,7 @@ def one_core(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("one_core", "packed")
 @pytest.mark.parametrize("name", GROWN)
 def test_cost_is_linear(name: str, tmp_path: Path) -> None:
-    make, least = GROWN[name]
+    make, least, _ = GROWN[name]
     found = []
     for size in (least, 2 * least, 4 * least):
         folder = tmp_path / str(size)
@@ -89,6 +107,29 @@ def test_cost_is_linear(name: str, tmp_path: Path) -> None:
         found.append(counted(work))
     first, second = found[1] - found[0], found[2] - found[1]
     assert (second <= MOST * np.maximum(first, 100)).all(), f"(calls, elements) more: {first.tolist()}, then {second.tolist()}"
+
+
+def test_a_list_that_is_asked_again_costs_what_has_changed(tmp_path: Path) -> None:
+    """The workbench asks every second. Of each run whose folder has not changed, its files are looked at every thirtieth time."""
+    growing.runs(tmp_path, 300)
+    for run in tmp_path.glob("*/plugins/profile/*"):
+        for each in (*run.iterdir(), run):
+            os.utime(each, (1e9, 1e9))
+    cache = Cache(tmp_path / "verdicts")
+    site = Site([str(tmp_path)], cache)
+    site.close()
+    for run in listed([str(tmp_path)]):
+        cache.put(run.info, Verdict("Input-bound", 1e9, "Cache it", "half", "train.py"))
+
+    def ask() -> bytes:
+        site._listed = (-10.0, site._listed[1])  # as if it were later
+        body = site.answer(Request("runs")).body
+        assert isinstance(body, bytes)
+        return body
+
+    first, again = counted(ask), [counted(ask) for _ in range(5)]
+    assert np.median(again, axis=0)[0] * 8 < first[0], (first.tolist(), [each.tolist() for each in again])
+    assert len(json.loads(ask())) == 300
 
 
 def test_a_square_is_seen() -> None:
