@@ -257,9 +257,9 @@ def _listed(folder: Path, size: int, script: Callable[[int], str]) -> Callable[[
         for name in ("vm.xplane.pb", "vm.outpace.json"):
             (run / name).touch()
     cache = Cache(folder / "verdicts")
-    for number, run in enumerate(listed([str(folder)])):
+    for number, one in enumerate(listed([str(folder)])):
         ops = tuple(number * 16 + at for at in range(16))
-        cache.put(run.info, Verdict("Input-bound", 1e9, "Cache it", "half", script(number), ops))
+        cache.put(one.info, Verdict("Input-bound", 1e9, "Cache it", "half", script(number), ops))
     return lambda: lines_of(listed([str(folder)]), cache)
 
 

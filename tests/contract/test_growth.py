@@ -118,8 +118,8 @@ def test_a_list_that_is_asked_again_costs_what_has_changed(tmp_path: Path) -> No
     cache = Cache(tmp_path / "verdicts")
     site = Site([str(tmp_path)], cache)
     site.close()
-    for run in listed([str(tmp_path)]):
-        cache.put(run.info, Verdict("Input-bound", 1e9, "Cache it", "half", "train.py"))
+    for one in listed([str(tmp_path)]):
+        cache.put(one.info, Verdict("Input-bound", 1e9, "Cache it", "half", "train.py"))
 
     def ask() -> bytes:
         site._listed = (-10.0, site._listed[1])  # as if it were later
