@@ -123,10 +123,10 @@ class Table:
             for row, held in enumerate(self[column].tolist()):
                 places.setdefault(held, []).append(row)
             self._places[column] = {held: np.array(rows, np.int64) for held, rows in places.items()}
-        known = self._places[column]
-        return self.take(
-            np.sort(np.concatenate([np.zeros(0, np.int64), *(known[value] for value in values if value in known)]))
-        )
+        rows = [self._places[column][value] for value in dict.fromkeys(values) if value in self._places[column]]
+        if sum(map(len, rows)) == len(self):
+            return self
+        return self.take(np.sort(np.concatenate([np.zeros(0, np.int64), *rows])))
 
     def sorted_by(self, name: str, *, descending: bool = True) -> Table:
         """Rows in the order of column `name`, of any type; ties keep their order, missing values stand last."""

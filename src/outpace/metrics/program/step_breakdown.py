@@ -92,7 +92,7 @@ class StepBreakdown:
     @once
     def whole(self) -> Table:
         """The rows that statistics are made of."""
-        return self.steps.take(self.counted)
+        return self.steps if self.counted.all() else self.steps.take(self.counted)
 
     def of(self, *hosts: str) -> StepBreakdown:
         """The steps of some hosts."""
