@@ -195,5 +195,7 @@ def test_whatever_shape_a_program_has_no_way_to_look_at_it_fails(first: int, tmp
         record = path.with_name(path.name.replace(".xplane.pb.gz", ".outpace.json"))
         if record.exists() and seed % 2:
             (run / record.name).write_bytes(record.read_bytes())
-        found += [f"{seed} ({path.parent.name}): {fault}" for fault in outlets.faults(file, tmp_path, before, seed)]
+        if seed % 4 == 3:  # and a second host
+            (run / "second.xplane.pb").write_bytes(mutants.program(seed + 10**6, cuts.cut(path, middle), cuts.cut(*other)))
+        found += [f"{seed} ({path.parent.name}): {fault}" for fault in outlets.faults(run, tmp_path, before, seed)]
     assert not found, "\n".join(found)

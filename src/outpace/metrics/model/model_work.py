@@ -61,6 +61,8 @@ def _rows(ops: ModelOps, ran: tuple[Ran, ...]) -> Iterator[tuple[object, ...]]:
 def _compiled(run: Run) -> Iterator[tuple[object, ...]]:
     """Of a program of JAX, whose ops have lines and layers of their own; shares of ops that ran side by side are scaled to the step."""
     for host, places in op_places(run).items():
+        if not len(run.by_host[host].steps):  # nothing is a share of them
+            continue
         rows = [row for row in hlo_lines(run).of("host", host).records() if not row["opcode"].endswith(TRANSFERS)]
         whole = max(1.0, sum(row["share"] for row in rows))
         steps = max(len(run.by_host[host].steps.whole), 1)

@@ -60,7 +60,7 @@ def analyse(run: Run) -> Page:
     sections: list[Section] = [*filled(picture), *(_rows(table) for table in tables if len(table))]
     found = tuple(rules.find(run, known, kind))
     hidden = tuple(table for table in tables if not len(table))
-    largest = [part for t in run.hosts for part in parts(run, t.host, kind)[:1]]
+    largest = [part for t in run.hosts if t.host in known for part in parts(run, t.host, kind)[:1]]
     headline = "The profile does not say which parts of the model take its time."
     if largest:
         headline = f"{largest[0]} takes {largest[0].share:.0%} of the step, most of it in {largest[0].op}."
