@@ -23,7 +23,7 @@ from outpace.trace.export import Format
 from outpace.viewer import parse_selection, write_trace
 
 _SOURCE = str(Path(outpace.__file__).parent)
-_SHARE = re.compile(r"(?<![\d.])\d[\d,]*(?:\.\d+)?(?= ?%(?! more| less| longer| slower| faster))")
+_SHARE = re.compile(r"(?<![\d.])\d[\d,]*(?:\.\d+)?(?= ?%(?!\)? (?:more|less|longer|slower|faster)))")
 _WHOLE = 1 + 1e-6
 _NO_PARTS = {
     "input_pipeline.saturation.saturation": "how many threads there are for a core",
