@@ -23,6 +23,7 @@ from outpace.model import Category, ProfileError
 from outpace.model.arrays import Values
 from outpace.model.codec import decode
 from outpace.model.files import read_json, whole
+from outpace.model.inputs import BASELINE
 
 FORMAT = 1
 
@@ -38,7 +39,7 @@ def load(path: Path, name: str = "") -> Side:
 
     Raises NotFoundError where there is none, ProfileError where it is no baseline that can be read.
     """
-    document = read_json(path)
+    document = read_json(path, BASELINE)
     if not isinstance(document, dict) or "baseline" not in document:
         raise ProfileError(f"{path} is no baseline of Outpace. Save one with: outpace baseline save NAME PROFILE...")
     if document["baseline"] != FORMAT:

@@ -10,6 +10,7 @@ from outpace.lint.program import Level, Message, Origin, Program
 from outpace.lint.rules import CHECKS, RULES
 from outpace.lint.source import Source
 from outpace.model.errors import NotFoundError, ProfileError, UsageError
+from outpace.model.inputs import RECORD, read_file, reason
 from outpace.store.record import SUFFIX, CaptureRecord
 
 _SKIPPED_FOLDERS = {"__pycache__", "node_modules", "site-packages", "build", "dist", "venv"}
@@ -74,10 +75,9 @@ def read_record(place: str) -> CaptureRecord:
     if path is None or not os.path.exists(path):
         raise NotFoundError(f"There is no capture record in {place}. `outpace profile SCRIPT` makes one.")
     try:
-        with open(path, encoding="utf-8") as file:
-            return CaptureRecord.from_json(file.read())
+        return CaptureRecord.from_json(read_file(path, RECORD).decode("utf-8"))
     except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise ProfileError(f"{path} is no capture record: {error}. Capture again, or leave --record out.") from None
+        raise ProfileError(f"{path} is no capture record: {reason(error)}. Capture again, or leave --record out.") from None
 
 
 def _checked(read: Callable[[], Source], path: str, record: CaptureRecord | None) -> tuple[list[Message], list[str]]:

@@ -12,8 +12,10 @@ import tokenize
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import decode_source
 
 from outpace.model.errors import NotFoundError, UsageError
+from outpace.model.inputs import SCRIPT, read_file
 
 _IGNORE = re.compile(r"#\s*outpace:\s*ignore(?:\[([A-Za-z0-9_,\s]*)\])?")
 _CANONICAL = (
@@ -70,8 +72,7 @@ class Source:
     def read(cls, path: str) -> Source:
         """Read and parse a file, in the encoding that it declares; raises NotFoundError or UsageError."""
         try:
-            with tokenize.open(path) as file:
-                return cls(file.read(), path)
+            return cls(decode_source(read_file(path, SCRIPT)), path)
         except FileNotFoundError:
             raise NotFoundError(f"There is no file {path}.") from None
         except (SyntaxError, UnicodeError, LookupError) as error:  # LookupError: it declares what is no encoding of text

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from outpace.model.errors import NotFoundError, OutputError, ProfileError
+from outpace.model.inputs import Kind, read_file
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL  # which no link gets past
 
@@ -50,11 +51,10 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def read_json(path: str | os.PathLike[str]) -> Any:
-    """What a file of JSON holds. NotFoundError where it cannot be read, ProfileError where it is none."""
+def read_json(path: str | os.PathLike[str], kind: Kind) -> Any:
+    """What a file of JSON holds, of some kind. NotFoundError where it cannot be read, ProfileError where it is none."""
     try:
-        with open(path, encoding="utf-8") as file:
-            return parse_json(file.read())
+        return parse_json(read_file(path, kind).decode("utf-8"))
     except OSError as error:
         raise NotFoundError(f"{path} cannot be read: {error.strerror or error}.") from error
     except ValueError as error:

@@ -10,6 +10,7 @@ import re
 import zlib
 
 from outpace._dataclass import dataclass
+from outpace.model.inputs import PROFILE, open_file
 
 HEAD = 1 << 16  # bytes that tell every format; Kineto writes its devices before "traceEvents"
 
@@ -69,7 +70,7 @@ def foreign_file(path: str, *, local: bool) -> Foreign | None:
     head = b""
     if local:
         try:
-            with open(path, "rb") as file:
+            with open_file(path, PROFILE) as file:
                 head = file.read(HEAD)
         except OSError:
             return None

@@ -26,6 +26,7 @@ from outpace.model import (
 )
 from outpace.model.codec import decode
 from outpace.model.files import read_json
+from outpace.model.inputs import PROFILE, REPORT, open_file
 from outpace.report.json_ import SCHEMA, SECTIONS
 
 _HEAD = 64
@@ -47,7 +48,7 @@ _BEGINNING = re.compile(rb'\s*\{\s*"schema"\s*:')  # also as `jq` writes it
 def is_stored(path: str) -> bool:
     """Whether a local file begins as a stored report does. Others (traces of other profilers are JSON too) are named by who opens profiles."""
     try:
-        with open(path, "rb") as file:
+        with open_file(path, PROFILE) as file:  # of any size: who reads it says that it is too large
             return _BEGINNING.match(file.read(_HEAD)) is not None
     except OSError:
         return False
@@ -55,7 +56,7 @@ def is_stored(path: str) -> bool:
 
 def load(path: Path) -> Report:
     """The report in the file at `path`. NotFoundError where there is none, ProfileError where it is no report of this schema."""
-    document = read_json(path)
+    document = read_json(path, REPORT)
     if not isinstance(document, dict) or not {"schema", "tools"} <= document.keys():
         raise ProfileError(f"{path} is no report of Outpace. Make one with: outpace report PROFILE --json > report.json")
     if document["schema"] != SCHEMA:

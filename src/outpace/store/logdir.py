@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from outpace.model.errors import NotFoundError, OutputError, UsageError
 from outpace.model.formats import foreign_file
+from outpace.model.inputs import RECORD, reason, what_is
 from outpace.store import sessions
 from outpace.store.given import Given, held_of, place_of
 from outpace.store.profiles import ProfileFile, ProfileSet, RunInfo
@@ -48,9 +49,9 @@ def find_profiles(source: Given) -> ProfileSet:
     if tree.is_file(root):
         return _single(given, root, tree)
     if not tree.is_folder(root):
-        raise NotFoundError(
-            f"There is no file or folder {given}. Give a .xplane.pb file, a folder that holds such files, or a log directory."
-        )
+        other = "" if is_url(given) else what_is(root)
+        there = f"{given} is {other}, not a file or folder." if other else f"There is no file or folder {given}."
+        raise NotFoundError(f"{there} Give a .xplane.pb file, a folder that holds such files, or a log directory.")
     files = _profiles_in(tree, root)
     if files:
         return ProfileSet(given, _base(root), tree.public(root), files)
@@ -204,11 +205,11 @@ def read_capture_record(folder: str, host: str) -> tuple[CaptureRecord | None, s
     path = record_path(folder, host)
     tree = open_tree(path)
     try:
-        text = tree.read(tree.root).decode("utf-8")
+        text = tree.read(tree.root, RECORD).decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return None, None
     except (OSError, UnicodeDecodeError) as error:
-        return None, f"The capture record {path} is ignored: it cannot be read ({error})."
+        return None, f"The capture record {path} is ignored: it cannot be read ({reason(error)})."
     try:
         return CaptureRecord.from_json(text), None
     except ValueError as error:

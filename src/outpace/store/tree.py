@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import errno
 import math
 import os
 import re
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 
 from outpace._dataclass import dataclass
 from outpace.model.errors import NotFoundError, UsageError
+from outpace.model.inputs import Kind, read_file
 
 _PACKAGES = {
     "http": "aiohttp requests",
@@ -61,8 +63,8 @@ class Tree(Protocol):
     def size(self, path: str) -> int:
         """Size of a file in bytes."""
 
-    def read(self, path: str) -> bytes:
-        """Content of a file."""
+    def read(self, path: str, kind: Kind) -> bytes:
+        """Content of a file of some kind. Raises OSError where it is none, or larger than one may be."""
 
     def download(self, path: str, target: str) -> None:
         """Copy a file to a local path."""
@@ -138,9 +140,8 @@ class _Local:
     def size(self, path: str) -> int:
         return os.path.getsize(path)
 
-    def read(self, path: str) -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
+    def read(self, path: str, kind: Kind) -> bytes:
+        return read_file(path, kind)
 
     def download(self, path: str, target: str) -> None:
         shutil.copyfile(path, target)
@@ -211,8 +212,15 @@ class _Remote:
     def size(self, path: str) -> int:
         return int(self.fs.size(path) or 0)
 
-    def read(self, path: str) -> bytes:
-        return bytes(self.fs.cat_file(path))
+    def read(self, path: str, kind: Kind) -> bytes:
+        info = self.fs.info(path)
+        if info["type"] != "file":  # some stores are local folders
+            raise OSError(errno.EINVAL, "it is not a file")
+        with self.fs.open(path, "rb") as file:
+            data = bytes(file.read(kind.most + 1))
+        if len(data) > kind.most:
+            raise OSError(errno.EFBIG, f"it has more than the {kind.most:,} bytes that a {kind.name} may have")
+        return data
 
     def download(self, path: str, target: str) -> None:
         self.fs.get_file(path, target)

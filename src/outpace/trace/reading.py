@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import stat
 import sys
 import time
 import zlib
@@ -17,6 +16,7 @@ import numpy as np
 
 from outpace.model import NotFoundError, ProfileError
 from outpace.model.arrays import Bytes
+from outpace.model.inputs import PROFILE, open_file
 from outpace.trace.content import Content, State, changed, state_of
 from outpace.trace.formats import Held
 
@@ -37,7 +37,7 @@ def read(place: Path | Held) -> tuple[Content, str]:
         data, remark = _held(place)
     else:
         try:
-            with place.open("rb") as file:
+            with open_file(place, PROFILE) as file:
                 if _stays(file, place):
                     return Content(None, _settled(file, place), os.dup(file.fileno()), str(place)), ""
                 file.seek(0)
@@ -57,12 +57,7 @@ def _is_fresh(changed_ns: int) -> bool:
 def _stays(file: BufferedReader, path: Path) -> bool:
     """Whether the bytes are read from the file where they are asked for: of a large one that is not packed."""
     found = os.fstat(file.fileno())
-    return (
-        sys.platform != "win32"
-        and stat.S_ISREG(found.st_mode)
-        and found.st_size >= _AT_ONCE
-        and not _packed(file.read(2), path)
-    )
+    return sys.platform != "win32" and found.st_size >= _AT_ONCE and not _packed(file.read(2), path)
 
 
 def _settled(file: BufferedReader, path: Path) -> State:

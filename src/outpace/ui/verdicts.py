@@ -17,6 +17,7 @@ from outpace._once import once
 from outpace._version import __version__
 from outpace.model.codec import decode
 from outpace.model.files import parse_json, whole
+from outpace.model.inputs import VERDICT, read_file
 from outpace.report.first_screen import first_screen, saving_text
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Cache:
         if key not in self._known:
             self._known[key] = None  # who puts one says so here
             with contextlib.suppress(OSError, ValueError, TypeError):
-                self._known[key] = decode(Verdict, parse_json((self._folder / f"{_key(run)}.json").read_bytes()))
+                self._known[key] = decode(Verdict, parse_json(read_file(self._folder / f"{_key(run)}.json", VERDICT)))
         return self._known[key]
 
     def put(self, run: RunInfo, verdict: Verdict) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 from outpace._dataclass import dataclass
 from outpace.model import Unit
 from outpace.model.files import parse_json
+from outpace.model.inputs import SERIES
 from outpace.model.text import clean, clean_prose, shown
 from outpace.monitor.sinks import FOLDER
 from outpace.store.logdir import logdirs
 from outpace.store.tree import open_tree
 from outpace.ui.runs import id_of
 
-_LARGEST = 64 << 20  # bytes of one training's lines: a year of them
 _MOST_POINTS = 600  # of a curve: more than a picture has columns
 _MOST = 1e15  # steps, ms or MB: what is larger, or no number, was not measured
 _SILENT = 60.0  # seconds without a line, after which a training that did not say so is no longer called running
@@ -47,7 +47,7 @@ def watched(roots: Sequence[str]) -> tuple[Watched, ...]:
             for logdir in logdirs(tree, tree.root):
                 place = logdir.removeprefix(tree.root.rstrip("/")).strip("/")
                 for entry in tree.files(f"{logdir}/{FOLDER}"):
-                    if entry.name.endswith(".jsonl") and entry.size <= _LARGEST:
+                    if entry.name.endswith(".jsonl") and entry.size <= SERIES.most:
                         path = tree.public(f"{logdir}/{FOLDER}/{entry.name}")
                         one = Watched(path, entry.name.removesuffix(".jsonl"), place, entry.size, entry.modified)
                         found.setdefault(path, one)
@@ -137,8 +137,8 @@ def _events(path: str, size: int, modified: float) -> tuple[dict[str, Any], ...]
     found = []
     with contextlib.suppress(Exception):  # every store has errors of its own
         tree = open_tree(path)
-        for text in tree.read(tree.root)[:size].splitlines():
-            with contextlib.suppress(ValueError):
+        for text in tree.read(tree.root, SERIES)[:size].splitlines():
+            with contextlib.suppress(ValueError, RecursionError):
                 event = parse_json(text)
                 if isinstance(event, dict) and isinstance(event.get("event"), str):
                     found.append(event)

@@ -11,9 +11,11 @@ from outpace.capture.remote.ray_ import CLIENT_PORT, SCHEME, find_workers
 from outpace.capture.remote.wire import DEFAULT_PORT
 from outpace.model.errors import NotFoundError, UsageError
 from outpace.model.files import parse_json
+from outpace.model.inputs import reason
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?)\]|([A-Za-z0-9_][A-Za-z0-9._-]*))(?::([0-9]{1,5}))?")
+_LONGEST = 1 << 20  # characters of a file of addresses
 _TRAINS = ("chief", "master", "worker")  # the tasks of a cluster that run training steps
 
 
@@ -104,8 +106,10 @@ def _from(text: str, port: int, run: str) -> list[Address]:
 def _from_file(path: str, port: int) -> list[Address]:
     try:
         with open(os.path.expanduser(path), encoding="utf-8") as file:
-            lines = [line.partition("#")[0].strip() for line in file]
+            text = file.read(_LONGEST + 1)  # of a pipe, too: `@<(...)`
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise NotFoundError(f"The list of addresses {path} cannot be read: {reason}.") from None
+        raise NotFoundError(f"The list of addresses {path} cannot be read: {reason(error)}.") from None
+    if len(text) > _LONGEST:
+        raise UsageError(f"{path} has more than {_LONGEST:,} characters, as no list of addresses has.")
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     return [parse(part, port) for line in lines for part in line.split(",") if part.strip()]

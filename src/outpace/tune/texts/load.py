@@ -14,6 +14,7 @@ from types import CodeType
 from typing import Any, cast
 
 from outpace.capture.frames import users
+from outpace.model.inputs import SCRIPT, read_file
 from outpace.tune.texts.marks import branches_of, instrumented
 from outpace.tune.texts.place import FIT, Place
 
@@ -91,8 +92,7 @@ class Marking:
 
 def source_of(path: str) -> str:
     """A file of Python as text, with its own line ends."""
-    with open(path, "rb") as file:
-        content = file.read()
+    content = read_file(path, SCRIPT)
     return content.decode(tokenize.detect_encoding(io.BytesIO(content).readline)[0])
 
 

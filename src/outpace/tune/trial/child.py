@@ -28,6 +28,7 @@ from outpace.capture.recording import tell
 from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.capture.steps_keras import KerasSteps, wrap
 from outpace.capture.steps_tf import LoopSteps, hook_marks
+from outpace.model.inputs import SCRIPT, read_file
 from outpace.tune import guard
 from outpace.tune.starts.imports import script_begins
 from outpace.tune.texts.edition import Edition
@@ -184,8 +185,7 @@ def _of_dataset(dataset: Any) -> float | None:
 def has_hook(script: str) -> bool:
     """Whether a script defines `outpace_race()` at its top level; it is only read."""
     try:
-        with open(script, "rb") as file:
-            tree = parsed(file.read())
+        tree = parsed(read_file(script, SCRIPT))
     except (OSError, SyntaxError, ValueError):
         return False
     return any(isinstance(node, ast.FunctionDef) and node.name == HOOK for node in tree.body)

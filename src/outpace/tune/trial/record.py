@@ -23,6 +23,7 @@ from outpace.capture.notes import granted_cpus
 from outpace.model.codec import decode, encode
 from outpace.model.errors import NotFoundError, UsageError
 from outpace.model.files import parse_json, whole
+from outpace.model.inputs import RACE, read_file
 from outpace.tune.trial.statistics import Estimate
 
 AGAIN = "baseline again (A/A)"  # the baseline of one instance, the second time in a round
@@ -336,7 +337,7 @@ def write_experiment(experiment: Experiment, path: str | os.PathLike[str]) -> Pa
 def read_experiment(path: str | os.PathLike[str]) -> Experiment:
     """The experiment of a record. Raises NotFoundError where there is none, UsageError where the file is something else."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_file(path, RACE).decode("utf-8")
     except OSError as error:
         raise NotFoundError(f"There is no record {path} ({error.strerror}). A race writes one with --out FILE.") from error
     except UnicodeDecodeError as error:
