@@ -12,6 +12,7 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace.model import UsageError
 from outpace.model.arrays import Indices, Numbers
+from outpace.timeline.memories import elsewhere
 from outpace.timeline.run import Run
 from outpace.timeline.steps import Steps
 from outpace.timeline.timeline import Known, Timeline
@@ -53,8 +54,8 @@ class Part:
         return "; ".join(told) or "all of it"
 
     def _of(self, timeline: Timeline) -> Timeline | None:
-        """The host's part: what belongs to the steps, and what else ran in their time, of the devices and of the host itself;
-        None where it has none of them."""
+        """The host's part: what belongs to the steps, and what else ran in their time, of the devices, whose memories are part of them, and
+        of the host itself; None where it has none of them."""
         steps, trace, step_of = timeline.steps, timeline.trace, timeline.step_of
         chosen, mine = np.ones(len(steps), bool), np.ones(len(trace), bool)
         if self.steps is not None:
@@ -70,6 +71,7 @@ class Part:
                 return None
             for plane in others:
                 mine[trace.rows_of(plane)] = False
+            mine[elsewhere(timeline, self.devices)] = False
         rows, new_row = np.flatnonzero(mine), np.full(len(trace), -1, np.int64)
         new_row[rows] = np.arange(len(rows))
         numbers = steps.number[chosen]

@@ -10,11 +10,11 @@ from outpace._dataclass import dataclass
 from outpace._once import once
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import Run, Timeline
+from outpace.timeline.memories import STATS, events_of_allocators, memories_of
 from outpace.timeline.names import Is, names
 from outpace.tools.memory_profile.datatypes import data_type
 from outpace.tools.memory_profile.words import Words, encode
 from outpace.trace import StatColumn, Trace, dialect
-from outpace.trace.algorithms import distinct
 
 ALLOCATION, DEALLOCATION = "MemoryAllocation", "MemoryDeallocation"
 HEAP = dialect.BYTES_ALLOCATED
@@ -23,8 +23,7 @@ _AMOUNTS = (dialect.REQUESTED_BYTES, dialect.ALLOCATION_BYTES)
 _NUMBERS = (*_STATES, *_AMOUNTS, dialect.ADDRESS)
 _TEXTS = (dialect.TF_OP, dialect.REGION_TYPE, dialect.SHAPE)
 _TYPE = dialect.DATA_TYPE
-_ORDINALS = (dialect.INDEX_ON_HOST, dialect.DEVICE_ORDINAL)
-_STATS = (*_NUMBERS, *_TEXTS, _TYPE, *_ORDINALS, dialect.ALLOCATOR_NAME, dialect.FRAGMENTATION)
+_STATS = (*_NUMBERS, *_TEXTS, _TYPE, *STATS, dialect.FRAGMENTATION)
 _UINT, _INT = 3, 4  # kinds of number, as the file tags them
 _MOST = 1 << 50  # 1 PiB; a size beyond it is damage, and must not overflow a sum
 
@@ -106,7 +105,7 @@ def memory_logs(run: Run) -> tuple[tuple[MemoryLog, ...], int]:
     logs: list[MemoryLog] = []
     lost = 0
     for timeline in run.hosts:
-        rows = _rows(timeline)
+        rows = events_of_allocators(timeline)
         if len(rows) == 0:
             continue
         timeline.trace.load(_STATS)
@@ -117,35 +116,19 @@ def memory_logs(run: Run) -> tuple[tuple[MemoryLog, ...], int]:
     return tuple(logs), lost
 
 
-def _rows(timeline: Timeline) -> Indices:
-    """Memory events of the host's threads."""
-    trace = timeline.trace
-    rows = names(trace).rows(Is.ALLOCATION | Is.DEALLOCATION)
-    mine = np.zeros(len(rows), bool)
-    for plane in timeline.host_planes:
-        span = trace.rows_of(plane)
-        mine |= (rows >= span.start) & (rows < span.stop)
-    return rows[mine]
-
-
 def _logs(timeline: Timeline, rows: Indices) -> Iterator[MemoryLog]:
-    """Split by memory: its allocator's name, or the device's ordinal where only that is recorded (TPU)."""
+    """Split by memory."""
     if len(rows) == 0:
         return
     rows = rows[np.argsort(timeline.trace.start[rows], kind="stable")]
     read = _Reader(timeline.trace, rows)
-    named = read.words(dialect.ALLOCATOR_NAME)
-    ordinal = np.full(len(rows), -1, np.int64)
-    for stat in _ORDINALS:
-        ordinal = np.where(ordinal < 0, read.numbers(stat, missing=-1), ordinal)
-    key = np.where(named.code > 0, named.code, -1 - ordinal)
+    of, memories = memories_of(timeline.trace, rows)
     numbers = {stat: read.numbers(stat, missing=-1 if stat in _AMOUNTS else 0) for stat in _NUMBERS}
     words = {stat: read.words(stat) for stat in _TEXTS} | {_TYPE: read.words(_TYPE, as_type)}
     fragmentation = read.floats(dialect.FRAGMENTATION)
     fragmentation[~((fragmentation >= 0) & (fragmentation <= 1))] = np.nan  # a share of the free memory
-    for value in distinct(key).tolist():
-        memory = named.names[value] if value > 0 else str(-1 - value) if value < 0 else "unnamed"
-        mine = np.flatnonzero(key == value)
+    for at, memory in enumerate(memories):
+        mine = np.flatnonzero(of == at)
         part = {name: column[mine] for name, column in numbers.items()}
         texts = {name: column[mine] for name, column in words.items()}
         yield _log(timeline, memory, rows[mine], part, texts, fragmentation[mine])
