@@ -8,6 +8,7 @@ import os
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -266,7 +267,7 @@ def _on_all_cores(page: Callable[[Tool], Page], tools: Sequence[Tool]) -> tuple[
                 return
             made[tool.id] = page(tool)
 
-    threads = [threading.Thread(target=work) for _ in range(min(granted_cpus(), len(tools)) - 1)]
+    threads = [threading.Thread(target=copy_context().run, args=(work,)) for _ in range(min(granted_cpus(), len(tools)) - 1)]
     for thread in threads:
         thread.start()
     work()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import json
 import os
 import re
@@ -26,15 +24,8 @@ from outpace.ui import runs
 from outpace.ui.http import Request, Response
 from outpace.ui.site import Site
 from outpace.ui.verdicts import Cache
+from tests.integration.served import Served, logdir
 from tests.support import profile_path
-
-NAMES = ("keras_fit", "jax_loop")
-
-
-def logdir(folder: Path, names: tuple[str, ...] = NAMES) -> Path:
-    for name in names:
-        shutil.copytree(profile_path(name), folder / "plugins" / "profile" / name)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +37,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     made = Site([str(logdir(folder))], Cache(tmp_path_factory.mktemp("cache")))
     yield made
     made.close()
+
+
+def process_of(site: Site) -> int:
+    """The process that has analysed what was asked for first."""
+    running = site._analysts._desks[0].worker._running
+    assert running is not None
+    return running[0].pid
 
 
 def ask(site: Site, path: str, **query: str) -> Response:
@@ -175,11 +173,15 @@ def test_what_is_known_waits_for_nothing(tmp_path: Path) -> None:
     site = Site([str(logdir(tmp_path / "logs"))], Cache(tmp_path / "cache"))
     first, second = (line["id"] for line in json.loads(page(site, "runs")))
     page(site, f"run/{first}/", whole="1")
-    with site._worker._turn:  # somebody else's analysis goes on
-        other = threading.Thread(target=page, args=(site, f"run/{second}/"), kwargs={"whole": "1"})
+    other = threading.Thread(target=page, args=(site, f"run/{second}/"), kwargs={"whole": "1"})
+    process = process_of(site)
+    os.kill(process, signal.SIGSTOP)  # an analysis that goes on and on
+    try:
         other.start()
         time.sleep(0.1)
         assert "Steady step" in page(site, f"run/{first}/")
+    finally:
+        os.kill(process, signal.SIGCONT)
     other.join()
     site.close()
 
@@ -229,46 +231,6 @@ def test_nothing_outside_the_folders_is_shown(site: Site, path: str) -> None:
 def test_a_run_that_cannot_be_read_says_why(site: Site) -> None:
     answer = ask(site, f"run/{lines(site)['broken']['id']}/")
     assert answer.status in (404, 500) and b"vm" in bytes(answer.body)  # type: ignore[arg-type]
-
-
-class Served:
-    """`outpace ui` as a user starts it."""
-
-    def __init__(self, folder: Path, cache: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "outpace.cli", "ui", str(folder), "--no-browser"],
-            stderr=subprocess.PIPE, text=True, env={**os.environ, "XDG_CACHE_HOME": str(cache)},
-        )  # fmt: skip
-        assert self.process.stderr is not None
-        line = self.process.stderr.readline()
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=(\S+)", line)
-        assert found is not None, line
-        self.port, self.token = int(found[1]), found[2]
-
-    def raw(self, data: bytes, seconds: float = 10) -> bytes:
-        with socket.create_connection(("127.0.0.1", self.port), seconds) as connection:
-            connection.sendall(data)
-            connection.settimeout(seconds)
-            answer = b""
-            try:
-                while not _whole(answer) and (block := connection.recv(1 << 16)):
-                    answer += block
-            except (TimeoutError, ConnectionResetError):
-                pass
-            return answer
-
-    def get(self, path: str, **headers: str) -> tuple[int, bytes]:
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)) as connection:
-            connection.request("GET", path, headers={"Authorization": f"Bearer {self.token}", **headers})
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-
-
-def _whole(answer: bytes) -> bool:
-    """Whether all of an answer has come that says its length."""
-    head, end, body = answer.partition(b"\r\n\r\n")
-    length = re.search(rb"(?i)content-length: (\d+)", head)
-    return bool(end) and length is not None and len(body) >= int(length[1])
 
 
 @pytest.fixture(scope="module")
@@ -370,8 +332,7 @@ def test_a_killed_workbench_leaves_no_process(tmp_path: Path) -> None:
     one = Served(logdir(tmp_path / "logs", ("keras_fit",)), tmp_path / "cache")
     run = json.loads(one.get("/runs")[1])[0]["id"]
     assert one.get(f"/run/{run}/")[0] == 200
-    own = str(one.process.pid)
-    children = [p for p in os.listdir("/proc") if p.isdigit() and _parent(p) == own]
+    children = one.children()
     assert children
     with one.process as process:
         process.kill()
@@ -379,10 +340,3 @@ def test_a_killed_workbench_leaves_no_process(tmp_path: Path) -> None:
     while any(os.path.exists(f"/proc/{child}") for child in children):
         assert time.monotonic() < deadline, children
         time.sleep(0.2)
-
-
-def _parent(process: str) -> str:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1]
-    except OSError:
-        return ""

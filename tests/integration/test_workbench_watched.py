@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import outpace
+from outpace.model.inputs import Kind
 from outpace.ui import watched
 from outpace.ui.http import Request
 from outpace.ui.site import Site
@@ -88,7 +89,9 @@ def test_a_damaged_file_is_shown_as_far_as_it_goes(site: Site, tmp_path: Path, t
 def test_nothing_else_is_read(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "outpace-monitor").mkdir()
     (tmp_path / "outpace-monitor" / "events.txt").write_text("x")
-    monkeypatch.setattr(watched, "_LARGEST", 10)
+    monkeypatch.setattr(watched, "SERIES", Kind("file of a monitor", 10))
+    (tmp_path / "outpace-monitor" / "host-1.jsonl").write_text("x" * 10)
+    assert [one["name"] for one in ask(site, "watched")] == ["host-1"]
     (tmp_path / "outpace-monitor" / "host-1.jsonl").write_text("x" * 11)
     assert ask(site, "watched") == []
     assert site.answer(Request("watched/000000000000/")).status == 404

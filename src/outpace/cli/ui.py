@@ -36,6 +36,7 @@ def ui(
     else: the address that is printed holds a token, and nothing outside the folders is shown. End it with Ctrl-C.
     """
     from outpace.model import UsageError
+    from outpace.ui.folders import Folders
     from outpace.ui.server import Server
     from outpace.ui.site import Site
 
@@ -44,6 +45,9 @@ def ui(
             "Give the folder with your runs: 'outpace ui LOGDIR'. There are three ways to a run: 'outpace profile train.py' for a script as it "
             "is, outpace.ProfilerCallback(LOGDIR) among the callbacks of fit, and 'outpace capture HOST:PORT' for a program that is running."
         )
+    Folders(folders).require(
+        "Give the folder with your runs. One to which a training is going to write, make first: mkdir -p PATH"
+    )
     site = Site(folders)
     try:
         server = Server(site.answer, port, frozenset(allow_host or ()))

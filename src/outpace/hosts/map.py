@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
 from typing import Protocol, TypeVar
@@ -55,7 +56,7 @@ def processes(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | Ou
             broken.append(error)
 
     workers = [Worker() for _ in range(count)]
-    threads = [threading.Thread(target=work, args=(worker,), daemon=True) for worker in workers]
+    threads = [threading.Thread(target=copy_context().run, args=(work, worker), daemon=True) for worker in workers]
     try:
         for thread in threads:
             thread.start()

@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import TypeVar
 
 from outpace.model import OutpaceError
+from outpace.model.inputs import confined, confinement
 
 _T = TypeVar("_T")
 _START = "import sys; from {module} import serve; serve(*map(int, sys.argv[1:]))"
@@ -34,13 +35,14 @@ class Worker:
 
     def ask(self, seconds: float, function: Callable[..., _T], *arguments: object) -> _T:
         """What the function returns in the worker's process; it must be importable there. Questions are answered one after the other.
+        There, too, nothing outside of the folders is opened that this thread is confined to.
 
         Raises what it raises; OutpaceError where it ended the process or took longer than `seconds`.
         """
         with self._turn:
             _, connection = self._started()
             try:
-                connection.send((function, arguments))
+                connection.send((function, arguments, confinement()))
                 if not connection.poll(seconds):
                     self.stop()
                     raise OutpaceError(f"The analysis was ended after {seconds:.0f} s.")
@@ -106,11 +108,12 @@ def serve(connection: int, idle: int) -> None:
     asking = Connection(connection)
     while True:
         try:
-            function, arguments = asking.recv()
+            function, arguments, folders = asking.recv()
         except EOFError:
             return
         try:
-            answer = False, function(*arguments)
+            with confined(folders):
+                answer = False, function(*arguments)
         except Exception as error:  # the one who asked learns of it
             answer = True, error
         try:

@@ -10,6 +10,7 @@ from outpace import api
 from outpace.compare import Side, report_of
 from outpace.compare import compare as compared
 from outpace.compare.verdict import EFFECT
+from outpace.lint.program import Message
 from outpace.lint.run import files_in, lint_file, selected
 from outpace.mcp import rows, told
 from outpace.mcp.fit import cut, fitted
@@ -151,8 +152,7 @@ class Questions:
             )
             for file in files_in([self._folders.file(path)])
             if self._folders.holds(file)
-            for m in selected(lint_file(file)[0], wanted, ())
-            if self._folders.holds(file)  # still: a link may have taken its place
+            for m in selected(self._linted(file), wanted, ())
         ]
         return fitted(
             Linted(messages=found, total=len(found)), [found], lambda: "Give one file, or rules to select, to see the rest."
@@ -176,9 +176,12 @@ class Questions:
 
     def _opened(self, folder: str, state: str) -> api.Profile:
         """The profile in a folder, whose files are in a state: another one is another profile."""
-        profile = api.open(folder)
-        self._folders.require(folder)  # still: a link may have taken its place before it was read
-        return profile
+        with self._folders.confined():  # a link may take its place before it is read
+            return api.open(folder)
+
+    def _linted(self, file: str) -> list[Message]:
+        with self._folders.confined():
+            return lint_file(file)[0]
 
 
 def _next(what: str, offset: int) -> str:

@@ -106,7 +106,7 @@ def confined(folders: Sequence[str] | None) -> Iterator[None]:
 
 def is_inside(place: str, folders: Sequence[str]) -> bool:
     """Whether a path without links is that of one of the folders, or lies below one."""
-    return any(os.path.commonpath((place, folder)) == folder for folder in folders)
+    return any(place == folder or place.startswith(folder.rstrip(os.sep) + os.sep) for folder in folders)
 
 
 def _require_file(found: os.stat_result) -> None:

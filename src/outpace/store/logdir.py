@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from outpace.model.errors import NotFoundError, OutputError, UsageError
 from outpace.model.formats import foreign_file
-from outpace.model.inputs import RECORD, reason, what_is
+from outpace.model.inputs import RECORD, confined, reason, what_is
 from outpace.store import sessions
 from outpace.store.given import Given, held_of, place_of
 from outpace.store.profiles import ProfileFile, ProfileSet, RunInfo
@@ -190,7 +190,8 @@ def local_copy(file: ProfileFile) -> Iterator[str | Held]:
                     f"There is no room in {tempfile.gettempdir()} for a copy of {file.path}. Set TMPDIR to another place."
                 ) from error
             raise NotFoundError(f"{file.path} cannot be read: {error}.") from error
-        yield target
+        with confined([os.path.realpath(folder)]):
+            yield target
 
 
 def record_of(file: ProfileFile) -> tuple[CaptureRecord | None, str | None]:

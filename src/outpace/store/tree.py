@@ -28,6 +28,7 @@ _PACKAGES = {
     "abfs": "adlfs",
     "az": "adlfs",
 }
+_LOCAL = re.compile(r"^(file|local)://")
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*(::|://)")
 
 
@@ -94,6 +95,12 @@ def near(path: str) -> str:
 def is_url(place: str) -> bool:
     """Whether a place is a URL rather than a local path."""
     return bool(_URL.match(place))
+
+
+def local_path(place: str) -> str | None:
+    """The path of a local place, which may be written as a URL, too; None for a store."""
+    plain = _LOCAL.sub("", place)
+    return None if is_url(plain) else os.path.expanduser(plain)
 
 
 def open_tree(place: str) -> Tree:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,14 +59,15 @@ class Lines:
     def __init__(self, cache: Cache) -> None:
         self._cache, self._lock = cache, threading.Lock()
         self._known: dict[str, tuple[tuple[object, ...], str]] = {}
-        self._last: tuple[Sequence[Listed], int, bytes] = ((), -1, b"[]")
+        self._last: tuple[Sequence[Listed], object, bytes] = ((), None, b"[]")
 
-    def of(self, runs: Sequence[Listed]) -> bytes:
-        """The lines of all runs, which come newest first, as JSON."""
+    def of(self, runs: Sequence[Listed], unread: Mapping[str, str]) -> bytes:
+        """The lines of all runs, which come newest first, and of the folders that cannot be read (`failures`), as JSON."""
         with self._lock:
-            change = self._cache.changes
-            if self._last[0] is not runs or self._last[1] != change:
-                self._last = runs, change, f"[{','.join(self._made(runs))}]".encode()
+            state = self._cache.changes, dict(unread)
+            if self._last[0] is not runs or self._last[1] != state:
+                lines = [*self._made(runs), *map(_json, failures(unread))]
+                self._last = runs, state, f"[{','.join(lines)}]".encode()
             return self._last[2]
 
     def _made(self, runs: Sequence[Listed]) -> list[str]:
@@ -75,10 +76,14 @@ class Lines:
             of = (run, verdict, before and before[1], before and before[0])
             known = self._known.get(run.id)
             if known is None or any(one is not other for one, other in zip(known[0], of, strict=True)):
-                known = of, json.dumps(_line(run, verdict, before), allow_nan=False, separators=(",", ":"))
+                known = of, _json(_line(run, verdict, before))
             made[run.id] = known
         self._known = made
         return [text for _, text in made.values()][::-1]
+
+
+def _json(line: Mapping[str, Any]) -> str:
+    return json.dumps(line, allow_nan=False, separators=(",", ":"))
 
 
 def lines(runs: Sequence[Listed], cache: Cache) -> list[dict[str, Any]]:
@@ -93,7 +98,7 @@ def _in_turn(runs: Sequence[Listed], cache: Cache) -> Iterator[tuple[Listed, Ver
     """The runs from the oldest on, with the verdict on each, and with the last one of the same program before it that has steps."""
     latest: dict[str, _Before] = {}  # of each program, of the runs so far
     for run in reversed(runs):
-        verdict = cache.get(run.info)
+        verdict = Verdict(error=outside(run)) if run.outside else cache.get(run.info)
         if verdict is None:
             yield run, None, None
             continue
@@ -121,6 +126,19 @@ def _line(run: Listed, verdict: Verdict | None, before: _Before | None) -> dict[
         "hosts": run.info.hosts,
     }
     return {**line, "waits": True} if verdict is None else {**line, **_verdict(verdict, before)}
+
+
+def outside(run: Listed) -> str:
+    """Why a run is not opened that a link leads out of the folders for."""
+    return (
+        f"Not opened: {run.outside} leads out of the folders that this workbench was started with. Name its folder there, too."
+    )
+
+
+def failures(found: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Lines for folders that cannot be read, each by how it was given, with the reason."""
+    lines = ({"name": clean(root), "error": clean_prose(f"This folder cannot be read: {why}")} for root, why in found.items())
+    return [{"id": "", "place": "", "when": 0, "hosts": 1, **line} for line in lines]
 
 
 def _verdict(verdict: Verdict, before: _Before | None) -> dict[str, Any]:

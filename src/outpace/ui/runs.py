@@ -6,10 +6,11 @@ import contextlib
 import hashlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from outpace._dataclass import dataclass
 from outpace._once import once
+from outpace.model.errors import NotFoundError
 from outpace.store.logdir import PROFILE_FOLDER, Looks, runs_at
 from outpace.store.profiles import RunInfo
 from outpace.store.tree import is_url
@@ -17,11 +18,13 @@ from outpace.store.tree import is_url
 
 @dataclass(frozen=True)
 class Listed:
-    """A run and where it was found: `root` as the user gave it, `place` the log directory below it ("" for the root itself)."""
+    """A run and where it was found: `root` as the user gave it, `place` the log directory below it ("" for the root itself); `outside`: what
+    of it a link leads out of the folders for, so that it is not opened."""
 
     info: RunInfo
     root: str
     place: str
+    outside: str = ""
 
     @once
     def id(self) -> str:
@@ -39,11 +42,16 @@ def id_of(folder: str) -> str:
 
 
 class RunList:
-    """The runs below some folders, as they are whenever it is asked; what has not changed is not made again."""
+    """The runs below some folders, as they are whenever it is asked; what has not changed is not made again.
 
-    def __init__(self, roots: Sequence[str]) -> None:
-        self._roots, self._looks, self._lock = tuple(roots), Looks(), threading.Lock()
+    outside: what of a run's folder a link leads out of the folders for, which is looked at once in each state of its files. `failures`: why a
+    folder could not be read the last time, by how it was given.
+    """
+
+    def __init__(self, roots: Sequence[str], outside: Callable[[str], str] = lambda _: "") -> None:
+        self._roots, self._outside, self._looks, self._lock = tuple(roots), outside, Looks(), threading.Lock()
         self._last: tuple[Listed, ...] = ()
+        self.failures: dict[str, str] = {}
 
     def now(self) -> tuple[Listed, ...]:
         """All runs, newest first; the same tuple as before where none has changed. A folder that is not there, or not yet, has none."""
@@ -51,16 +59,29 @@ class RunList:
             self._looks.begin()
             before = {(one.info.folder, one.root): one for one in self._last}
             found: dict[str, Listed] = {}
+            failures: dict[str, str] = {}
             for root in self._roots:
-                with contextlib.suppress(Exception):  # every store has errors of its own
-                    for info in runs_at(root, self._looks):
-                        known = before.get((info.folder, root))
-                        same = known is not None and known.info is info
-                        found.setdefault(info.folder, known if same and known else Listed(info, root, _place(root, info)))
+                for info in self._runs_at(root, failures):
+                    known = before.get((info.folder, root))
+                    same = known is not None and known.info is info
+                    found.setdefault(info.folder, known if same and known else self._listed(root, info))
+            self.failures = failures
             runs = tuple(sorted(found.values(), key=lambda run: run.info.age, reverse=True))
             if len(runs) != len(self._last) or any(one is not other for one, other in zip(runs, self._last, strict=True)):
                 self._last = runs
             return self._last
+
+    def _listed(self, root: str, info: RunInfo) -> Listed:
+        return Listed(info, root, _place(root, info), self._outside(info.folder))
+
+    def _runs_at(self, root: str, failures: dict[str, str]) -> tuple[RunInfo, ...]:
+        try:
+            return runs_at(root, self._looks)
+        except NotFoundError:  # nothing is there yet
+            return ()
+        except Exception as error:  # every store has errors of its own
+            failures[root] = str(error) or type(error).__name__
+            return ()
 
 
 def listed(roots: Sequence[str]) -> tuple[Listed, ...]:

@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable
 
 from outpace.model import OutpaceError
+from outpace.ui.analysts import MOST_WAITING
 from outpace.ui.guard import TOKEN, Guard
 from outpace.ui.http import Request, Response
 from outpace.ui.wsgi import application
 
 ADDRESS = "127.0.0.1"
-_THREADS = 8
+_THREADS = MOST_WAITING + 8  # for all who wait for an analysis, and others beside them
 _CONNECTIONS = 900  # more are not accepted until one ends
 _OTHERS = 100  # descriptors for all else: profiles, the analysing processes
 _SILENT = 15  # seconds after which a connection that says nothing is closed

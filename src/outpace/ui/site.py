@@ -10,23 +10,24 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 from outpace.model import NotFoundError, Report, UsageError
 from outpace.report import html
-from outpace.ui import pages, parts, timeline, verdicts, watched, worker
+from outpace.ui import pages, parts, timeline, watched, worker
+from outpace.ui.analysts import Analysts, BusyError, Filler
 from outpace.ui.captures import Captures
+from outpace.ui.folders import Folders
 from outpace.ui.http import BYTES, JSON, Request, Response, text
 from outpace.ui.runs import Listed, RunList, id_of
-from outpace.ui.verdicts import Cache, Verdict
-from outpace.ui.worker import Opened, Worker
+from outpace.ui.verdicts import Cache
+from outpace.ui.worker import Opened
 from outpace.viewer.build import interface
 
 _FRESH = 1.0  # seconds for which a list of runs is not read again
-_WATCHED = 30.0  # seconds after the last look at the list, in which verdicts still fill in
-_PATIENCE = 600.0  # seconds for the analysis of one run
 _MOST_REPORTS = 4  # in memory
 
 
@@ -34,17 +35,16 @@ class Site:
     """The runs below `roots`, and `captures` into the first of them. `close` ends what it has started."""
 
     def __init__(self, roots: Sequence[str], cache: Cache | None = None, *, captures: bool = True) -> None:
-        self.roots = tuple(roots)
+        self._folders = Folders(roots)
+        self.roots = self._folders.given
         self._captures = Captures(self.roots[0]) if captures else None
         self._cache = cache or Cache()
-        self._worker, self._filler = Worker(), Worker(idle=True)
+        self._analysts, self._filler = Analysts(self._folders), Filler(self._all, self._cache, self._folders)
         self._reports: OrderedDict[tuple[str, str, str], Opened] = OrderedDict()
         self._lock = threading.Lock()
         self._making: dict[tuple[str, str, str], threading.Lock] = {}
-        self._list, self._lines = RunList(self.roots), pages.Lines(self._cache)
+        self._list, self._lines = RunList(self.roots, self._folders.outside), pages.Lines(self._cache)
         self._listed: tuple[float, tuple[Listed, ...]] = (-_FRESH, ())
-        self._looked, self._closed = threading.Event(), threading.Event()
-        self._last_look = -_WATCHED
         self._routes: tuple[tuple[re.Pattern[str], Callable[..., Response]], ...] = tuple(
             (re.compile(pattern), handler)
             for pattern, handler in (
@@ -68,7 +68,6 @@ class Site:
                 (r"viewer/(.*)", self._viewer),
             )
         )
-        threading.Thread(target=self._fill, daemon=True).start()
 
     def answer(self, request: Request) -> Response:
         """The answer to a request; a sentence where something is in the way. What has an effect is asked for by POST, and nothing else is."""
@@ -83,6 +82,8 @@ class Site:
                     return text(404, str(error))
                 except UsageError as error:
                     return text(400, str(error))
+                except BusyError as error:
+                    return replace(text(503, str(error)), headers={"Retry-After": "5"})
                 except Exception as error:  # of a store, of a profile: a sentence, and the server goes on
                     return text(500, str(error) or type(error).__name__)
         return text(404, "There is nothing here.")
@@ -91,9 +92,7 @@ class Site:
         """End the processes that analyse, and a capture that runs."""
         if self._captures is not None:
             self._captures.stop()
-        self._closed.set()
-        self._looked.set()
-        self._worker.close()
+        self._analysts.close()
         self._filler.close()
 
     # what the addresses show
@@ -102,19 +101,20 @@ class Site:
         return Response(pages.home(self.roots, self._captures is not None).encode())
 
     def _runs(self, request: Request) -> Response:
-        self._last_look = time.monotonic()
-        self._looked.set()
-        return Response(self._lines.of(self._all()), JSON)
+        self._filler.look()
+        return Response(self._lines.of(self._all(), self._list.failures), JSON)
 
     def _watched(self, request: Request) -> Response:
         now = time.time()
-        return _json([watched.line(one, now) for one in watched.watched(self.roots)])
+        with self._folders.confined():
+            return _json([watched.line(one, now) for one in watched.watched(self._folders)])
 
     def _watch(self, request: Request, one: str) -> Response:
         return Response(pages.watch(self._one(one)).encode("utf-8", "replace"))
 
     def _curves(self, request: Request, one: str) -> Response:
-        return _json(watched.curves(self._one(one)))
+        with self._folders.confined():
+            return _json(watched.curves(self._one(one)))
 
     def _capture(self, request: Request) -> Response:
         """How far a capture is; by POST, begin one."""
@@ -191,18 +191,19 @@ class Site:
         info, step = self._run(run).info, request.query.get("step", "")
         number = int(step) if re.fullmatch(r"-?\d{1,18}", step) else None
         part = dict(parse_qsl(parts.asked(request.query)))
-        seen, steps = self._worker.ask(
-            _PATIENCE, timeline.seen, info.folder, info.state, number, request.query.get("host"), part
-        )
+        with self._analysts.place([info.folder]):
+            seen, steps = self._analysts.ask(
+                [info.folder], timeline.seen, info.folder, info.state, number, request.query.get("host"), part
+            )
         trace = "trace" if steps is None else f"trace?first={steps[0]}&last={steps[1]}"
         return _json({"trace": trace, "begin": seen.begin, "end": seen.end, "title": seen.title})
 
     def _trace(self, request: Request, run: str) -> Response:
         info, (first, last) = self._run(run).info, (request.query.get(name, "") for name in ("first", "last"))
         chosen = (int(first), int(last)) if re.fullmatch(r"(-?\d{1,18}) (-?\d{1,18})", f"{first} {last}") else None
-        with tempfile.TemporaryDirectory(prefix="outpace-") as folder:
+        with self._analysts.place([info.folder]), tempfile.TemporaryDirectory(prefix="outpace-") as folder:
             path = os.path.join(folder, "trace")
-            self._worker.ask(_PATIENCE, timeline.write, info.folder, info.state, path, chosen)
+            self._analysts.ask([info.folder], timeline.write, info.folder, info.state, path, chosen)
             return Response(open(path, "rb"), BYTES)
 
     def _viewer(self, request: Request, name: str) -> Response:
@@ -222,10 +223,12 @@ class Site:
         found = next((run for run in self._all() if run.id == wanted), None)
         if found is None:
             raise NotFoundError("This run is not, or no longer, below the workbench's folders.")
+        if found.outside:
+            raise NotFoundError(pages.outside(found))
         return found
 
     def _one(self, wanted: str) -> watched.Watched:
-        found = next((one for one in watched.watched(self.roots) if one.id == wanted), None)
+        found = next((one for one in watched.watched(self._folders) if one.id == wanted), None)
         if found is None:
             raise NotFoundError("This training is not, or no longer, below the workbench's folders.")
         return found
@@ -236,64 +239,50 @@ class Site:
 
     def _glimpsed(self, run: Listed) -> Opened:
         """What can be shown first, while the report is made."""
-        return self._worker.ask(_PATIENCE, worker.glimpsed, run.info.folder, run.info.state)
+        with self._analysts.place([run.info.folder]):
+            return self._analysts.ask([run.info.folder], worker.glimpsed, run.info.folder, run.info.state)
 
     def _compared(self, before: str, after: str) -> Report:
         """The comparison of two runs, the one that was asked for first before."""
         both = self._run(before), self._run(after)
         key = tuple("\n".join(getattr(run.info, what) for run in both) for what in ("folder", "state"))
         sides = [(run.info.run, run.info.folder, run.info.state) for run in both]
-        return self._kept((key[0], key[1], ""), lambda: self._worker.ask(_PATIENCE, worker.compared, sides)).report
+        runs = [folder for _, folder, _ in sides]
+        return self._kept((key[0], key[1], ""), runs, lambda: self._analysts.ask(runs, worker.compared, sides)).report
 
     def _opened(self, run: Listed, request: Request) -> Opened:
         folder, state, part = run.info.folder, run.info.state, parts.asked(request.query)
 
         def made() -> Opened:
-            opened = self._worker.ask(_PATIENCE, worker.opened, folder, state, dict(parse_qsl(part)))
+            opened = self._analysts.ask([folder], worker.opened, folder, state, dict(parse_qsl(part)))
             if opened.verdict is not None:
                 self._cache.put(run.info, opened.verdict)
             return opened
 
-        return self._kept((folder, state, part), made)
+        return self._kept((folder, state, part), [folder], made)
 
-    def _kept(self, key: tuple[str, str, str], make: Callable[[], Opened]) -> Opened:
-        """What was made before, or is made now."""
+    def _kept(self, key: tuple[str, str, str], runs: Sequence[str], make: Callable[[], Opened]) -> Opened:
+        """What was made of runs before, or is made now."""
         with self._lock:
             known = self._reports.get(key)
             if known is not None:
                 self._reports.move_to_end(key)
                 return known
             own = self._making.setdefault(key, threading.Lock())
-        with own:  # the views of a page are asked for at once
+        with self._analysts.place(runs), own:  # the views of a page are asked for at once
             with self._lock:
                 if key in self._reports:
                     return self._reports[key]
-            opened = make()
+            try:
+                opened = make()
+            finally:
+                with self._lock:
+                    self._making.pop(key, None)
             with self._lock:
                 self._reports[key] = opened
-                self._making.pop(key, None)
                 while len(self._reports) > _MOST_REPORTS:
                     self._reports.popitem(last=False)
             return opened
-
-    def _fill(self) -> None:
-        """Verdicts of what nobody has opened, newest first, as long as somebody looks at the list."""
-        while True:
-            self._looked.wait()
-            self._looked.clear()
-            while not self._closed.is_set() and time.monotonic() - self._last_look < _WATCHED:
-                run = next((run for run in self._all() if self._cache.get(run.info) is None), None)
-                if run is None:
-                    break
-                try:
-                    verdict = self._filler.ask(_PATIENCE, verdicts.judged, run.info.folder)
-                except Exception as error:  # whatever one run does, the others have their line
-                    verdict = Verdict(error=str(error) or type(error).__name__)
-                if not self._closed.is_set():
-                    self._cache.put(run.info, verdict)
-            self._filler.stop()
-            if self._closed.is_set():
-                return
 
 
 def _json(value: Any) -> Response:

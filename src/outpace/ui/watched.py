@@ -14,7 +14,8 @@ from outpace.model.inputs import SERIES
 from outpace.model.text import clean, clean_prose, shown
 from outpace.monitor.sinks import FOLDER
 from outpace.store.logdir import logdirs
-from outpace.store.tree import open_tree
+from outpace.store.tree import is_url, open_tree
+from outpace.ui.folders import Folders
 from outpace.ui.runs import id_of
 
 _MOST_POINTS = 600  # of a curve: more than a picture has columns
@@ -38,10 +39,10 @@ class Watched:
         return id_of(self.path)
 
 
-def watched(roots: Sequence[str]) -> tuple[Watched, ...]:
-    """All trainings below the folders, the last that wrote first."""
+def watched(folders: Folders) -> tuple[Watched, ...]:
+    """All trainings below the folders, the last that wrote first; none that a link leads out of them for."""
     found: dict[str, Watched] = {}
-    for root in roots:
+    for root in folders.given:
         with contextlib.suppress(Exception):  # every store has errors of its own
             tree = open_tree(root)
             for logdir in logdirs(tree, tree.root):
@@ -50,7 +51,8 @@ def watched(roots: Sequence[str]) -> tuple[Watched, ...]:
                     if entry.name.endswith(".jsonl") and entry.size <= SERIES.most:
                         path = tree.public(f"{logdir}/{FOLDER}/{entry.name}")
                         one = Watched(path, entry.name.removesuffix(".jsonl"), place, entry.size, entry.modified)
-                        found.setdefault(path, one)
+                        if is_url(path) or folders.holds(path):
+                            found.setdefault(path, one)
     return tuple(sorted(found.values(), key=lambda one: one.modified, reverse=True))
 
 

@@ -143,7 +143,7 @@ def test_a_folder_that_becomes_a_link_after_it_was_checked_is_not_told(tmp_path:
         return whole(folder)
 
     monkeypatch.setattr(api, "open", swapped)
-    with pytest.raises(NotFoundError, match="changed while it was read"):
+    with pytest.raises(NotFoundError, match="a link leads to it, out of the folders"):
         questions.verdict("run")
     monkeypatch.setattr(api, "open", whole)
     with pytest.raises(NotFoundError, match="no run"):

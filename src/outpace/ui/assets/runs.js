@@ -50,9 +50,9 @@ const Runs = (() => {
   }
 
   function line(run) {
-    const name = Dom.html("a", { href: `run/${run.id}/` }, run.name), place = run.place ? [Dom.html("div", { class: "muted" }, run.place)] : [];
+    const name = run.id ? Dom.html("a", { href: `run/${run.id}/` }, run.name) : run.name, place = run.place ? [Dom.html("div", { class: "muted" }, run.place)] : [];
     const cell = (kind, ...content) => Dom.html("td", { class: kind }, ...content);
-    return Dom.html("tr", {}, cell("tick", tick(run)), cell("name", name, ...place, ...(run.hosts > 1 ? [Dom.html("div", { class: "muted" }, run.hosts + " hosts")] : [])),
+    return Dom.html("tr", {}, cell("tick", ...(run.id ? [tick(run)] : [])), cell("name", name, ...place, ...(run.hosts > 1 ? [Dom.html("div", { class: "muted" }, run.hosts + " hosts")] : [])),
       cell("when", when(run.when)), cell("said", ...verdict(run)), cell("v", run.step || ""), cell("v", change(run.against)), cell("script", run.script || ""));
   }
 
@@ -65,8 +65,8 @@ const Runs = (() => {
     const focused = document.activeElement?.closest("tr")?.querySelector("a")?.getAttribute("href"), which = document.activeElement?.tagName;
     element("runs").replaceChildren(...seen.map(line));
     if (focused) element("runs").querySelector(`tr:has(a[href="${focused}"]) ${which}`)?.focus({ preventScroll: true });
-    const waiting = runs.filter((run) => run.waits).length, some = seen.length === runs.length ? "" : `${seen.length} of `;
-    element("state").textContent = runs.length ? `${some}${runs.length} ${runs.length === 1 ? "run" : "runs"}, newest first${waiting ? `; ${waiting} still to be looked at` : ""}` : "";
+    const waiting = runs.filter((run) => run.waits).length, [all, these] = [runs, seen].map((some) => some.filter((run) => run.id).length), some = these === all ? "" : `${these} of `;
+    element("state").textContent = runs.length ? `${some}${all} ${all === 1 ? "run" : "runs"}, newest first${waiting ? `; ${waiting} still to be looked at` : ""}` : "";
     element("none").hidden = runs.length > 0;
     both();
   }
@@ -105,7 +105,7 @@ const Runs = (() => {
   /* A click anywhere in a line opens its run, but where it means something else. */
   function opened(event) {
     if (event.target.closest("a, input, td.tick") || String(getSelection())) return;
-    event.target.closest("tr")?.querySelector("a").click();
+    event.target.closest("tr")?.querySelector("a")?.click();
   }
 
   function start() {

@@ -1,0 +1,59 @@
+"""The folders that somebody named to look into. Links may lead anywhere inside of them, and nothing outside of them is opened or shown."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+
+from outpace.model.errors import NotFoundError
+from outpace.model.inputs import confined, is_inside, what_is
+from outpace.store.tree import is_url, local_path
+
+
+class Folders:
+    """Folders as they were given: paths and URLs. What is in a store has no links."""
+
+    def __init__(self, given: Sequence[str]) -> None:
+        self.given = tuple((local_path(each) or each) if is_url(each) else each for each in given)
+
+    @property
+    def real(self) -> tuple[str, ...]:
+        """The local ones, wherever links lead that are in the paths as they were given."""
+        return tuple(os.path.realpath(path) for path in map(local_path, self.given) if path is not None)
+
+    def require(self, advice: str) -> None:
+        """Raise NotFoundError, with some advice, where a local one is not there, or is no folder."""
+        for given in self.given:
+            path = local_path(given)
+            if path is not None and not os.path.isdir(path):
+                other = "a file" if os.path.isfile(path) else what_is(path)
+                there = f"{given} is {other}, not a folder." if other else f"There is no folder {given}."
+                raise NotFoundError(f"{there} {advice.replace('PATH', path)}")
+
+    @contextlib.contextmanager
+    def confined(self) -> Iterator[None]:
+        """Within the block, nothing outside of the folders is opened."""
+        with confined(self.real):
+            yield
+
+    def holds(self, path: str) -> bool:
+        """Whether a path leads to something below the folders."""
+        return is_inside(os.path.realpath(path), self.real)
+
+    def outside(self, folder: str) -> str:
+        """The first of a folder, and of what is directly in it, that a link leads out of the folders for; empty where none is.
+
+        What is no link lies where its folder lies, so that most of a folder is not looked at twice.
+        """
+        if is_url(folder):
+            return ""
+        real = self.real
+        if not is_inside(os.path.realpath(folder), real):
+            return folder
+        try:
+            with os.scandir(folder) as entries:
+                links = sorted(entry.path for entry in entries if entry.is_symlink())
+        except OSError:  # it has gone, or is not for us
+            return ""
+        return next((link for link in links if not is_inside(os.path.realpath(link), real)), "")
