@@ -56,10 +56,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class Figures:
-    """A block of summary numbers."""
+    """A block of summary numbers. Where they are those of a choice that a chart of the page offers, `choice` are its values, in the order of
+    `Chart.choices`, and `others` the same numbers for the other ones."""
 
     title: str
     items: tuple[Figure, ...]
+    choice: tuple[str, ...] = ()
+    others: tuple[Figures, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -186,11 +187,20 @@ def _section(section: Section, ids: _Ids, section_id: str) -> dict[str, Any]:
             "table": _table(section, ids),
         }
     if isinstance(section, Figures):
-        return {"kind": "figures", "title": clean(section.title), "items": [_figure(i) for i in section.items]}
+        return {"kind": "figures", "blocks": [_block(each) for each in (section, *section.others)]}
     if isinstance(section, Links):
         items = [_link(item, ids.places) for item in section.items]
         return {"kind": "links", "title": clean(section.title), "items": items}
     return {"kind": "text", "title": clean(section.title), "paragraphs": clean_prose(section.body).split("\n")}
+
+
+def _block(figures: Figures) -> dict[str, Any]:
+    choice = json.dumps([clean(value) for value in figures.choice], ensure_ascii=False, separators=(",", ":"))
+    return {
+        "title": clean(figures.title),
+        "items": [_figure(item) for item in figures.items],
+        "choice": choice if figures.choice else "",
+    }
 
 
 def _link(item: Link, places: Places | None) -> dict[str, str]:

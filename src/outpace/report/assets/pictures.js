@@ -44,6 +44,7 @@ const Pictures = (() => {
         rows = rows.filter((row) => String(c.values[row]) === selects[i].value);
       });
       chosen(rows);
+      follow(bar, JSON.stringify(selects.map((select) => select.value)));
     };
     const keep = () => Kept.put(id, Object.fromEntries(names.map((name, i) => ["is." + name, selects[i].selectedIndex > 0 ? selects[i].value : ""])));
     selects.forEach((select, i) => {
@@ -59,6 +60,12 @@ const Pictures = (() => {
         update();
       });
     });
+  }
+
+  /* Of the numbers of a view that are there for each choice, those of this one. */
+  function follow(bar, choice) {
+    const blocks = [...(bar.closest("section")?.querySelectorAll("[data-choice]") ?? [])];
+    if (blocks.some((block) => block.dataset.choice === choice)) blocks.forEach((block) => { block.hidden = block.dataset.choice !== choice; });
   }
 
   function open(box, build) {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from outpace.metrics.program.program import program
 from outpace.model import (
@@ -125,8 +127,15 @@ def _headline(run: Run, logs: Sequence[MemoryLog], summary: Table) -> str:
 
 
 def _figures(run: Run, logs: Sequence[MemoryLog], summary: Table) -> Figures:
-    """The guide's summary, of the fullest memory."""
-    row = next(summary.records())
+    """The guide's summary: of the fullest memory, and of each that the chart lets a reader choose instead."""
+    fullest, *others = (
+        _numbers(called(run, log), row) for log, row in zip(fullest_first(logs), summary.records(), strict=True)
+    )
+    return replace(fullest, others=tuple(others))
+
+
+def _numbers(name: str, row: Mapping[str, Any]) -> Figures:
+    """The numbers of one memory."""
     known = "as its allocator reports it" if row["capacity_bytes"] else "its allocator reports no limit"
     before = humanize(row["before_bytes"], Unit.BYTES)
     items = (
@@ -144,7 +153,7 @@ def _figures(run: Run, logs: Sequence[MemoryLog], summary: Table) -> Figures:
         Figure("Free", row["free_bytes"], Unit.BYTES, "at this peak"),
         Figure("Fragmentation", row["fragmentation"], Unit.FRACTION, "free memory outside its largest chunk"),
     )
-    return Figures(called(run, fullest_first(logs)[0]), items)
+    return Figures(name, items, (row["host"], row["memory"]))
 
 
 def _chart(table: Table, logs: Sequence[MemoryLog]) -> Chart:
