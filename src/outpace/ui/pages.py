@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _ASSETS = Path(__file__).parent / "assets"
-_PROGRAMS = 30  # that ran last: among these a run before is looked for by its ops
+_PROGRAMS = 30  # that ran last: among these the run before is looked for
 _SAME = 0.01  # a step that is so much longer or shorter is called the same
 
 
@@ -96,25 +96,23 @@ _Before = tuple[Listed, Verdict]
 
 def _in_turn(runs: Sequence[Listed], cache: Cache) -> Iterator[tuple[Listed, Verdict | None, _Before | None]]:
     """The runs from the oldest on, with the verdict on each, and with the last one of the same program before it that has steps."""
-    latest: dict[str, _Before] = {}  # of each program, of the runs so far
+    latest: dict[str, _Before] = {}  # of each program the last run so far, by its id
     for run in reversed(runs):
         verdict = Verdict(error=outside(run)) if run.outside else cache.get(run.info)
         if verdict is None:
             yield run, None, None
             continue
-        key = _program(latest, verdict)
+        key = _program(latest, run, verdict)
         yield run, verdict, latest.get(key)
         if verdict.step:
-            own = verdict.program or run.id
-            for each in (key, own):
-                latest.pop(each, None)
-            latest[own] = run, verdict
+            latest.pop(key, None)
+            latest[run.id] = run, verdict
 
 
-def _program(latest: dict[str, _Before], verdict: Verdict) -> str:
-    """The key of the program that a verdict is on, among those that ran last; where none is alike, its script."""
+def _program(latest: dict[str, _Before], run: Listed, verdict: Verdict) -> str:
+    """The id of the last run of the same program, among those of programs that ran last; "" where there is none."""
     keys = itertools.islice(reversed(latest), _PROGRAMS)
-    return next((key for key in keys if verdicts.alike(verdict, latest[key][1])), verdict.program)
+    return next((key for key in keys if _same_program((run, verdict), latest[key])), "")
 
 
 def _line(run: Listed, verdict: Verdict | None, before: _Before | None) -> dict[str, Any]:
@@ -126,6 +124,11 @@ def _line(run: Listed, verdict: Verdict | None, before: _Before | None) -> dict[
         "hosts": run.info.hosts,
     }
     return {**line, "waits": True} if verdict is None else {**line, **_verdict(verdict, before)}
+
+
+def _same_program(one: tuple[Listed, Verdict], other: tuple[Listed, Verdict]) -> bool:
+    places = {(run.root, run.place) for run, _ in (one, other)}
+    return verdicts.same_program(one[1], other[1], together=len(places) == 1)
 
 
 def outside(run: Listed) -> str:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from outpace._dataclass import dataclass
 from outpace._once import once
 from outpace._version import __version__
+from outpace.metrics.program.digest import digests
 from outpace.model.codec import decode
 from outpace.model.files import parse_json, whole
 from outpace.model.inputs import VERDICT, read_file
@@ -24,15 +25,18 @@ if TYPE_CHECKING:
     from outpace.api import Profile
     from outpace.model import Report
     from outpace.store.profiles import RunInfo
+    from outpace.timeline import Run
 
 _SAMPLE = 16  # numbers of a sample of names; a digest of BLAKE2b has room for no more
-_ALIKE = 0.5
+_FEWEST = 8  # names, below which two programs may have the same ones by chance
+_HALF, _EQUAL = 0.5, 15 / 16  # of what two runs execute
 
 
 @dataclass(frozen=True)
 class Verdict:
     """`step`: the steady step in ps, 0 where there is none; `script`: what was captured, with its arguments, "" where that is not known;
-    `ops`: a sample of the names of its ops (see `alike`); `error`: why the run could not be read, and then all else is empty."""
+    `ops`: a sample of the names of what it executes (see `same_program`), empty where that is little; `error`: why the run could not be
+    read, and then all else is empty."""
 
     headline: str = ""
     step: float = 0.0
@@ -56,16 +60,33 @@ def of(profile: Profile, report: Report) -> Verdict:
     screen, run = first_screen(report), profile.run
     first = screen.changes[0] if screen.changes else None
     change, saves = (first.action or first.sentence, saving_text(first, screen.step)) if first is not None else ("", "")
-    names = {f"{op.name}:{op.type}" for timeline in run.hosts for op in timeline.ops if op.type}
-    return Verdict(screen.headline, screen.step, change, saves, run.script, _sample(names))
+    return Verdict(screen.headline, screen.step, change, saves, run.script, sample(run))
 
 
-def alike(one: Verdict, other: Verdict) -> bool:
-    """Whether two runs are of one program: of one script where both say theirs, else at least half of their ops have the same names."""
+def same_program(one: Verdict, other: Verdict, *, together: bool) -> bool:
+    """Whether two runs are of one program, so that the difference of their steps says something: of one script, where both say theirs, and
+    then at least half of what they execute is the same, or the arguments are and both lie `together` in one log directory; else nearly all
+    that they execute is the same."""
+    share = _share(one.ops, other.ops)
     if one.script and other.script:
-        return one.program == other.program
-    same = sum(a == b for a, b in zip(one.ops, other.ops, strict=False))
-    return same >= _SAMPLE * _ALIKE
+        if one.program != other.program:
+            return False
+        return together if share is None else share >= _HALF or (together and one.script == other.script)
+    return share is not None and share >= _EQUAL
+
+
+def _share(one: Sequence[int], other: Sequence[int]) -> float | None:
+    """The share of what two runs execute that both do, by their samples; None where one executes too little to tell."""
+    if not one or not other:
+        return None
+    return sum(a == b for a, b in zip(one, other, strict=False)) / _SAMPLE
+
+
+def sample(run: Run) -> tuple[int, ...]:
+    """A sample of what a run executes: of the names of the ops in which it spends time, and of the functions that it calls."""
+    facts = [digest.facts for digest in digests(run)]
+    executed = {name for each in facts for name in (*each.ops, *each.functions)}
+    return _sample(executed) if len(executed) >= _FEWEST else ()
 
 
 def _sample(names: Iterable[str]) -> tuple[int, ...]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from pathlib import Path
 
+import pytest
+
 from outpace.ui.pages import lines
 from outpace.ui.runs import RunList, listed
-from outpace.ui.verdicts import Cache, Verdict, alike
-from tests.support import profile_path
+from outpace.ui.verdicts import Cache, Verdict, same_program, sample
+from tests.support import PROFILES, opened, profile_path
 
 
 def run(logdir: Path, name: str, profile: str = "custom_loop") -> Path:
@@ -117,13 +120,58 @@ def test_a_step_is_held_against_the_run_before_of_the_same_program(tmp_path: Pat
     assert shown[0]["step"] == "8 ms" or shown[0]["step"] == "8.00 ms"
 
 
-def test_programs_are_told_by_their_scripts_or_their_ops() -> None:
-    assert alike(Verdict(script="a.py 1"), Verdict(script="a.py 2")) and not alike(
-        Verdict(script="a.py"), Verdict(script="b.py")
+ALL, HALF, LESS, ALMOST = (*(tuple(range(16)), (*range(8), *[99] * 8), (*range(7), *[99] * 9), (*range(15), 99)),)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "together", "apart"),
+    [
+        (Verdict(script="a.py 1"), Verdict(script="a.py 2"), True, False),  # nothing but the script's name is known
+        (Verdict(script="a.py"), Verdict(script="b.py"), False, False),
+        (Verdict(script="a.py", ops=ALL), Verdict(script="b.py", ops=ALL), False, False),
+        (Verdict(script="a.py 1", ops=ALL), Verdict(script="a.py 2", ops=HALF), True, True),
+        (Verdict(script="a.py bert", ops=ALL), Verdict(script="a.py resnet", ops=LESS), False, False),
+        (
+            Verdict(script="a.py", ops=ALL),
+            Verdict(script="a.py", ops=LESS),
+            True,
+            False,
+        ),  # another compiler, say; or another a.py
+        (Verdict(ops=ALL), Verdict(ops=HALF, script="a.py"), False, False),  # half of the names are those of any training
+        (Verdict(ops=ALL), Verdict(ops=ALMOST), True, True),
+        (Verdict(ops=ALL), Verdict(ops=ALMOST, script="a.py"), True, True),
+        (Verdict(), Verdict(), False, False),
+        (Verdict(), Verdict(script="a.py"), False, False),
+    ],
+)
+def test_programs_are_told_by_their_scripts_and_by_what_they_execute(
+    one: Verdict, other: Verdict, together: bool, apart: bool
+) -> None:
+    for where, wanted in ((True, together), (False, apart)):
+        assert same_program(one, other, together=where) is same_program(other, one, together=where) is wanted
+
+
+def of_one_program(name: str) -> str:
+    """Profiles of the test data that are of one program, captured in several ways or fed in several ways."""
+    model = (
+        "custom_loop",
+        "custom_loop_unmarked",
+        "input_bound_generator",
+        "python_tracer",
+        "tfrecord_pipeline",
+        "verbose_tracer",
     )
-    assert alike(Verdict(ops=tuple(range(16))), Verdict(ops=(*range(9), *[99] * 7), script="a.py"))
-    assert not alike(Verdict(ops=tuple(range(16))), Verdict(ops=(*range(7), *[99] * 9)))
-    assert not alike(Verdict(), Verdict())
+    return "one model" if name in model else name.removeprefix("derived_").removeprefix("tf_gpu_").removesuffix("_unmarked")
+
+
+def test_only_runs_of_one_program_are_held_against_each_other() -> None:
+    """All profiles of the test data, of which a few have the name of their script."""
+    found = {name: Verdict(script=opened(name).run.script, ops=sample(opened(name).run)) for name in PROFILES}
+    pairs = [
+        (one, other) for one, other in itertools.combinations(found, 2) if same_program(found[one], found[other], together=True)
+    ]
+    assert [pair for pair in pairs if len(set(map(of_one_program, pair))) > 1] == []
+    assert ("custom_loop", "python_tracer") in pairs and ("derived_v100_bert", "tf_gpu_v100_bert") in pairs
 
 
 def test_names_are_text(tmp_path: Path) -> None:
