@@ -19,6 +19,7 @@ ADDRESS = "127.0.0.1"
 _THREADS = MOST_WAITING + 8  # for all who wait for an analysis, and others beside them
 _CONNECTIONS = 900  # more are not accepted until one ends
 _OTHERS = 100  # descriptors for all else: profiles, the analysing processes
+_NEARLY = 0.9  # of them, from which on room is made
 _SILENT = 15  # seconds after which a connection that says nothing is closed
 _LARGEST_HEAD = 1 << 15  # bytes of a request's headers
 
@@ -34,20 +35,22 @@ class Server:
         self.guard = Guard.new(self.port, hosts)
         self._answer = answer
         self._looked = time.monotonic()
+        self._most = _most_connections()
         self._server = create_server(
             application(self._guarded),
             sockets=[listening],
             threads=_THREADS,
-            connection_limit=_most_connections(),
+            connection_limit=self._most,
             asyncore_use_poll=True,
             channel_timeout=_SILENT,
-            cleanup_interval=5,
+            cleanup_interval=1,
             max_request_header_size=_LARGEST_HEAD,
             max_request_body_size=1 << 16,
             ident=None,
             clear_untrusted_proxy_headers=True,
         )
         self._thread: threading.Thread | None = None
+        self._close_silent, self._server.maintenance = self._server.maintenance, self._make_room
 
     @property
     def address(self) -> str:
@@ -74,6 +77,16 @@ class Server:
     def stop(self) -> None:
         """Close all connections."""
         self._server.close()
+
+    def _make_room(self, now: float) -> None:
+        """Close connections that say nothing, or, where hardly any more are taken, the older half: whoever is on them may come again, and
+        whoever keeps them open to keep others out, by a byte now and then, has to come again, too."""
+        self._close_silent(now)
+        every = list(self._server.active_channels.values())
+        if len(every) > _NEARLY * self._most:
+            waiting = sorted((c for c in every if not c.requests and not c.total_outbufs_len), key=lambda c: c.creation_time)
+            for channel in waiting[: len(every) - self._most // 2]:
+                channel.will_close = True
 
     def _guarded(self, request: Request) -> Response:
         refusal = self.guard.refusal(request)
