@@ -50,7 +50,7 @@ def visit(page: Page, address: str) -> None:
 def test_the_list_says_what_a_link_leads_out_for(bench: tuple[Page, str]) -> None:
     page, _ = bench
     line = page.run("[...document.querySelectorAll('#runs tr')].map(tr => tr.innerText).find(text => text.includes('linked'))")
-    assert "leads out of the folders that this workbench was started with" in line
+    assert "elsewhere, out of the folders that this workbench was started with" in line
 
 
 def test_the_cards_are_those_of_the_memory_that_is_chosen(bench: tuple[Page, str]) -> None:

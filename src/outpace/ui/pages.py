@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -133,9 +134,8 @@ def _same_program(one: tuple[Listed, Verdict], other: tuple[Listed, Verdict]) ->
 
 def outside(run: Listed) -> str:
     """Why a run is not opened that a link leads out of the folders for."""
-    return (
-        f"Not opened: {run.outside} leads out of the folders that this workbench was started with. Name its folder there, too."
-    )
+    place = os.path.realpath(run.outside)
+    return f"Not opened: {run.outside} leads to {place}, out of the folders that this workbench was started with. Name that one, too."
 
 
 def failures(found: Mapping[str, str]) -> list[dict[str, Any]]:
