@@ -9,18 +9,17 @@ from __future__ import annotations
 import inspect
 import linecache
 import os
-import re
 import sys
 from types import CodeType, FrameType
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.capture.installed import library_of
 
 LIBRARIES = ("tensorflow", "keras", "tf_keras", "tensorflow_datasets")
 GENERATED = "__autograph_generated_file"
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
-_PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\]([A-Za-z0-9_]+)[/\\]")
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,7 @@ def code_of(function: Any) -> CodeType | None:
 
 def users(filename: str) -> bool:
     """Whether a file is the user's own: no library's, not the interpreter's, not ours."""
-    installed = any(folder in filename for folder in (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"))
-    return not (installed or filename.startswith(("<", _OWN, _LIBRARY)) or GENERATED in filename)
+    return not (filename.startswith(("<", _OWN, _LIBRARY)) or GENERATED in filename or library_of(filename))
 
 
 def in_keras(code: CodeType) -> bool:
@@ -80,8 +78,8 @@ def in_keras(code: CodeType) -> bool:
 def _package(filename: str) -> str | None:
     if filename.startswith(_OWN):
         return "outpace"
-    match = _PACKAGE.search(filename)
-    return match.group(1) if match and match.group(1) in LIBRARIES else None
+    package = library_of(filename)
+    return package if package in LIBRARIES else None
 
 
 def _autograph(filename: str) -> bool:

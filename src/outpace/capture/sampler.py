@@ -17,6 +17,7 @@ import time
 from types import CodeType, FrameType
 
 from outpace.capture import ticks
+from outpace.capture.installed import library_of
 from outpace.capture.threads import OtherThreads
 from outpace.store.record import PythonSamples
 
@@ -32,7 +33,6 @@ _TYPED = ("<stdin>", "<ipython-input", "<cell", "<python-input")
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
-_PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\]([^/\\]+)")
 _COMPREHENSION = re.compile(r"(?:(?:^|\.<locals>\.)<(?:list|set|dict)comp>)+$")
 
 
@@ -180,9 +180,7 @@ def owner_of(file: str) -> str:
         return OWN
     if file.startswith("<"):
         return _owner_of_text(file)
-    found = _PACKAGE.search(file)
-    if found:
-        package = found.group(1).removesuffix(".py")
+    if package := library_of(file):
         return "" if package == _main_package() else package
     if "__autograph_generated_file" in file:
         return "tensorflow"

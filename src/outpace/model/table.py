@@ -13,7 +13,7 @@ from outpace.model.arrays import Column, Indices
 from outpace.model.units import Unit
 
 _ABBREVIATIONS = {word.lower(): word for word in ("CPU", "FLOPs", "GPU", "HLO", "ID", "JAX", "SM", "TF", "TPU", "XLA")}
-_KEY, _ADDITIVE = "*", "+"  # marks before the names of a schema's columns
+_KEY, _ADDITIVE, _APART = "*", "+", "-"  # marks before the names of a schema's columns
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class Field:
     """One column of a schema: its name, unit, and what a number in it means (one sentence).
 
     `key`: together with the table's other key columns it names a row. `additive`: the sum over any rows of one run is what the meaning says
-    of all of them, because nothing counts in two of them; a fraction adds up within the whole that it is of.
+    of all of them, because nothing counts in two of them; a fraction adds up within the whole that it is of. `apart`: yes in it says that the
+    row is none of what the table lists, as the idle time among ops: in every order such rows stand last.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Field:
     title: str = ""
     key: bool = field(default=False, kw_only=True)
     additive: bool = field(default=False, kw_only=True)
+    apart: bool = field(default=False, kw_only=True)
 
     @property
     def label(self) -> str:
@@ -41,18 +43,17 @@ class Field:
 def schema(text: str, *shared: Field) -> tuple[Field, ...]:
     """Fields from a table of text. Each line is a field: `name | unit | meaning`, and `| title` where it is not the name.
 
-    Before the name, `*` marks a column of the key and `+` one that is additive. A line that is a name alone stands for that one of the
+    Before the name, `*` marks a column of the key, `+` one that is additive and `-` one that sets rows apart. A line that is a name alone stands for that one of the
     `shared` fields. Raises ValueError for an unknown unit, KeyError for a name.
     """
     known = {spec.name: spec for spec in shared}
     fields = []
     for line in text.strip().splitlines():
         marked, *rest = (" ".join(cell.split()) for cell in line.split("|"))
-        name = marked.lstrip(f"{_KEY}{_ADDITIVE} ")
+        name = marked.lstrip(f"{_KEY}{_ADDITIVE}{_APART} ")
         spec = Field(name, Unit(rest[0]), *rest[1:]) if rest else known[name]
-        fields.append(
-            replace(spec, key=spec.key or marked.startswith(_KEY), additive=spec.additive or marked.startswith(_ADDITIVE))
-        )
+        marks = {"key": _KEY, "additive": _ADDITIVE, "apart": _APART}
+        fields.append(replace(spec, **{what: getattr(spec, what) or marked.startswith(mark) for what, mark in marks.items()}))
     return tuple(fields)
 
 
@@ -129,8 +130,13 @@ class Table:
         return self.take(np.sort(np.concatenate([np.zeros(0, np.int64), *rows])))
 
     def sorted_by(self, name: str, *, descending: bool = True) -> Table:
-        """Rows in the order of column `name`, of any type; ties keep their order, missing values stand last."""
-        return self.take(_order(self[name], descending))
+        """Rows in the order of column `name`, of any type; ties keep their order, missing values stand last, and behind all of them the rows
+        that a column sets apart."""
+        order = _order(self[name], descending)
+        for spec, column in zip(self.fields, self.columns, strict=True):
+            if spec.apart:
+                order = order[np.argsort(column[order].astype(bool), kind="stable")]
+        return self.take(order)
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Rows as tuples of plain Python values (missing floats as None)."""

@@ -102,3 +102,17 @@ def test_a_schema_takes_no_unit_and_no_shared_field_that_does_not_exist() -> Non
         schema("way | parsecs | how far")
     with pytest.raises(KeyError, match="host"):
         schema("host")
+
+
+@pytest.mark.parametrize("descending", [True, False])
+@pytest.mark.parametrize("column", ["name", "self_ps", "share"])
+def test_rows_that_a_column_sets_apart_stand_last_in_every_order(column: str, descending: bool) -> None:
+    fields = schema("""
+        * name    | text  | name
+        + self_ps | ps    | time
+          share   | ratio | share
+        - idle    | bool  | whether it is no op
+    """)
+    rows = [("IDLE", 90, 0.9, True), ("a", 5, 0.05, False), ("z", 2, np.nan, False), ("AAA", 0, 0.0, True)]
+    found = Table.from_rows("ops", "Ops", fields, rows).sorted_by(column, descending=descending)
+    assert found["idle"].tolist() == [False, False, True, True]

@@ -11,6 +11,7 @@ from outpace.metrics.machine.device import device_facts
 from outpace.metrics.machine.host_copies import host_copies
 from outpace.metrics.machine.own_best import held_up
 from outpace.metrics.model.hlo_lines import programs_at_work, ran_ops
+from outpace.metrics.model.model_ops import model_ops
 from outpace.metrics.model.small_ops import FUSED, small_ops
 from outpace.metrics.program.budget import Budget, at_most
 from outpace.metrics.program.counterfactual import fused, moved, narrower
@@ -131,7 +132,7 @@ def _here(run: Run, timeline: Timeline, budget: Budget, program: Program, work: 
     row = next(small_ops(run).of("host", timeline.host).records(), {})
     half, full = (budget.shares[c.value] for c in COMPUTE[1:])
     planes = [plane.name for plane in timeline.device_planes]
-    able = [] if planes or program.is_jax else [kind.op for kind in work if kind.work in _BY_ONEDNN]
+    able = not planes and not program.is_jax and any(kind.work in _BY_ONEDNN for kind in work)
     hardware = CPU if not planes else TPU if planes[0].startswith(f"{dialect.DEVICES}{TPU}") else GPU
     return Here(
         program,
@@ -140,12 +141,17 @@ def _here(run: Run, timeline: Timeline, budget: Budget, program: Program, work: 
         half=half > full,
         faster_half=devices.has_tensor_cores if planes else bool(run.record(timeline.host).get("cpu_flags")),
         bfloat16=devices.has_bfloat16,
-        onednn=not able or any(op.startswith(ONEDNN) for op in able),
+        onednn=not able or _runs_onednn(run, timeline.host),
         convolves=any(kind.work in _CONVOLVES and kind.share >= _SOME for kind in work),
         shared=bool(held_up(run, timeline.host)),
         apart=programs_at_work(run).get(timeline.host, 1) if planes and program.is_jax else 1,
         small=sum(outside.values()) + budget.shares[Category.ALL_OTHERS.value] >= _AROUND,
     )
+
+
+def _runs_onednn(run: Run, host: str) -> bool:
+    """Whether any of the model's ops on a host is oneDNN's."""
+    return any(kind.startswith(ONEDNN) for ops in model_ops(run) if ops.host == host for _, kind, _ in ops.ops)
 
 
 def _made_by_loops(run: Run, host: str, mine: list[Part]) -> bool:

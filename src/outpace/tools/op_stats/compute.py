@@ -16,8 +16,9 @@ _WAYS = {"op type": "type", "layer": "layer", "op": "name"}  # to sum up ops, an
 
 
 def ops(metrics: Table) -> Table:
-    """One row per op of a host and side, device first as in the guide's table, by self time."""
-    order = np.lexsort((-metrics["self_ps"].astype(np.float64), metrics["side"].astype(str)))
+    """One row per op of a host and side, device first as in the guide's table, by self time; behind them each side's idle time, which is no
+    op and has no place among them."""
+    order = np.lexsort((-metrics["self_ps"].astype(np.float64), metrics["idle"].astype(bool), metrics["side"].astype(str)))
     table = metrics.take(order)
     side, idle = table["side"], table["idle"].astype(bool)
     own = table["self_ps"].astype(np.float64)

@@ -3,7 +3,7 @@
 from outpace.model import schema
 
 OPS = schema("""
-      rank              | count    | place by self time on its side, idle time included
+      rank              | count    | place by self time on its side, idle time behind all ops
     * side              | text     | Host (threads) or Device (accelerators)
     * type              | text     | type of the op; IDLE for time without any op
     * name              | text     | full name of the op
@@ -18,7 +18,7 @@ OPS = schema("""
     + device_fraction   | fraction | self time as a share of the device's, idle time included; 0 on the host | On device
       device_cumulative | fraction | the same share of this op and those ranked above it
     + busy_fraction     | fraction | self time as a share of its side's, idle time left out | Of busy
-      idle              | bool     | whether the row stands for idle time
+    - idle              | bool     | whether the row stands for idle time
     * host              | text     | host that recorded the op
 """)
 
