@@ -73,6 +73,7 @@ def _part(share: float, op: str = "TopKV2", name: str = "dense", mean: float = 1
         "self_ps": round(share * STEP),
         "work": work_of(op).value,
         "top_op": op,
+        "top_op_ps": round(share * STEP),
         "count": count,
     }
 
@@ -80,7 +81,8 @@ def _part(share: float, op: str = "TopKV2", name: str = "dense", mean: float = 1
 def _works(*shares: float, kind: Work = Work.CONVOLUTION, op: str = "_MklNativeConv2D", side: str = "Host") -> Rows:
     """A kind of work in so many layers."""
     named = {"work": kind.value, "top_op": op, "side": side}
-    return [{**named, "part": f"layer_{n}", "share": share} for n, share in enumerate(shares)]
+    times = [{"share": share, "self_ps": round(share * STEP), "top_op_ps": round(share * STEP)} for share in shares]
+    return [{**named, "part": f"layer_{n}", **time} for n, time in enumerate(times)]
 
 
 def _loop(share: float, starts: float, count: float = 200.0, beside: float = 0.0) -> Rows:
@@ -278,7 +280,8 @@ def _made_at(*shares: float, kind: Work = Work.ELEMENTWISE, mean: float = 100.0)
     """A kind of op with a mean time of `mean` us, made at lines 5, 6, 7, ..., each with its share of the step."""
     rows = [{"work": kind.value, "part": f"part_{n}", "source": f"/home/me/model.py:{5 + n}"} for n in range(len(shares))]
     times = [{"share": share, "self_ps": round(share * STEP), "count": share * STEP / (mean * _US)} for share in shares]
-    return [{**row, **time, "top_op": "Transpose"} for row, time in zip(rows, times, strict=True)]
+    tops = [{"top_op": "Transpose", "top_op_ps": time["self_ps"]} for time in times]
+    return [{**row, **time, **top} for row, time, top in zip(rows, times, tops, strict=True)]
 
 
 def _looped(inside: float, count: int = 400, mean: float = 10.0) -> Find:
@@ -771,7 +774,7 @@ CASES: list[Case] = [
         _short(0.1, 0.5, 200, parts=_loop(0.6, 0.8)),
         Severity.HIGH,
         saves=about(0.6),
-        says=("starting many short ops", "instead of in a loop"),
+        says=("in many short ops", "instead of in a loop"),
         **_AT,
     ),
     silent("small_ops", "where one loop makes them", _short(0.1, 0.5, 400, parts=_loop(0.6, 0.8))),
@@ -842,7 +845,7 @@ CASES: list[Case] = [
         _short(0.1, 0.3, 400, parts=_loop(0.9, 0.3, 400.0)),
         Severity.HIGH,
         saves=about(0.9),
-        says=("starting many short ops",),
+        says=("in many short ops",),
         **_AT,
     ),
     silent("slow_part", "a loop beside other short ops", _short(0.1, 0.5, 400, parts=_loop(0.4, 0.8))),

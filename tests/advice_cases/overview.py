@@ -61,7 +61,7 @@ def _half(share: float, program: Program = TENSORFLOW, devices: DeviceFacts = H1
 def _between(share: float, steps: int = 10, program: Program = TENSORFLOW, often: bool = True, waits: float = 1.0) -> Find:
     """Time between steps, `waits` of which waits for input; a tenth is compiling where the rest is not."""
     parts = {Category.INPUT: waits, Category.COMPILATION: min(0.1, 1 - waits)}
-    gaps = Between(share, {c: share * parts.get(c, 0.0) for c in Category}, often, "train.py:30", "main")
+    gaps = Between(share, {c: share * parts.get(c, 0.0) for c in Category}, often, "train.py:30", "main", 0.6 * share)
     mean = average(breakdown(steps=steps))
     return lambda: rules.outside(Pace(10.0, 0.0, share), mean, program, gaps)
 

@@ -67,7 +67,7 @@ def _context(
 ) -> Find:
     """Steps of 10 ms of which `share` waits for these pipelines, cores that are `busy`, and `gaps` between the steps that wait, too.
     `beyond`: share of the step that the model's op takes beyond its best while an input thread works; 0: nothing is known."""
-    around = Between(gaps, {c: gaps if c is Category.INPUT else 0.0 for c in Category}, True, "", "")
+    around = Between(gaps, {c: gaps if c is Category.INPUT else 0.0 for c in Category}, True, "", "", 0.0)
     rows = [{"host": p.host, "saturation": busy} for p in found]
     given = {
         pipelines: tuple(found),

@@ -64,7 +64,7 @@ def _device(run: Run, finding: Finding) -> float:
     trace, steps = timeline.trace, timeline.steps
     lines = [trace.lines.rows(i) for plane in timeline.device_planes for i in timeline.device_lines(plane)]
     rows = np.concatenate([np.arange(line.start, line.stop) for line in lines])
-    rows = rows[[not trace.names[name].startswith("MemcpyD2H") for name in trace.name[rows].tolist()]]
+    rows = rows[[not trace.names[name].startswith(("MemcpyD2H", "MemcpyH2D")) for name in trace.name[rows].tolist()]]
     begin, end = union(trace.start[rows], trace.end[rows])
     whole = steps.whole
     _, low, high = within(steps.start[whole], steps.end[whole], (begin, end))

@@ -1,7 +1,7 @@
 """Whether a file of Python belongs to an installed library, wherever that was installed to. Standard library only.
 
-`site-packages` is one of many folders that libraries are installed to: `pip install --target`, build systems and containers put them elsewhere on
-`sys.path`. What all installers write beside a library is its record (`NAME.dist-info/RECORD`), and it says which packages it holds.
+`site-packages` is one of many folders that libraries are installed to: `pip install --target`, build systems and containers put them elsewhere
+on `sys.path`. What all installers write beside a library is its record (`NAME.dist-info/RECORD`), and it says which packages it holds.
 """
 
 from __future__ import annotations

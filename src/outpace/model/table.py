@@ -43,8 +43,8 @@ class Field:
 def schema(text: str, *shared: Field) -> tuple[Field, ...]:
     """Fields from a table of text. Each line is a field: `name | unit | meaning`, and `| title` where it is not the name.
 
-    Before the name, `*` marks a column of the key, `+` one that is additive and `-` one that sets rows apart. A line that is a name alone stands for that one of the
-    `shared` fields. Raises ValueError for an unknown unit, KeyError for a name.
+    Before the name, `*` marks a column of the key, `+` one that is additive and `-` one that sets rows apart. A line that is a name
+    alone stands for that one of the `shared` fields. Raises ValueError for an unknown unit, KeyError for a name.
     """
     known = {spec.name: spec for spec in shared}
     fields = []
@@ -52,8 +52,10 @@ def schema(text: str, *shared: Field) -> tuple[Field, ...]:
         marked, *rest = (" ".join(cell.split()) for cell in line.split("|"))
         name = marked.lstrip(f"{_KEY}{_ADDITIVE}{_APART} ")
         spec = Field(name, Unit(rest[0]), *rest[1:]) if rest else known[name]
-        marks = {"key": _KEY, "additive": _ADDITIVE, "apart": _APART}
-        fields.append(replace(spec, **{what: getattr(spec, what) or marked.startswith(mark) for what, mark in marks.items()}))
+        key, additive, apart = (marked.startswith(mark) for mark in (_KEY, _ADDITIVE, _APART))
+        fields.append(
+            replace(spec, key=spec.key or key, additive=spec.additive or additive, apart=spec.apart or apart),
+        )
     return tuple(fields)
 
 

@@ -50,6 +50,19 @@ def shorten(name: str, width: int) -> str:
     return name[:head].rstrip(ELLIPSIS) + ELLIPSIS + name[len(name) - (width - 1 - head) :].lstrip(ELLIPSIS)
 
 
+_MOST = 0.5
+
+
+def is_most(part: float, whole: float) -> bool:
+    """Whether a part of something is more than half of it: no word such as "most" or "mostly" stands for less."""
+    return part > _MOST * whole
+
+
+def largest_part(where: str, part: float, whole: float, *, of: str = "it") -> str:
+    """Where the largest part of something lies, in words: "most of it in conv2d", where that is more than half of the whole."""
+    return f"{'most' if is_most(part, whole) else 'the largest part'} of {of} {where}"
+
+
 def first_sentence(prose: str) -> str:
     """The first sentence of a paragraph, with its full stop; names such as `tf.data` and `train.py` end none."""
     return _SENTENCE_END.split(prose, maxsplit=1)[0]

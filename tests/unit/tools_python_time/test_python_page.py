@@ -24,12 +24,12 @@ _LINE: dict[str, Any] = {"file": "/me/train.py", "line": 47, "function": "<modul
         ),
         (
             {"self_ps": 9 * MS, "building_ps": 9 * MS},
-            "Hardly any of the step is untraced Python. Your own code spends most of it at train.py:47 (<module>), which traces and "
+            "Hardly any of the step is untraced Python. Your own code spends most of its time at train.py:47 (<module>), which traces and "
             "compiles.",
         ),
         (
             {"self_ps": 9 * MS, "building_ps": MS, "untraced_ps": MS // 100, "untraced_share": 0.001},
-            "Hardly any of the step is untraced Python. Your own code spends most of it at train.py:47 (<module>).",
+            "Hardly any of the step is untraced Python. Your own code spends most of its time at train.py:47 (<module>).",
         ),
         (
             {"who": "library", "self_ps": 9 * MS},

@@ -30,9 +30,9 @@ FIELDS = schema("""
     + self_ps     | ps       | both together
     + overhead_ps | ps       | time per step that the executor spends around these ops, and in ops too cheap for an event
     + share       | fraction | share of the step time that ops and overhead take: what the part can save at most | Of step
-      work        | text     | kind of op that takes most of it: convolutions, matrix products, casts, ...
-      top_op      | text     | type of op that takes most of it
-      top_op_name | text     | name of the op that takes most of it
+      work        | text     | kind of op that takes the largest part of it: convolutions, matrix products, casts, ...
+      top_op      | text     | type of op that takes the largest part of it
+      top_op_name | text     | name of the op that takes the largest part of it
       top_op_ps   | ps       | time per step of that type of op | Top op time
     + count       | ratio    | op executions per step | Ops per step
 """)

@@ -25,7 +25,8 @@ FIELDS = schema("""
       source  | text     | file and line that made it
     + self_ps | ps       | time per step in such ops of the part, with the executor's around them | Per step
     + share   | fraction | share of the step time | Of step
-      top_op  | text     | op that takes most of it
+      top_op  | text     | op that takes the largest part of it
+      top_op_ps | ps     | time per step of that op | Top op time
     + count   | ratio    | op executions per step | Ops per step
       half    | bool     | whether most of it computes in 16 bits, as far as is known | 16 bits
 """)
@@ -55,7 +56,9 @@ def _rows(ops: ModelOps, ran: tuple[Ran, ...]) -> Iterator[tuple[object, ...]]:
     for key, (time, executions) in sums.items():
         share = ops.of_step(time)
         longest = max(top[key], key=top[key].__getitem__)
-        yield ops.host, ops.side, key[0].value, *key[1:], round(time / ops.steps), share, longest, executions / ops.steps, False
+        own = round(top[key][longest] / ops.steps)
+        told = (round(time / ops.steps), share, longest, own, executions / ops.steps, False)
+        yield ops.host, ops.side, key[0].value, *key[1:], *told
 
 
 def _compiled(run: Run) -> Iterator[tuple[object, ...]]:
@@ -75,6 +78,7 @@ def _compiled(run: Run) -> Iterator[tuple[object, ...]]:
                 row["time_ps"],
                 row["share"] / whole,
                 last_name(row["op"], row["product"]),
+                row["time_ps"],
                 row["count"] / steps,
                 row["bits"] == _HALF,
             )

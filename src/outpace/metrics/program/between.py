@@ -25,13 +25,15 @@ _LONG = 0.02  # of the step: a gap that is worth the name
 @dataclass(frozen=True)
 class Between:
     """`share`: of the time from the first step to the last; `shares`: the same by category; `often`: whether most of the gaps hold time;
-    `line` and `function`: the user's line that most of it was spent at, where Python was sampled (`train.py:41`)."""
+    `line` and `function`: the user's line that it was spent longest at, where Python was sampled (`train.py:41`); `at_line`: its part of
+    `share`."""
 
     share: float
     shares: dict[Category, float]
     often: bool
     line: str
     function: str
+    at_line: float
 
 
 @derived
@@ -53,7 +55,8 @@ def _between(run: Run, timeline: Timeline) -> Between:
     shares = {c: float(times[f"{c.value}_ps"].sum()) / span if span > 0 else 0.0 for c in Category}
     lines = lines_within(run, timeline, start, end)
     line, function = (source_line(*lines[0][:2]), lines[0][2]) if lines else ("", "")
-    return Between(float((end - start).sum()) / span if span > 0 else 0.0, shares, often, line, function)
+    at_line = lines[0][3] / span if lines and span > 0 else 0.0
+    return Between(float((end - start).sum()) / span if span > 0 else 0.0, shares, often, line, function, at_line)
 
 
 def _gap_of(timeline: Timeline, start: Picoseconds, end: Picoseconds) -> ByRow:

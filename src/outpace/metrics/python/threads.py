@@ -41,12 +41,13 @@ def thread_lines(run: Run) -> Table:
     return Table.from_rows("thread_lines", "Python lines of other threads", FIELDS, rows).sorted_by("cores")
 
 
-def busiest_line(run: Run, host: str, *, native: bool) -> tuple[str, str, float]:
-    """(source, function, cores) of the line that Python's other threads computed most at; of those that a framework made (`native`: they run
-    generators and Python functions of the input pipeline), or of the program's own. Empty names where there is none."""
+def busiest_line(run: Run, host: str, *, native: bool) -> tuple[str, str, float, float]:
+    """(source, function, cores, and the cores of all lines of the kind) of the line that Python's other threads computed most at; of those
+    that a framework made (`native`: they run generators and Python functions of the input pipeline), or of the program's own. Empty names
+    where there is none."""
     rows = [r for r in thread_lines(run).records() if r["host"] == host and (r["thread"] == NATIVE) == native]
     top = max(rows, key=lambda row: row["cores"], default=None)
-    return (top["source"], top["function"], top["cores"]) if top else ("", "", 0.0)
+    return (top["source"], top["function"], top["cores"], sum(row["cores"] for row in rows)) if top else ("", "", 0.0, 0.0)
 
 
 def _rows(host: str, record: Mapping[str, Any] | None) -> Iterator[tuple[object, ...]]:

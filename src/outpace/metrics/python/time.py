@@ -52,6 +52,7 @@ FIELDS = schema("""
                                   itself cost | Owner
       library        | text     | package in which most of the time below the line was spent; empty where the line itself ran
       below          | text     | the function of a library most often seen innermost below the line | Innermost call
+      below_share    | fraction | of the line's time, what was spent in that function | In innermost call
     + samples        | count    | samples of the line within steps of the steady state
     + self_ps        | ps       | time of the line per training step, with what libraries did below it | Time
     + own_ps         | ps       | part of it in which the line itself ran, and no library below it | Self
@@ -90,6 +91,8 @@ class PythonLine:
     function: str
     library: str
     below: str
+    below_share: float
+    share: float
     python_share: float
     beside_share: float
     seldom: float
@@ -138,9 +141,14 @@ def python_share(run: Run, hosts: Collection[str]) -> float | None:
 
 def framework_line(run: Run, host: str) -> str:
     """The user's line (`train.py:41`) below which a framework's own code was seen longest; empty without samples."""
+    return framework_part(run, host)[0]
+
+
+def framework_part(run: Run, host: str) -> tuple[str, float]:
+    """That line, and what it has of the time that a framework's own code took below lines of the user's."""
     mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["library"] in FRAMEWORKS]
-    top = max(mine, key=lambda row: row["self_ps"], default=None)
-    return source_line(top["file"], top["line"]) if top else ""
+    top, whole = max(mine, key=lambda row: row["self_ps"], default=None), sum(row["self_ps"] for row in mine)
+    return (source_line(top["file"], top["line"]), top["self_ps"] / max(whole, 1)) if top else ("", 0.0)
 
 
 def step_line(run: Run, host: str) -> str:
@@ -225,6 +233,10 @@ class _Line:
     def below(self) -> str:
         return max(self.functions, key=self.functions.__getitem__, default="")
 
+    @property
+    def below_share(self) -> float:
+        return self.functions.get(self.below, 0) / self.weight if self.weight else 0.0
+
 
 def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
     record = noted.get("python_samples")
@@ -245,7 +257,7 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object
         own, ends = line.weight / total, interval(line.weight / total, effective)
         shares = (own, *ends, line.untraced / total, line.python / total, beside / total, line.called / total, line.seldom)
         file, at, function, who = key
-        named = (file, at, function, text.get((file, at), ""), who, line.library, line.below, line.count)
+        named = (file, at, function, text.get((file, at), ""), who, line.library, line.below, line.below_share, line.count)
         parts = (line.weight, line.own, line.untraced, line.elsewhere, line.waiting, line.building)
         spent = (round(part / total * span) for part in parts)
         met = [int(number[step]) for step in line.steps]

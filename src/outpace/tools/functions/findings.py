@@ -13,7 +13,7 @@ from outpace.metrics.model.jit_calls import MANY_CALLS, jit_calls
 from outpace.metrics.program.budget import at_most, budgets
 from outpace.metrics.program.counterfactual import called_once, fused, uncomputed
 from outpace.metrics.program.program import Program
-from outpace.metrics.python.time import framework_line, framework_share, step_line
+from outpace.metrics.python.time import framework_part, framework_share, step_line
 from outpace.model import (
     OUTSIDE,
     Category,
@@ -28,6 +28,7 @@ from outpace.model import (
     Unit,
     humanize,
 )
+from outpace.model.text import largest_part
 from outpace.model.units import counted
 from outpace.timeline import Run
 from outpace.tools.functions import traces as kinds
@@ -196,15 +197,16 @@ def _op_by_op(run: Run) -> Iterator[Finding]:
         share = min(1.0, row["dispatch_share"] + between)
         if row["calls"] < _CALLS.value or share < _REBUILT.value:
             continue
-        line = framework_line(run, row["host"])
+        line, part = framework_part(run, row["host"])
         if row["picks"] >= _PICKED * row["calls"]:
             fetched = min(1.0, share + row["fetch_share"])
-            yield _read_one_by_one(row, fetched, line, _launches(run, row["host"]) if run.has_device else None)
+            yield _read_one_by_one(row, fetched, (line, part), _launches(run, row["host"]) if run.has_device else None)
             continue
         yield Finding(
             id="op_by_op",
             severity=Severity.HIGH if share >= EXPENSIVE.value else Severity.MODERATE,
-            sentence=f"Much of the step runs op by op, outside one jax.jit{f', most of it from {line}' if line else ''}: "
+            sentence=f"Much of the step runs op by op, outside one jax.jit{', ' * bool(line)}"
+            f"{line and largest_part(f'from {line}', part, 1.0)}: "
             f"{row['calls']:.0f} calls of {row['kinds']} compiled functions per step.",
             action="Put all that a step computes into one function under jax.jit. Donate what it replaces (donate_argnums).",
             evidence=(
@@ -280,13 +282,14 @@ def _beside(run: Run, host: str, what: str, category: Category) -> Saving | None
     )
 
 
-def _read_one_by_one(row: dict[str, Any], share: float, line: str, launches: Saving | None) -> Finding:
-    """Steps of JAX that take arrays apart, element by element."""
+def _read_one_by_one(row: dict[str, Any], share: float, place: tuple[str, float], launches: Saving | None) -> Finding:
+    """Steps of JAX that take arrays apart, element by element, at a line which has a part of them."""
+    line, part = place
     return Finding(
         id="read_one_by_one",
         severity=Severity.HIGH if share >= EXPENSIVE.value else Severity.MODERATE,
         sentence=f"Each step makes {row['picks']:.0f} calls that only pick elements out of arrays on the device"
-        f"{f', most of them at {line}' if line else ''}; each is dispatched and waited for separately.",
+        f"{', ' * bool(line)}{line and largest_part(f'at {line}', part, 1.0, of='them')}; each is dispatched and waited for separately.",
         action="Fetch the whole array once (np.asarray(x), or jax.device_get) and index that. Or compute what you need of it inside the "
         "jitted step.",
         evidence=(

@@ -11,6 +11,7 @@ from outpace.metrics.program.budget import at_most
 from outpace.metrics.program.counterfactual import in_16_bits
 from outpace.metrics.program.program import Program
 from outpace.model import Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit
+from outpace.model.text import largest_part
 from outpace.tools.kernel_stats.idle import NOTHING
 
 _OURS = "our choice"
@@ -76,7 +77,8 @@ def _tensor_cores(kernels: Table, program: Program, facts: DeviceFacts, bits: tu
     yield Finding(
         id="tensor_cores_unused",
         severity=Severity.HIGH if share >= 3 * _NO_TENSOR_CORES.value else Severity.MODERATE,
-        sentence=f"{share:.0%} of the kernel time is in ops that could use tensor cores but do not, mostly in '{top['op']}'.",
+        sentence=f"{share:.0%} of the kernel time is in ops that could use tensor cores but do not, "
+        f"{largest_part(top['op'], top['kernel_fraction'], share)}.",
         action=program.say(
             keras=f"Train in 16 bits (keras.mixed_precision.set_global_policy('mixed_{kind}')). Make batch size and layer widths "
             "multiples of 8.",

@@ -21,6 +21,7 @@ from outpace.metrics.model.small_ops import FUSED, small_ops
 from outpace.metrics.program.budget import at_most
 from outpace.metrics.program.program import Program
 from outpace.model import Category, Saving, Table, Unit, humanize
+from outpace.model.text import largest_part
 from outpace.model.units import counted
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Work, work_of
@@ -61,7 +62,8 @@ class Part:
     mean_op: mean time of one of its ops, ps; 0 where that is not known. loops: it has a line, and is many short ops.
     starting: share of the step that the executor spends around its ops, and in those too short for an event.
     sure: whether what makes it slow takes most of its time; of a loop of short ops, starting them may be the smaller part.
-    work: kind of op that takes most of it. op_name: name of the op that does; rate: its FLOP/s, 0 unknown.
+    work: kind of op that takes most of it. op_name: name of the op that does; rate: its FLOP/s, 0 unknown. op_share, work_share: of its time,
+    what the op and this kind of op take.
     """
 
     name: str
@@ -78,6 +80,24 @@ class Part:
     work: Work = Work.OTHER
     op_name: str = ""
     rate: float = 0.0
+    op_share: float = 1.0
+    work_share: float = 1.0
+
+    @property
+    def attends(self) -> bool:
+        """Whether it is an attention, whose ops are of other kinds by their names."""
+        return self.work is Work.ATTENTION and work_of(self.op) is not Work.ATTENTION
+
+    @property
+    def most(self) -> str:
+        """In words: what takes most of it, or the largest part of it."""
+        if self.loops:
+            return "in many short ops, as in a loop over a sequence"
+        return (
+            largest_part(f"in {self.work.value}", self.work_share, 1.0)
+            if self.attends
+            else largest_part(f"in {self.op}", self.op_share, 1.0)
+        )
 
     @property
     def short(self) -> bool:
@@ -130,6 +150,7 @@ def _ops(run: Run, host: str) -> list[Part]:
                     sure,
                     Work(row["work"]) if row["work"] else Work.OTHER,
                     row["top_op_name"],
+                    op_share=row["top_op_ps"] / max(time, 1),
                 )
             )
     return sorted(found, key=lambda part: -part.share)
@@ -155,11 +176,15 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> Part:
     top = max(rows, key=lambda row: row["time_ps"])
     share, time = sum(row["share"] for row in rows), sum(row["time_ps"] for row in rows)
     slow = sum(row["share"] for row in rows if _slow(row))
-    source, op = short(top["source"]), last_name(top["op"], top["product"])
+    source = short(top["source"])
     by_work: dict[Work, float] = defaultdict(float)
+    by_op: dict[str, float] = defaultdict(float)
     for row in rows:
+        by_op[last_name(row["op"], row["product"])] += row["time_ps"]
         work = Work.ATTENTION if row["attends"] else work_of(row["product"] or row["opcode"], row["op"], row["layer"])
         by_work[work] += row["time_ps"]
+    op, work = max(by_op, key=by_op.__getitem__), max(by_work, key=by_work.__getitem__)
+    top = max((row for row in rows if last_name(row["op"], row["product"]) == op), key=lambda row: row["time_ps"])
     count = sum(row["count"] for row in rows) / steps
     mean = time / max(count, 1 / steps)
     inside = sum(row["share"] for row in rows if _IN_LOOP.search(f"{row['op']}/{row['opcode']}/"))
@@ -173,9 +198,11 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> Part:
         "hlo_lines",
         mean,
         bool(source) and inside > share / 2 and count >= _MANY and mean < _SHORT,
-        work=max(by_work, key=by_work.__getitem__),
+        work=work,
         op_name=top["op"],
         rate=top["flops_per_s"] or 0.0,
+        op_share=by_op[op] / max(time, 1),
+        work_share=by_work[work] / max(time, 1),
     )
 
 
@@ -195,7 +222,8 @@ def computing(table: Table) -> list[dict[str, Any]]:
 class Kind:
     """A kind of op, added up over the whole model: its share of the step, the op that takes most of it, in how many parts of the model it is,
     and the largest of these in words (equal names are one); `half`: whether it computes in 16 bits, as far as is known. `lines`: the share of
-    each of the user's lines that made it, the largest first; `mean_op`: mean time of one of its ops, ps."""
+    each of the user's lines that made it, the largest first; `mean_op`: mean time of one of its ops, ps; `op_share`: of its time, what the op
+    takes at least."""
 
     work: Work
     share: float
@@ -205,6 +233,12 @@ class Kind:
     half: bool
     lines: dict[str, float]
     mean_op: float
+    op_share: float
+
+    @property
+    def most(self) -> str:
+        """In words: which op takes most of it, or the largest part of it."""
+        return largest_part(f"in {self.op}", self.op_share, 1.0)
 
     @property
     def short(self) -> bool:
@@ -255,7 +289,13 @@ def _kind(work: Work, rows: list[dict[str, Any]]) -> Kind:
     largest = ", ".join(f"{text} {sum(named[n]):.0%}" for text, n in zip(said, most, strict=True))
     half = sum(row["share"] for row in rows if row["half"]) > share / 2
     mean = sum(row["self_ps"] for row in rows) / max(sum(row["count"] for row in rows), 1.0)
-    return Kind(work, share, rows[0]["top_op"], len({row["part"] for row in rows}), largest, half, by_line(rows), mean)
+    time = sum(row["self_ps"] for row in rows)
+    by_op: dict[str, float] = defaultdict(float)
+    for row in rows:
+        by_op[row["top_op"]] += row["top_op_ps"]
+    op = max(by_op, key=by_op.__getitem__)
+    places = len({row["part"] for row in rows})
+    return Kind(work, share, op, places, largest, half, by_line(rows), mean, by_op[op] / max(time, 1))
 
 
 _MASK = re.compile(

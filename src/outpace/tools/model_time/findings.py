@@ -11,15 +11,16 @@ from outpace.metrics.machine.device import device_facts
 from outpace.metrics.machine.host_copies import host_copies
 from outpace.metrics.machine.own_best import held_up
 from outpace.metrics.model.hlo_lines import programs_at_work, ran_ops
-from outpace.metrics.model.model_ops import model_ops
+from outpace.metrics.model.model_work import model_work
 from outpace.metrics.model.small_ops import FUSED, small_ops
 from outpace.metrics.program.budget import Budget, at_most
 from outpace.metrics.program.counterfactual import fused, moved, narrower
 from outpace.metrics.program.host_time import EXECUTOR, OPS, WAITING, of_hosts
 from outpace.metrics.program.program import Program
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
+from outpace.model.text import is_most, largest_part
 from outpace.timeline import Run, Timeline
-from outpace.timeline.names import ONEDNN, Work, work_of
+from outpace.timeline.names import ONEDNN, Work
 from outpace.tools.model_time.actions import CPU, GPU, TPU, Here, cheaper, narrows
 from outpace.tools.model_time.facts import (
     COMPUTE,
@@ -150,8 +151,8 @@ def _here(run: Run, timeline: Timeline, budget: Budget, program: Program, work: 
 
 
 def _runs_onednn(run: Run, host: str) -> bool:
-    """Whether any of the model's ops on a host is oneDNN's."""
-    return any(kind.startswith(ONEDNN) for ops in model_ops(run) if ops.host == host for _, kind, _ in ops.ops)
+    """Whether oneDNN computes what takes most of any part of the model on a host."""
+    return any(op.startswith(ONEDNN) for op in model_work(run).of("host", host)["top_op"])
 
 
 def _made_by_loops(run: Run, host: str, mine: list[Part]) -> bool:
@@ -277,7 +278,7 @@ def _slow(run: Run, host: str, mine: list[Part], here: Here, known: set[str]) ->
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
-        sentence=f"{top} takes {top.share:.0%} of the step, most of it in {_work(top)}{runs}{limit}{others}.",
+        sentence=f"{top} takes {top.share:.0%} of the step, {top.most}{runs}{limit}{others}.",
         action=_cheaper(top, here),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
@@ -309,12 +310,6 @@ def _pace(run: Run, host: str, op: str, name: str = "", rate: float = 0.0) -> st
     low, high = found.equal
     others = f"; equal ones take {humanize(low, Unit.PS)} to {humanize(high, Unit.PS)}" if high >= _UNEQUAL * low else ""
     return f" ({found}{others})"
-
-
-def _work(top: Part) -> str:
-    if top.loops:
-        return "starting many short ops, as in a loop over a sequence"
-    return top.work.value if top.work is Work.ATTENTION and work_of(top.op) is not Work.ATTENTION else top.op
 
 
 def _cheaper(top: Part, here: Here) -> str:
@@ -362,7 +357,7 @@ def _kind(run: Run, host: str, work: list[Kind], here: Here) -> Iterator[Finding
     yield Finding(
         id="slow_kind",
         severity=Severity.HIGH,
-        sentence=f"{top.share:.0%} of the step goes to {named}, most of it in {top.op}{_pace(run, host, top.op)}, {where}{others}.",
+        sentence=f"{top.share:.0%} of the step goes to {named}, {top.most}{_pace(run, host, top.op)}, {where}{others}.",
         action=cheaper(top.work, replace(here, op=top.op, half=here.half or top.half, small=here.small or top.short)),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, "model_work"),),
         threshold=_MOVES if moved else _SLOW,
@@ -393,12 +388,13 @@ def _short_ops(run: Run, host: str, budget: Budget, here: Here) -> Iterator[Find
     if not chains and not many:
         return
     lines = small_lines(run, host)
-    at = places(list(lines)) if sum(lines.values()) >= share / 2 else ""
+    at = places(list(lines)) if is_most(sum(lines.values()), share) else ""
+    made = f"; {largest_part(f'made at {at}', sum(lines.values()), share)}" if at else ""
     yield Finding(
         id="small_ops",
         severity=Severity.HIGH,
         sentence=f"{share:.0%} of the step goes to element-wise ops and executor overhead: {rounds:,.0f} rounds per step, "
-        f"{humanize(row['median_ps'], Unit.PS)} per op (median){f'; most of it made at {at}' if at else ''}.",
+        f"{humanize(row['median_ps'], Unit.PS)} per op (median){made}.",
         action=cheaper(Work.ELEMENTWISE, replace(here, small=True)),
         evidence=(
             Evidence("share of the step in element-wise ops", elementwise, Unit.FRACTION, "small_ops"),

@@ -9,6 +9,7 @@ from outpace.metrics.model.hlo_lines import DEVICE as ON_DEVICE
 from outpace.metrics.model.hlo_lines import ran_ops
 from outpace.metrics.program.program import Program
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit
+from outpace.model.text import largest_part
 from outpace.timeline import Run
 from outpace.timeline.names import recomputes
 from outpace.tools.model_time.actions import GPU, Here
@@ -126,8 +127,8 @@ def double(run: Run, host: str, program: Program) -> Iterator[Finding]:
     yield Finding(
         id="float64",
         severity=Severity.HIGH,
-        sentence=f"{share:.0%} of the step computes products in float64, most of it {top['op']} in {where}: at least twice as long as in "
-        "float32.",
+        sentence=f"{share:.0%} of the step computes products in float64, {largest_part(top['op'], top['share'], share)} in {where}: at least "
+        "twice as long as in float32.",
         action=program.say(
             keras=f"{cast}, and leave keras.config.set_floatx('float64') out.",
             tensorflow=f"{cast}, and tf.Variable and tf.constant a dtype of tf.float32.",

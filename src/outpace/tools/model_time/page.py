@@ -63,5 +63,5 @@ def analyse(run: Run) -> Page:
     largest = [part for t in run.hosts if t.host in known for part in parts(run, t.host, kind)[:1]]
     headline = "The profile does not say which parts of the model take its time."
     if largest:
-        headline = f"{largest[0]} takes {largest[0].share:.0%} of the step, most of it in {largest[0].op}."
+        headline = f"{largest[0]} takes {largest[0].share:.0%} of the step, {largest[0].most}."
     return TOOL.page(headline, tuple(sections), found, hidden)

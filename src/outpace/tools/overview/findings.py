@@ -23,6 +23,7 @@ from outpace.model import (
     Unit,
     median,
 )
+from outpace.model.text import is_most, largest_part
 from outpace.tools.overview.compute import Average, Pace, precision
 
 _XPROF = "XProf's overview page"
@@ -273,8 +274,8 @@ def _within(gaps: Between | None) -> str:
     if gaps is None:
         return ""
     top = max(gaps.shares, key=lambda c: gaps.shares[c])
-    where = f", most of it at {gaps.line} in {gaps.function}()" if gaps.line else ""
-    if top is Category.INPUT and gaps.shares[top] >= gaps.share / 2:
+    where = f", {largest_part(f'at {gaps.line} in {gaps.function}()', gaps.at_line, gaps.share)}" if gaps.line else ""
+    if top is Category.INPUT and is_most(gaps.shares[top], gaps.share):
         return f", mostly waiting for input outside the step markers{where}"
     return where
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from outpace.metrics.python.samples import library_beyond, lines_beyond
 from outpace.metrics.python.source_line import source_line
 from outpace.model import OUTSIDE, Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit, humanize, median
 from outpace.model.arrays import Indices
+from outpace.model.text import is_most
 from outpace.model.units import counted
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Is
@@ -169,7 +170,7 @@ def _slow(run: Run, timeline: Timeline, mine: StepBreakdown | None) -> Iterator[
         id="input_stalls" if cause is Category.INPUT else "slow_steps",
         severity=Severity.HIGH if held >= _MUCH.value else Severity.MODERATE,
         sentence=f"{len(times)} of {counted(len(usual) + len(times), 'step')} {hold} {held:.0%} of the time: {longest} instead of "
-        f"{humanize(float(usual['duration_ps'].mean()), Unit.PS)}, mostly {_spent(cause)}{where}.",
+        f"{humanize(float(usual['duration_ps'].mean()), Unit.PS)}, {_spent(cause, extra)}{where}.",
         action=f"{action}: 'outpace explain' compares a slow step with the others. Capture more steps to see whether it recurs.",
         evidence=(
             Evidence("their share of the time of all these steps", held, Unit.FRACTION, "steps"),
@@ -198,7 +199,7 @@ def _growing(timeline: Timeline, mine: Table, program: Program) -> Iterator[Find
         id="growing_steps",
         severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
         sentence=f"Steps take longer and longer: from {humanize(first, Unit.PS)} to {humanize(last, Unit.PS)} over "
-        f"{counted(len(known), 'step')}, mostly {_spent(max(extra, key=lambda c: extra[c]))}.",
+        f"{counted(len(known), 'step')}, {_spent(max(extra, key=lambda c: extra[c]), extra)}.",
         action="Find what grows with the steps: a list of results that each step goes through, "
         + program.say(
             keras="metrics that are never reset, ops that are added to a graph, sequences of growing length.",
@@ -241,7 +242,7 @@ def _periodic(run: Run, timeline: Timeline, mine: Table, program: Program) -> It
         id="periodic_cost",
         severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
         sentence=f"One step in {every:.0f} takes {humanize(float(times[slow].mean()), Unit.PS)} instead of "
-        f"{humanize(float(times[usual].mean()), Unit.PS)}, mostly {_spent(cause)}{where}: {share:.0%} of the time of all steps.",
+        f"{humanize(float(times[usual].mean()), Unit.PS)}, {_spent(cause, extra)}{where}: {share:.0%} of the time of all steps.",
         action=program.say(
             keras="Do this periodic work less often, or off the training thread: a larger save_freq, validation_freq or update_freq, or "
             "asynchronous checkpoints (Orbax).",
@@ -308,5 +309,7 @@ def _mean(table: Table, category: Category, rows: Indices) -> float:
     return float(table[f"{category.value}_ps"][rows].mean()) if len(rows) else 0.0
 
 
-def _spent(cause: Category) -> str:
-    return "in Python or untraced work" if cause is Category.ALL_OTHERS else f"in {cause.label.lower()}"
+def _spent(cause: Category, extra: Mapping[Category, float]) -> str:
+    """What takes the largest part of the time that was added, of what each category adds."""
+    name = "Python or untraced work" if cause is Category.ALL_OTHERS else cause.label.lower()
+    return f"{'mostly' if is_most(extra[cause], sum(max(0.0, time) for time in extra.values())) else 'more than elsewhere'} in {name}"

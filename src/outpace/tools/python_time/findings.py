@@ -14,6 +14,7 @@ from outpace.metrics.program.program import Program
 from outpace.metrics.python.samples import FRAMEWORKS, LIBRARY
 from outpace.metrics.python.time import PythonLine, cost, framework_line, interval, lines_beside, own_share, python_lines
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
+from outpace.model.text import largest_part
 from outpace.model.units import counted
 from outpace.timeline import Run
 
@@ -78,6 +79,14 @@ class _Function:
         return self.lines[0]
 
     @property
+    def below(self) -> float:
+        """Of the time of its lines, what was spent in the innermost call of the longest one."""
+        whole = sum(line.share for line in self.lines)
+        return (
+            sum(line.share * line.below_share for line in self.lines if line.below == self.top.below) / whole if whole else 0.0
+        )
+
+    @property
     def place(self) -> str:
         return f"{short(self.top.file)}:{self.top.line}"
 
@@ -121,7 +130,7 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
 def _line(host: str, function: _Function, samples: int, program: Program) -> Finding:
     top, share = function.top, function.share
     low, high = interval(share, samples)
-    below = f", most of it in {top.below}" if top.library else ""
+    below = f", {largest_part(f'in {top.below}', function.below, 1.0)}" if top.library else ""
     beside = "it runs beside the step's own function" if function.traced else "nothing else of the step runs meanwhile"
     takes = (Category.ALL_OTHERS, Category.HOST_COMPUTE, Category.OUTPUT) if function.traced else (Category.ALL_OTHERS,)
     name = "the module's own loop" if top.function == "<module>" else f"{top.function.partition('.<locals>')[0]}()"

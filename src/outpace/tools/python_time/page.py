@@ -10,6 +10,7 @@ from outpace.metrics.python.stacks import python_stacks
 from outpace.metrics.python.threads import thread_lines
 from outpace.metrics.python.time import python_lines
 from outpace.model import Chart, ChartKind, Page, Rows, Table, Unavailable, Unit, filled, humanize
+from outpace.model.text import largest_part
 from outpace.timeline import Run
 from outpace.tools.python_time import TOOL, background
 from outpace.tools.python_time import findings as rules
@@ -60,10 +61,13 @@ def _headline(lines: Table) -> str:
     if not rows:
         return "No line of your own code was seen on the training thread: a library's loop runs it."
     own = sum(row["untraced_share"] for row in lines.records() if row["who"] != OUTPACE)
-    top = max(rows, key=lambda row: row["untraced_ps"] if own >= _LITTLE else row["self_ps"])
+    counts = "untraced_ps" if own >= _LITTLE else "self_ps"
+    top = max(rows, key=lambda row: row[counts])
     where = f"{rules.short(top['file'])}:{top['line']} ({top['function']})"
     if own < _LITTLE or not top["untraced_ps"]:
         compiles = ", which traces and compiles" if top["building_ps"] > top["self_ps"] / 2 else ""
-        return f"Hardly any of the step is untraced Python. Your own code spends most of it at {where}{compiles}."
+        at = largest_part(f"at {where}", top[counts], sum(row[counts] for row in rows), of="its time")
+        return f"Hardly any of the step is untraced Python. Your own code spends {at}{compiles}."
     time = humanize(top["untraced_ps"], Unit.PS)
-    return f"{own:.0%} of the step is untraced Python; your own code spends most of it at {where}: {time} per step."
+    at = largest_part(f"at {where}", top[counts], sum(row[counts] for row in rows))
+    return f"{own:.0%} of the step is untraced Python; your own code spends {at}: {time} per step."

@@ -8,6 +8,7 @@ from typing import Any
 from outpace.metrics.model.model_parts import op_places
 from outpace.metrics.model.op_scopes import NO_SCOPE
 from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable, UsageError, filled
+from outpace.model.text import largest_part
 from outpace.timeline import Run
 from outpace.tools.scopes import TOOL
 from outpace.tools.scopes import layers as keras
@@ -76,7 +77,7 @@ def _headline(found: Tree, table: Table, code: Table) -> str:
     node = _longest(table.take((table["side"] == side) & (table["depth"] == 0)))
     if node["scope"] == NO_SCOPE:
         kind, (_, own, _) = max(found[side, (NO_SCOPE,)].types.items(), key=lambda each: each[1][1])
-        most = f", most of it {kind}" if own > _MOST_OF * node["total_ps"] else ""
+        most = f", {largest_part(kind, own, node['total_ps'])}"
         return f"Ops outside of any scope take {node['fraction']:.0%} {where}{most}."
     while len(below := table.take((table["parent"] == node["id"]) & (table["total_ps"] >= _MOST_OF * node["total_ps"]))):
         node = _longest(below)

@@ -11,6 +11,7 @@ from outpace.metrics.machine.own_best import held_up
 from outpace.metrics.program.program import program
 from outpace.metrics.python.threads import busiest_line
 from outpace.model import Certainty, Evidence, Finding, Saving, Severity, Unit, humanize
+from outpace.model.text import is_most, largest_part
 from outpace.model.units import counted
 from outpace.tools.tf_data.context import HIGH, MODERATE, SHARE, Context, has_cache
 from outpace.tools.tf_data.saving import busy_without, fed_alike, kept, repeats, shuffled
@@ -18,7 +19,7 @@ from outpace.tools.tf_data.saving import busy_without, fed_alike, kept, repeats,
 _MOSTLY_WAITS = 0.5  # of a saving, for it to be as likely as the wait is sure
 _WORKS = 0.05  # cores: below, a thread was only met by chance
 _SEQUENTIAL = ("Map", "Interleave", "Filter")
-_MOST, _STARTING = 0.5, 0.5  # of a function's time, in one op, and in none
+_STARTING = 0.5  # of a function's time, in no op
 _ONE_EACH = re.compile(r"(?:Parallel)?Map")  # stages that make one element of each
 _OF_IMAGES = re.compile(r"Decode(?:Jpeg|Png|Image|Bmp|Gif|AndCropJpeg)|Resize|CropAndResize")
 _CHEAPER = "make the line that takes the time cheaper, or cache its results where they do not change."
@@ -74,12 +75,12 @@ def slow_stage(context: Context) -> Iterator[Finding]:
 
 
 def _python_line(context: Context, stage: StageWork) -> tuple[str, str]:
-    """(line, function) of the user's Python that a stage spends its time in, where threads were sampled."""
+    """(line, in words how much of the Python it is) of the user's Python that a stage spends its time in, where threads were sampled."""
     if not stage.python and stage.type != "Generator":
         return "", ""
     lines = [busiest_line(context.run, context.host, native=native) for native in (True, False)]
-    source, function, cores = max(lines, key=lambda line: line[2])
-    return (source, function) if cores >= _WORKS else ("", "")
+    source, function, cores, every = max(lines, key=lambda line: line[2])
+    return (source, largest_part(f"at {source} in {function}()", cores, every)) if cores >= _WORKS else ("", "")
 
 
 def place(context: Context, stage: StageWork) -> str:
@@ -96,8 +97,8 @@ def _certainty(context: Context, saving: Saving | None) -> Certainty:
 def _why(stage: StageWork, context: Context) -> str:
     each = humanize(stage.work / max(stage.calls, 1), Unit.PS)
     one = "batch" if "Batch" in stage.type else "element"
-    line, function = _python_line(context, stage)
-    most = f", most of it at {line} in {function}()" if line else ""
+    told = _python_line(context, stage)[1]
+    most = f", {told}" * bool(told)
     if stage.type == "Generator":
         return f"a Python generator takes {each} per element, sequentially{most}"
     if stage.python:
@@ -113,7 +114,7 @@ def _spent(stage: StageWork) -> str:
     """What most of a function's time goes to."""
     if stage.starting_share >= _STARTING:
         return f", {stage.starting_share:.0%} of it to call it and to start its ops"
-    return f", most of it in {stage.top_op}" if stage.top_share >= _MOST else ""
+    return f", {largest_part(f'in {stage.top_op}', stage.top_share, 1.0)}" if is_most(stage.top_share, 1.0) else ""
 
 
 def _less_work(stage: StageWork, context: Context) -> str:
