@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace._once import derived
 from outpace.metrics.input.segments import function_runs
 from outpace.metrics.spans import Busy, union
@@ -30,6 +31,8 @@ MOST = Threshold(
     "most cores busy", 0.7, Unit.FRACTION, "our choice: from here on an op that uses all cores meets other work on one of them"
 )
 _HARDLY = 0.1  # of a core
+_MOMENTS = 4096  # a share of the cores' time is known to a hundredth
+_GOLDEN = (math.sqrt(5) - 1) / 2
 _QUARTER = 0.25  # of the cores busy with input
 
 FIELDS = schema("""
@@ -104,6 +107,49 @@ def others_cores(run: Run, timeline: Timeline) -> float:
     """How many of the machine's cores other programs used during the capture, on average; 0 where it was not measured."""
     cores, used = run.core_count(timeline), _used_cores(run, timeline)
     return max(0.0, machine_busy(run, timeline) * cores - used) if cores and not math.isnan(used) else 0.0
+
+
+@dataclass(frozen=True)
+class CoreTime:
+    """What the cores do in the steady steps, as shares of all their time: `idle`, and what input threads get of it (`on_input`); `fair`: the part
+    of a core that one of these gets while it works."""
+
+    idle: float
+    on_input: float
+    fair: float
+
+
+@derived
+def core_time(run: Run) -> dict[str, CoreTime]:
+    """By host whose number of cores is known, at `_MOMENTS` moments that lie evenly in its steady steps.
+
+    Where more threads work than there are cores, each gets its fair part of them: what an event says of a thread is then longer than what the
+    thread computes in it.
+    """
+    return {t.host: _core_time(t, cores) for t in run.hosts if len(t.steps.whole) and (cores := run.core_count(t))}
+
+
+def _core_time(timeline: Timeline, cores: int) -> CoreTime:
+    moments = _moments(timeline)
+    working_threads, on_input = np.zeros(len(moments)), np.zeros(len(moments))
+    for name, when in working(timeline):
+        open_then = when.until(moments + 1) > when.until(moments)
+        working_threads += open_then
+        on_input += open_then & name.startswith(INPUT_THREADS)
+    fair = np.minimum(1.0, cores / np.maximum(working_threads, 1.0))
+    idle = np.maximum(0.0, 1 - working_threads / cores)
+    gets, wants = float((on_input * fair).mean()), float(on_input.mean())
+    return CoreTime(float(idle.mean()), gets / cores, gets / wants if wants else 1.0)
+
+
+def _moments(timeline: Timeline) -> Picoseconds:
+    """Moments in the steady steps, evenly by how far into these each is, at no period that steps could have."""
+    steps = timeline.steps
+    start, duration = steps.start[steps.whole], steps.duration[steps.whole]
+    before = np.cumsum(duration) - duration
+    far = (np.arange(_MOMENTS) * _GOLDEN % 1.0 * float(duration.sum())).astype(np.int64)
+    at = np.searchsorted(before, far, side="right") - 1
+    return np.sort(start[at] + far - before[at])
 
 
 def undisturbed(run: Run, timeline: Timeline) -> bool:

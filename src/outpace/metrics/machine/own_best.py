@@ -4,7 +4,7 @@ The same op with the same shapes takes 1.5 to 5 times as long within one capture
 run, but one that a tenth of all runs (`BEST`) reach, of five runs at least (`_RUNS`).
 
 What a run takes beyond its best is charged to work outside of the model (threads of tf.data) only as far as such work ran meanwhile: whatever
-takes a core away takes no more of it than its own time. Two ops of the model that share the cores are longer than each alone, and lose
+takes a core away takes no more of it than it gets: where more threads work than there are cores, each has its fair part. Two ops of the model that share the cores are longer than each alone, and lose
 nothing. Where the fastest runs had company themselves, nobody knows how fast the op is alone: at most, all of their company held them up.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace._once import derived, once
 from outpace.metrics.input.segments import pipelines
-from outpace.metrics.machine.cpu_saturation import undisturbed, working
+from outpace.metrics.machine.cpu_saturation import core_time, undisturbed, working
 from outpace.metrics.model.model_ops import ModelOps, model_ops, waits_for_others
 from outpace.metrics.model.op_metrics import HOST
 from outpace.metrics.program.step_breakdown import step_breakdown
@@ -52,7 +52,8 @@ FIELDS = schema("""
 @dataclass(frozen=True, eq=False)
 class Runs:
     """Some runs of ops, one entry per run. name: index of its op; duration: its own, ps; best: of its op, ps; beside: time that threads of the
-    input worked meanwhile, ps, all threads together; at_best: the same of its op's fastest runs, mean, ps; wall, alone: see `ModelOps`."""
+    input worked meanwhile, ps, all threads together; at_best: the same of its op's fastest runs, mean, ps; wall, alone: see `ModelOps`; fair:
+    the part of that time in which such a thread had a core: for the rest it waited for one, and took nothing from anybody."""
 
     name: Codes
     duration: Picoseconds
@@ -61,6 +62,7 @@ class Runs:
     at_best: Values
     wall: Values
     alone: Values
+    fair: float = 1.0
 
     def lost(self) -> Values:
         """What each takes beyond its best, of the step's time, ps."""
@@ -70,7 +72,8 @@ class Runs:
         """What a step would lose of each (ps) if a share `gone` of the input's work were not there: at most, or (`least`) against its own
         best."""
         excess = np.maximum(self.duration - self.best, 0.0)
-        return self._of_step(np.minimum(excess if least else excess + gone * self.at_best, gone * self.beside))
+        took = gone * self.fair
+        return self._of_step(np.minimum(excess if least else excess + took * self.at_best, took * self.beside))
 
     def _of_step(self, lost: Values) -> Values:
         """Of `lost` (ps by run), what the step can lose of it: time alone is the step's, of a moment that ops share each has its part."""
@@ -91,6 +94,7 @@ class OwnRuns:
     beside: Values
     best: Values
     at_best: Values
+    fair: float = 1.0
     _shares: dict[tuple[float, bool], float] = field(default_factory=dict, repr=False)
 
     def parts(self) -> Iterator[Runs]:
@@ -99,7 +103,9 @@ class OwnRuns:
         for begin in range(0, len(self.at), BLOCK):
             at = self.at[begin : begin + BLOCK]
             name, beside = ops.name[at], self.beside[begin : begin + BLOCK]
-            yield Runs(name, ops.duration[at], self.best[name], beside, self.at_best[name], ops.wall[at], ops.alone[at])
+            yield Runs(
+                name, ops.duration[at], self.best[name], beside, self.at_best[name], ops.wall[at], ops.alone[at], self.fair
+            )
 
     @once
     def at_their_best(self) -> tuple[float, float]:
@@ -124,11 +130,12 @@ def own_runs(run: Run) -> dict[str, OwnRuns]:
     for ops in model_ops(run):
         timeline = run.by_host[ops.host]
         if ops.side == HOST and not timeline.device_planes and ops.step_ps:
-            found[ops.host] = _of_host(ops, timeline)
+            known = core_time(run).get(ops.host)
+            found[ops.host] = _of_host(ops, timeline, known.fair if known else 1.0)
     return {host: mine for host, mine in found.items() if len(mine.at)}
 
 
-def _of_host(ops: ModelOps, timeline: Timeline) -> OwnRuns:
+def _of_host(ops: ModelOps, timeline: Timeline, fair: float) -> OwnRuns:
     waits = np.array([waits_for_others(kind) for _, kind, _ in ops.ops], bool)
     known = (np.bincount(ops.name, minlength=len(ops.ops)) >= _RUNS) & ~waits
     at = np.flatnonzero(known[ops.name]).astype(np.int32)
@@ -143,7 +150,7 @@ def _of_host(ops: ModelOps, timeline: Timeline) -> OwnRuns:
     for op, runs in _each_op(ops.name[at]):
         fastest = runs[np.argsort(duration[runs], kind="stable")[: max(math.ceil(BEST * len(runs)), 2)]]
         best[op], company[op] = duration[fastest[-1]], beside[fastest].mean()
-    return OwnRuns(ops, at, beside, best, company)
+    return OwnRuns(ops, at, beside, best, company, fair)
 
 
 def _each_op(name: Codes) -> Iterator[tuple[int, Indices]]:
@@ -198,8 +205,9 @@ def competition(run: Run, timeline: Timeline, gone: float, waits: float) -> tupl
 
     Derivation: at least, what ops took beyond their own best while input threads worked, where no other program took cores. At most, `b`
     threads of the input are busy on `n` cores, and each op ends with its slowest part: one that shares its core takes
-    `1 + max(min(b, 1), b / n)` times as long; but no more than was measured. `waits`: ps per step that the model waits, in which its threads
-    are idle. (0, 0) on hosts with an accelerator, where the number of cores is not known, and where no step takes time.
+    `1 + max(min(b, 1), b / n)` times as long; but no more than was measured, and no more than the cores have: what is left of their work takes
+    its time on all of them, so that a step, waits included, loses at most the time in which cores are idle and what is freed of them. `waits`:
+    ps per step that the model waits, in which its threads are idle. (0, 0) on hosts with an accelerator, where the number of cores is not known, and where no step takes time.
     """
     cores = run.core_count(timeline)
     step = float(np.mean(timeline.steps.duration)) if len(timeline.steps) else 0.0
@@ -210,8 +218,11 @@ def competition(run: Run, timeline: Timeline, gone: float, waits: float) -> tupl
     away = min(gone / step, busy)
     least, most = 0.0, 1 - _slowest(busy - away, cores) / _slowest(busy, cores)
     runs = own_runs(run).get(timeline.host)
+    own = step / max(step - waits, 1.0)
+    known = core_time(run).get(timeline.host)
+    if known is not None and busy:
+        most = max(0.0, min(most, (known.idle + known.on_input * away / busy - waits / step) * own))
     if runs is not None and busy:
-        own = step / max(step - waits, 1.0)
         most = min(most, runs.share(away / busy) * own)
         least = min(most, runs.share(away / busy, least=True) * own) if undisturbed(run, timeline) else 0.0
     return least, most

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from outpace.metrics.machine.cpu_saturation import cpu_saturation
+from outpace.metrics.machine.cpu_saturation import core_time, cpu_saturation
 from outpace.metrics.machine.own_best import competition
 from outpace.testing import training_run
 from outpace.timeline import Run
@@ -40,15 +40,28 @@ def test_on_two_cores_a_model_with_a_thread_per_core_gets_back_what_input_took()
     assert least == pytest.approx(0.0, abs=0.01)  # one thread of the model and 0.8 of the input find room on two cores
 
 
-def test_on_one_core_all_of_it_may_come_back() -> None:
+def test_on_one_core_what_input_has_of_it_comes_back() -> None:
     least, most = back(run_of({"cpu_count": 1}, **BUSY), math.inf)
-    assert most == pytest.approx(1 - 1 / 1.8, abs=0.01)
+    assert most == pytest.approx(0.8 / 2, abs=0.01)  # for 0.8 of the time two threads share the core, half and half
     assert least == 0.0  # all runs of the op are alike: nobody knows what it takes alone
 
 
 def test_only_what_goes_is_given_back() -> None:
     _, most = back(run_of({"cpu_count": 2}, **BUSY), 4 * MS)
     assert most == pytest.approx(1 - 1.4 / 1.8, abs=0.01)
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 8])
+@pytest.mark.parametrize("waits", [0, 2 * MS])
+def test_no_more_comes_back_than_the_cores_have(cores: int, waits: int) -> None:
+    """Work takes its time on all cores, whoever had them before: a step of 10 ms on full cores loses no more than a core's part of them."""
+    run = run_of({"cpu_count": cores}, **BUSY)
+    known = core_time(run)["vm"]
+    for gone in (MS, 4 * MS, math.inf):
+        _, most = back(run, gone, waits)
+        freed = known.idle + known.on_input * min(gone / (8 * MS), 1.0)
+        assert waits + most * (10 * MS - waits) <= max(freed * 10 * MS, waits) + 1
+    assert known.idle == pytest.approx(max(0.0, 1 - 1.8 / cores) if cores > 1 else 0.0, abs=0.02)
 
 
 def test_many_cores_or_an_unknown_number_give_nothing_back() -> None:
