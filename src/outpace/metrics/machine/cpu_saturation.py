@@ -111,8 +111,8 @@ def others_cores(run: Run, timeline: Timeline) -> float:
 
 @dataclass(frozen=True)
 class CoreTime:
-    """What the cores do in the steady steps, as shares of all their time: `idle`, and what input threads get of it (`on_input`); `fair`: the part
-    of a core that one of these gets while it works."""
+    """What the cores do in the steady steps, as shares of all their time: `idle`, and what input threads get of it (`on_input`); `fair`: the
+    part of a core that one of these gets while it works."""
 
     idle: float
     on_input: float
