@@ -3,9 +3,10 @@
 The same op with the same shapes takes 1.5 to 5 times as long within one capture. Its best run is the machine's own yardstick: not the one lucky
 run, but one that a tenth of all runs (`BEST`) reach, of five runs at least (`_RUNS`).
 
-What a run takes beyond its best is charged to work outside of the model (threads of tf.data) only as far as such work ran meanwhile: whatever
-takes a core away takes no more of it than it gets: where more threads work than there are cores, each has its fair part. Two ops of the model
-that share the cores are longer than each alone, and lose nothing. Where the fastest runs had company themselves, nobody knows how fast the op is alone: at most, all of their company held them up.
+What a run takes beyond its best is charged to work outside of the model (threads of tf.data) only as far as such work ran meanwhile:
+whatever takes a core away takes no more of it than it gets: where more threads work than there are cores, each has its fair part. Two ops
+of the model that share the cores are longer than each alone, and lose nothing. Where the fastest runs had company themselves, nobody knows
+how fast the op is alone: at most, all of their company held them up.
 """
 
 from __future__ import annotations
@@ -204,11 +205,11 @@ def competition(run: Run, timeline: Timeline, gone: float, waits: float) -> tupl
     """Share of its own time (waits for input left out) that a step saves if input threads work `gone` ps less per step: at least, at most.
 
     Derivation: at least, what ops took beyond their own best while input threads worked, where no other program took cores. At most, `b`
-    threads of the input are busy on `n` cores, and each op ends with its slowest part: one that shares its core takes
-    `1 + max(min(b, 1), b / n)` times as long; but no more than was measured, and no more than the cores have: what is left of their work takes
-    its time on all of them, so that a step, waits included, loses at most the time in which cores are idle and what is freed of them. `waits`:
-    ps per step that the model waits, in which its threads are idle. (0, 0) on hosts with an accelerator, where the number of cores is not known,
-    and where no step takes time.
+    threads of the input are busy on `n` cores, and each op ends with its slowest part: one that shares its core takes `1 + max(min(b, 1), b
+    / n)` times as long; but no more than was measured, and no more than the cores have: what is left of their work takes its time on all of
+    them, so that a step, waits included, loses at most the time in which cores are idle and what is freed of them. `waits`: ps per step
+    that the model waits, in which its threads are idle. (0, 0) on hosts with an accelerator, where the number of cores is not known, and
+    where no step takes time.
     """
     cores = run.core_count(timeline)
     step = float(np.mean(timeline.steps.duration)) if len(timeline.steps) else 0.0
