@@ -18,6 +18,7 @@ from types import CodeType, FrameType
 
 from outpace.capture import ticks
 from outpace.capture.installed import library_of
+from outpace.capture.pauses import Pause, Pauses
 from outpace.capture.threads import OtherThreads
 from outpace.store.record import PythonSamples
 
@@ -48,6 +49,7 @@ class FrameSampler:
         self._rows: list[tuple[int, int, int]] = []
         self._dropped = 0
         self._others = OtherThreads(self._thread.ident)
+        self._pauses = Pauses(self._thread.ident)
         self._ticks: ticks.SignalTicks | ticks.ThreadTicks | None = None
         self._base = (0, 0)
         if self._thread is threading.main_thread():
@@ -59,6 +61,7 @@ class FrameSampler:
         if self._ticks is not None:
             return
         self._base = (time.time_ns(), time.monotonic_ns())
+        self._pauses.start()
         with contextlib.suppress(Exception):
             if self._thread is threading.main_thread() and ticks.prepare():
                 by_signal = ticks.SignalTicks()
@@ -73,12 +76,13 @@ class FrameSampler:
     def stop(self) -> PythonSamples | None:
         """End, and answer what was sampled; None when there is nothing, as at a second call."""
         used, self._ticks = self._ticks, None
+        pauses = self._pauses.stop()
         try:
             if used is None:
                 return None
             used.stop()
             method = "signal" if isinstance(used, ticks.SignalTicks) else "thread"
-            return self._samples(method) if self._rows else None
+            return self._samples(method, pauses) if self._rows else None
         except Exception:
             return None
 
@@ -116,7 +120,7 @@ class FrameSampler:
             self._codes[id(frame.f_code)] = frame.f_code
             frame = frame.f_back
 
-    def _samples(self, method: str) -> PythonSamples:
+    def _samples(self, method: str, pauses: tuple[Pause, ...] = ()) -> PythonSamples:
         unix, monotonic = self._base
         frames: dict[tuple[str, str, int, str], int] = {}
         places = {number: _Place(code, frames) for number, code in self._codes.items()}
@@ -143,6 +147,7 @@ class FrameSampler:
             text,
             self._dropped,
             self._others.found(index_of),
+            tuple((began - monotonic, took, what) for began, took, what in pauses),
         )
 
 

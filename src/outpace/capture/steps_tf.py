@@ -17,6 +17,7 @@ from typing import Any
 from outpace.capture.choose import framework_in_use
 from outpace.capture.frames import code_of
 from outpace.capture.iterators import iterator_class
+from outpace.capture.pauses import watch_end
 from outpace.capture.session import Session
 from outpace.capture.timed import TimedWindow
 from outpace.capture.window import Candidate
@@ -138,6 +139,7 @@ class LoopSteps:
         fresh = iterator not in self._iterators
         if fresh:
             self._iterators.add(iterator)
+            watch_end(iterator)
             for function in self._functions.values():  # an epoch's end or a validation lies within this step
                 function.interrupted = function.interrupted or function.began is not None
         dataset = getattr(iterator, "_dataset", iterator)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import signal
 import sys
 import threading
@@ -36,6 +37,7 @@ SLOWER_AFTER_NS = (
 )
 PERIOD_NS = 9_870_000  # of the thread, on average
 MOST_POINTS = 32  # moments that one look stands for; more are thinned out and weigh more
+_OURS = (__file__, os.path.join(os.path.dirname(__file__), "pauses.py"))  # what runs on the thread by itself, and is no line's
 _SS_DISABLE, _STACK_BYTES = 2, 1 << 18
 _CLOCK_MONOTONIC, _TIMER_ABSTIME, _SIGEV_THREAD_ID = 1, 1, 4
 
@@ -201,9 +203,7 @@ class SignalTicks:
             return
         self._busy = True
         try:
-            while (
-                frame.f_code.co_filename == __file__ and frame.f_back is not None
-            ):  # a signal as another one was being handled
+            while frame.f_code.co_filename in _OURS and frame.f_back is not None:  # a signal as one of our own calls began
                 frame = frame.f_back
             now = time.monotonic_ns()
             points: list[Point] = []

@@ -128,6 +128,9 @@ class Overhead:
     after_ns: tuple[int, ...] = ()
 
 
+COLLECTION, ITERATOR_END = "garbage collection", "end of a data set's iterator"
+
+
 @dataclass(frozen=True)
 class PythonSamples:
     """Stacks of the training thread while the profile was recorded, fifty to a hundred moments a second.
@@ -136,7 +139,8 @@ class PythonSamples:
     wait for the GIL (`capture/ticks.py` says what that means). `frames`: (file, function, its first line, owner); the owner is `""` for the
     user's own code, `python` for the standard library, `outpace`, or the name of the package. `stacks`: outermost first, each place an
     index of a frame and a line. `samples`: (ns since the base, ns that it stands for, index of the stack). `text`: (index of a frame, line,
-    source) of the user's innermost lines. `dropped`: samples too many to keep. `others`: what Python's other threads did meanwhile.
+    source) of the user's innermost lines. `dropped`: samples too many to keep. `others`: what Python's other threads did meanwhile. `pauses`:
+    (ns since the base, how long, ns, what) of times in which no line of the program ran, but what `capture/pauses.py` names.
     """
 
     base_unix_ns: int
@@ -148,6 +152,7 @@ class PythonSamples:
     text: tuple[tuple[int, int, str], ...] = ()
     dropped: int = 0
     others: tuple[OtherThread, ...] = ()
+    pauses: tuple[tuple[int, int, str], ...] = ()
 
 
 @dataclass(frozen=True)

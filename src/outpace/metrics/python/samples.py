@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from outpace.model.arrays import Indices, Picoseconds
+from outpace.model.arrays import Indices, Numbers, Picoseconds, Values
+from outpace.store.record import COLLECTION
 from outpace.timeline import Run, Timeline
 
 FRAMEWORKS = frozenset(("tensorflow", "keras", "tf_keras", "jax", "jaxlib"))
-YOURS, LIBRARY, OUTPACE = "yours", "library", "outpace"
+YOURS, LIBRARY, OUTPACE, INTERPRETER = "yours", "library", "outpace", "interpreter"
+_COLLECTS = frozenset(("_xla_gc_callback",))  # what JAX has Python's collector call: records of older captures hold no pauses
 _MOSTLY = 0.7  # of what slow steps take beyond the others, to be spent below one function
 
 
@@ -31,6 +33,8 @@ def _place_of(
 ) -> tuple[tuple[str, int, str, str], str, str]:
     frame, number = stack[-1]
     file, function, _, owner = frames[frame]
+    if any(frames[at][1] in _COLLECTS for at, _ in stack):
+        return pause(COLLECTION), "", ""
     if owner == OUTPACE:
         return ("", 0, "", OUTPACE), owner, function
     mine = next(((at, line) for at, line in reversed(stack) if not frames[at][3]), None)
@@ -42,6 +46,22 @@ def _place_of(
     if mine is None:
         return (file, number, function, LIBRARY), *below
     return (frames[mine[0]][0], mine[1], frames[mine[0]][1], YOURS), *below
+
+
+def pause(what: str) -> tuple[str, int, str, str]:
+    """Who time is counted for in which no line of the program ran: see `pauses_at`."""
+    return "", 0, what, INTERPRETER
+
+
+def pauses_at(record: Mapping[str, Any], samples: Values | Numbers) -> list[str]:
+    """What held the thread up at each sample (ns since the base) instead of the line that came next; "" where none did."""
+    known = sorted(record.get("pauses") or ())
+    if not known:
+        return [""] * len(samples)
+    begin, end = np.array([each[0] for each in known]), np.array([each[0] + each[1] for each in known])
+    at = np.searchsorted(begin, samples, side="right") - 1
+    inside = (at >= 0) & (samples < end[np.maximum(at, 0)])
+    return [known[place][2] if held else "" for place, held in zip(at.tolist(), inside.tolist(), strict=True)]
 
 
 def _depth(stack: Sequence[Sequence[int]], place: tuple[int, int] | None) -> int:
@@ -84,7 +104,9 @@ def met_within(run: Run, timeline: Timeline, start: Picoseconds, end: Picosecond
     moment = (samples[:, 0] + (record["base_unix_ns"] - origin)) * 1000
     at = np.searchsorted(start, moment, side="right") - 1
     inside = (at >= 0) & (moment < end[np.maximum(at, 0)])
-    return [(stack, weight) for _, weight, stack in samples[inside].tolist()]
+    samples = samples[inside]
+    held = pauses_at(record, samples[:, 0])
+    return [(stack, weight) for (_, weight, stack), what in zip(samples.tolist(), held, strict=True) if not what]
 
 
 def library_beyond(run: Run, timeline: Timeline, slow: Indices, usual: Indices) -> str:

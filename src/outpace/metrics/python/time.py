@@ -21,7 +21,7 @@ from outpace._once import derived
 from outpace.metrics.model.step_function import function_calls, step_function_calls
 from outpace.metrics.python.callers import Stacks, every, heaviest
 from outpace.metrics.python.moments import in_calls, nature
-from outpace.metrics.python.samples import FRAMEWORKS, YOURS, places_of
+from outpace.metrics.python.samples import FRAMEWORKS, YOURS, pause, pauses_at, places_of
 from outpace.metrics.python.source_line import source_line
 from outpace.model import Table, schema
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
@@ -49,7 +49,7 @@ FIELDS = schema("""
       text           | text     | source of the line, as it was when the profile was captured; empty where it was not at hand \
                                   | Code
     * who            | text     | yours: your own line; library: time that no line of yours led to; outpace: what the capture \
-                                  itself cost | Owner
+                                  itself cost; interpreter: garbage collection and ends of iterators, which fall on any line | Owner
       library        | text     | package in which most of the time below the line was spent; empty where the line itself ran
       below          | text     | the function of a library most often seen innermost below the line | Innermost call
       below_share    | fraction | of the line's time, what was spent in that function | In innermost call
@@ -288,8 +288,11 @@ def _lines(
     slow, seen = _slow_steps(timeline), nature(timeline, moment)
     main, called = (in_calls(timeline, rows(timeline), moment) for rows in (step_function_calls, function_calls))
     columns = (part.tolist() for part in (seen.free, seen.others, seen.waiting, seen.building, main, called, step))
-    for (_, weight, stack), free, other, waits, builds, inside, calling, at in zip(samples.tolist(), *columns, strict=True):
-        key, package, function = keys[stack]
+    held_by = pauses_at(record, samples[:, 0])
+    for (_, weight, stack), held_up, free, other, waits, builds, inside, calling, at in zip(
+        samples.tolist(), held_by, *columns, strict=True
+    ):
+        key, package, function = (pause(held_up), "", "") if held_up else keys[stack]
         waits = waits or asked[stack]
         held = not inside and not waits and not builds and not ((free or ahead) and other)
         line = lines[key]
