@@ -272,7 +272,7 @@ def _short(
     profiling: float = 0.0,
     work: Rows | None = None,
 ) -> Find:
-    row = {"elementwise_share": elementwise, "overhead_share": overhead, "dispatches": rounds, "median_ps": 5 * _US}
+    row = {"elementwise_share": elementwise, "overhead_share": overhead, "dispatches": rounds, "half_ps": 5 * _US}
     return _find(parts, small=[row], program=program, profiling=profiling, work=work)
 
 
@@ -740,7 +740,7 @@ CASES: list[Case] = [
     fires(
         "small_ops",
         "beside convolutions on a CPU",
-        _find(small=[{"elementwise_share": 0.6, "median_ps": 5 * _US}], work=_works(0.015)),
+        _find(small=[{"elementwise_share": 0.6, "half_ps": 5 * _US}], work=_works(0.015)),
         Severity.HIGH,
         saves=about(0.6),
         never=("jit_compile",),
@@ -748,8 +748,29 @@ CASES: list[Case] = [
     ),
     fires(
         "small_ops",
+        "half of it in updates of variables, which stay",
+        _find(small=[{"elementwise_share": 0.6, "written_share": 0.2, "half_ps": 5000 * _US}]),
+        Severity.HIGH,
+        saves=about(0.4),
+        says=("60% of the step goes to element-wise ops: half of the ops' time in ops of 5.00 ms or more",),
+        never=("rounds", "executor"),
+        takes_from=("host_compute", "device_compute_16", "device_compute_32"),
+    ),
+    fires(
+        "slow_part",
+        "an embedding whose updates are most of the element-wise ops",
+        _find(
+            [{**_part(0.5, "Mul", "table", 5000.0), "work": Work.EMBEDDING.value}],
+            small=[{"elementwise_share": 0.6, "half_ps": 5000 * _US}],
+        ),
+        Severity.HIGH,
+        says=("only the rows that a batch reads",),
+        **_AT,
+    ),
+    fires(
+        "small_ops",
         "beside hardly any convolution",
-        _find(small=[{"elementwise_share": 0.6, "median_ps": 5 * _US}], work=_works(0.006)),
+        _find(small=[{"elementwise_share": 0.6, "half_ps": 5 * _US}], work=_works(0.006)),
         Severity.HIGH,
         saves=about(0.6),
         says=("jit_compile=True",),

@@ -213,7 +213,12 @@ def _called(
     python: float = 0.0,
 ) -> Find:
     """Steps of which `part` takes `share`, and ops run in `ops`; a fifth waits for input, and the input runs Python for `python` of them."""
-    rows = table("host_time", host_time.FIELDS, {"part": host_time.OPS, "share": ops}, {"part": part, "share": share})
+    rows = table(
+        "host_time",
+        host_time.FIELDS,
+        {"part": host_time.OPS, "share": ops, "usual": ops},
+        {"part": part, "share": share, "usual": share},
+    )
     took = python * step / MS
     mine = pipeline_of([staged("Prefetch", 0.0, -1), staged("Generator", took, 0, python=True)], took)
     jitted = table("jit_calls", jit_calls.FIELDS, *([{"calls": 30.0}] if single else []))

@@ -182,6 +182,12 @@ def test_a_part_stands_for_the_model() -> None:
     assert order == ["slow_part"] and found["slow_part"].saving is None
 
 
+def test_an_embedding_stands_for_the_ops_that_update_it() -> None:
+    embedding = ("slow_part", "an embedding whose updates are most of the element-wise ops")
+    order, found, _ = report(budget({Category.HOST_COMPUTE: 0.9}), embedding)
+    assert order == ["slow_part"] and "60% of the step goes to element-wise ops" in found["slow_part"].symptom
+
+
 def test_what_comes_round_is_paid_before_what_is_always_there() -> None:
     order, found, _ = report(
         budget({Category.ALL_OTHERS: 0.2}),

@@ -9,10 +9,13 @@ from outpace.metrics.model.model_ops import ModelOps, model_ops
 from outpace.metrics.model.op_metrics import HOST
 from outpace.metrics.model.tf_functions import tf_functions
 from outpace.model import Table, schema
+from outpace.model.arrays import Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Is, Work, work_of
 from outpace.trace import dialect
 
+_UPDATES = ("Assign",)
+_READS_AND_WRITES = 2 / 3  # of an update, which goes over its variable twice and over what is added to it once
 FUSED = (Work.ELEMENTWISE, Work.CAST)  # by compilers, with what stands beside it
 
 FIELDS = schema("""
@@ -21,9 +24,11 @@ FIELDS = schema("""
     + dispatches        | ratio    | rounds of the executor per step: in each it runs one op, or several that are ready \
                                      | Executor rounds
       mean_ps           | ps       | mean length of an op | Mean op
-      median_ps         | ps       | median length of an op | Median op
+      half_ps           | ps       | half of the time in ops is spent in ops of this length and longer | Half in ops from
       ops_share         | fraction | share of the step time inside ops | In ops, of step
       elementwise_share | fraction | share of the step time in element-wise ops, which a compiler fuses | Element-wise, of step
+      written_share     | fraction | part of it that is left however they are fused: variables that they update are read, and written | \
+                                     Updates, of step
       overhead_share    | fraction | share of the step time in the executor, outside ops or in ops too cheap for an event \
                                      | Executor, of step
       xla               | bool     | whether XLA compiles functions of this program already
@@ -41,17 +46,28 @@ def small_ops(run: Run) -> Table:
 def _row(run: Run, timeline: Timeline, ops: ModelOps) -> tuple[object, ...]:
     durations = ops.duration[:]
     elementwise = np.fromiter((work_of(kind) in FUSED for _, kind, _ in ops.ops), bool, len(ops.ops))
+    updates = np.fromiter((kind.startswith(_UPDATES) for _, kind, _ in ops.ops), bool, len(ops.ops)) & elementwise
+    written = _READS_AND_WRITES * float(ops.wall[updates[ops.name]].sum())
     return (
         ops.host,
         len(ops.name) / ops.steps,
         _dispatches(timeline) / ops.steps,
         float(durations.mean()),
-        float(np.median(durations)),
+        _half(durations),
         ops.of_step(float(ops.wall.sum())),
         ops.of_step(float(ops.wall[elementwise[ops.name]].sum())),
+        ops.of_step(written),
         ops.of_step(ops.overhead_ps * ops.steps),
         compiled(run, timeline),
     )
+
+
+def _half(durations: Picoseconds) -> float:
+    """The length of op at which half of the time lies in longer ones: the median of ops weighed by their time, since one long op is more of a
+    step than a hundred short ones."""
+    ordered = np.sort(durations)
+    before = np.cumsum(ordered.astype(np.float64))
+    return float(ordered[np.searchsorted(before, before[-1] / 2)])
 
 
 def _dispatches(timeline: Timeline) -> int:

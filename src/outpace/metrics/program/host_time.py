@@ -37,6 +37,7 @@ _RISING = (
 _PYTHON, _CALLS, _AWAITS, _EXECUTES, _STALLS, _RUNS, _OTHER = range(1, len(_RISING) + 2)  # _OTHER: what other categories count
 _CALL = Is.TENSORFLOW | Is.WRAPPER | Is.DISPATCHES | Is.EAGER | Is.SESSION | Is.JAX_CALL | Is.JAX | Is.RUNTIME | Is.INPUT_WORK
 _COMPUTE = next(code for code in range(1, 255) if category_of(code) is Category.HOST_COMPUTE)
+_USUAL = 2  # times the median: what a step spends beyond is not what every step does
 _COMPILES = 0.05  # of a step, from where what it calls runs for the first time
 
 FIELDS = schema("""
@@ -44,14 +45,17 @@ FIELDS = schema("""
     * part    | text     | what the host did | What it did
     + time_ps | ps       | time per step of the steady state | Per step
     + share   | fraction | share of the steady step | Of step
+    + usual   | fraction | the same, of each step no more than twice what the median step spends: what comes once in many steps is left out \
+                           | Usual, of step
 """)
 
 
 @dataclass(frozen=True)
 class HostTime:
-    """Shares of the steady step, of one host or several; `computation`: their sum."""
+    """Shares of the steady step, of one host or several; `computation`: their sum. `usual`: the same without what few steps spend."""
 
     shares: dict[str, float]
+    usual: dict[str, float]
 
     @property
     def computation(self) -> float:
@@ -65,8 +69,9 @@ class HostTime:
 
     @property
     def calls(self) -> float:
-        """Share of the step that is paid per call, whatever is in it: Python around calls, and the calls. The executor is paid per op."""
-        return sum(self.shares.get(part, 0.0) for part in (PYTHON, DISPATCH))
+        """Share of the step that is paid per call, whatever is in it: Python around calls, and the calls, as far as every step pays it. The
+        executor is paid per op."""
+        return sum(self.usual.get(part, 0.0) for part in (PYTHON, DISPATCH))
 
     @property
     def rest(self) -> tuple[str, float]:
@@ -87,11 +92,12 @@ def of_hosts(run: Run, *hosts: str) -> HostTime:
     """The parts of the mean step of these hosts, each weighed by its time."""
     breakdown = step_breakdown(run)
     length = {host: float(breakdown.of(host).whole["duration_ps"].sum()) for host in hosts}
-    shares: dict[str, float] = {}
+    found: dict[str, dict[str, float]] = {"share": {}, "usual": {}}
     for row in host_time(run).of("host", *hosts).records():
-        part = row["share"] * length[row["host"]] / max(sum(length.values()), 1.0)
-        shares[row["part"]] = shares.get(row["part"], 0.0) + part
-    return HostTime(shares)
+        weight = length[row["host"]] / max(sum(length.values()), 1.0)
+        for column, parts in found.items():
+            parts[row["part"]] = parts.get(row["part"], 0.0) + weight * row[column]
+    return HostTime(found["share"], found["usual"])
 
 
 def without_ops(run: Run, host: str) -> dict[str, Values]:
@@ -114,15 +120,13 @@ def _rows(run: Run, timeline: Timeline) -> Iterator[tuple[object, ...]]:
     breakdown = step_breakdown(run).of(timeline.host)
     whole, times = breakdown.whole, _by_step(run, timeline)
     new = breakdown.category(Category.COMPILATION, whole) > _COMPILES * whole["duration_ps"]
-    sums: dict[str, float] = {}
-    for code, part in enumerate(_RISING):
-        first = float(times[new, code].sum()) if part == DISPATCH else 0.0
-        for name, time in ((part, float(times[:, code].sum()) - first), (FIRST_RUN, first)):
-            sums[name] = sums.get(name, 0.0) + time
+    spent = {part: times[:, [part == each for each in _RISING]].sum(axis=1) for part in dict.fromkeys(_RISING)}
+    spent[FIRST_RUN], spent[DISPATCH] = spent[DISPATCH] * new, spent[DISPATCH] * ~new
     length = float(whole["duration_ps"].sum())
-    for part, time in sums.items():
-        if time:
-            yield timeline.host, part, round(time / len(whole)), time / length
+    for part, time in spent.items():
+        if total := float(time.sum()):
+            usual = float(np.minimum(time, _USUAL * np.median(time)).sum())
+            yield timeline.host, part, round(total / len(whole)), total / length, usual / length
 
 
 def _times(timeline: Timeline, counted: Mask) -> np.ndarray:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from outpace._dataclass import dataclass
 from outpace.metrics.input.odd_ops import AUGMENTATION, IMAGE, PREPROCESSING, PYTHON, RANDOM, odd_ops
 from outpace.metrics.machine.device import device_facts
 from outpace.metrics.machine.host_copies import host_copies
@@ -103,7 +104,8 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         yield from one_hot(run, timeline.host)
         attends = list(attention(run, timeline.host, here))
         yield from attends
-        starts = list(_short_ops(run, timeline.host, budget, here))
+        fusible = _fusible(run, timeline.host, budget, here)
+        starts = list(_short_ops(run, timeline.host, fusible, here)) if fusible else []
         if _made_by_loops(run, timeline.host, mine):
             starts = []  # what makes the short ops has a place
         launching = budget.shares[Category.KERNEL_LAUNCH.value]
@@ -111,7 +113,7 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         yield from starts
         large = [part for part in mine if not starts or not part.short]  # parts of many short ops are the executor's matter
         named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
-        slow = [] if attends else list(_slow(run, timeline.host, large, here, named))
+        slow = [] if attends else list(_slow(run, timeline.host, large, here, named, fusible.share if fusible else 0.0))
         yield from slow or ([] if starts or attends else _kind(run, timeline.host, work, here))
         yield from _bound(timeline.host, budget, mine, work, here, outside)
 
@@ -264,8 +266,9 @@ def _move(what: str, python: bool, program: Program, apart: bool) -> str:
     )
 
 
-def _slow(run: Run, host: str, mine: list[Part], here: Here, known: set[str]) -> Iterator[Finding]:
-    """One part that takes a good deal of the step. Only ops that mostly could be cheaper get a promise."""
+def _slow(run: Run, host: str, mine: list[Part], here: Here, known: set[str], fusible: float) -> Iterator[Finding]:
+    """One part that takes a good deal of the step. Only ops that mostly could be cheaper get a promise. Where its work has a name of its own
+    (an embedding, and what updates it) and is most of what could be fused (`fusible`, of the step), it is what makes so many of these ops."""
     if not mine or mine[0].share < _SLOW.value or {mine[0].source, mine[0].name} & (known - {""}):
         return
     top = mine[0]
@@ -275,6 +278,7 @@ def _slow(run: Run, host: str, mine: list[Part], here: Here, known: set[str]) ->
     runs = "" if top.loops else _pace(run, host, top.op, top.op_name, top.rate)
     saving = saved(top.share, "if it cost nothing") if top.slow else _narrower(run, host, top, here)
     narrower_first = not top.slow and saving is not None
+    makes_them = top.work not in FUSED and top.work is not Work.OTHER and is_most(top.share, fusible) and fusible > 0
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
@@ -288,7 +292,11 @@ def _slow(run: Run, host: str, mine: list[Part], here: Here, known: set[str]) ->
         host=host,
         certainty=Certainty.LIKELY if top.sure else Certainty.POSSIBLE,
         effort=Effort.LARGE,
-        explains=("model_bound", "low_16_bit_share", "tensor_cores_unused") if narrower_first else ("model_bound",),
+        explains=(
+            "model_bound",
+            *("low_16_bit_share", "tensor_cores_unused") * narrower_first,
+            *("small_ops",) * makes_them,
+        ),
     )
 
 
@@ -373,36 +381,65 @@ def _kind(run: Run, host: str, work: list[Kind], here: Here) -> Iterator[Finding
     )
 
 
-def _short_ops(run: Run, host: str, budget: Budget, here: Here) -> Iterator[Finding]:
-    """Many short ops that XLA would fuse; what profiling adds to a step counts as theirs, since it adds most to short events."""
+@dataclass(frozen=True)
+class _Fusible:
+    """What of a step a compiler could put together: shares of it in element-wise ops and in the executor's work around ops, without what
+    profiling added; what fusing them saves at most; rounds of the executor; and the length of op half of whose time lies in longer ones, ps."""
+
+    elementwise: float
+    overhead: float
+    most: float
+    rounds: float
+    half: float
+    chains: bool
+
+    @property
+    def share(self) -> float:
+        return min(1.0, self.elementwise + self.overhead)
+
+    @property
+    def told(self) -> bool:
+        """Whether it is worth a word: short ops and the executor's rounds between them, or a few long ops that hand whole arrays on."""
+        many = self.rounds >= _MANY and self.overhead >= _EXECUTOR.value and self.share >= _SHORT_OPS.value
+        return self.chains or many
+
+
+def _fusible(run: Run, host: str, budget: Budget, here: Here) -> _Fusible | None:
+    """The same of one host; None where XLA compiles already, or nothing is worth a word. What profiling adds to a step counts as theirs, since
+    it adds most to short events."""
     row = next(small_ops(run).of("host", host).records(), None)
     if row is None or here.xla:
-        return
-    lost, rounds = budget.profiling, row["dispatches"]
-    elementwise = row["elementwise_share"]
+        return None
+    lost, rounds, elementwise = budget.profiling, row["dispatches"], row["elementwise_share"]
     overhead = min(row["overhead_share"], rounds * _ROUND * (1 - lost) / budget.step)
     share = min(1.0, elementwise + overhead)
     kept = max(0.0, share - lost) / (1 - lost)
-    chains = elementwise * kept >= _CHAINS.value * share > 0  # of large tensors, a few long ops: fusing saves trips to memory
-    many = rounds >= _MANY and overhead >= _EXECUTOR.value and share >= _SHORT_OPS.value
-    if not chains and not many:
-        return
-    lines = small_lines(run, host)
+    most = max(0.0, share - row["written_share"] - lost) / (1 - lost)
+    chains = elementwise * kept >= _CHAINS.value * share > 0
+    found = _Fusible(elementwise, overhead, most, rounds, row["half_ps"], chains)
+    return found if found.told else None
+
+
+def _short_ops(run: Run, host: str, found: _Fusible, here: Here) -> Iterator[Finding]:
+    """Ops that XLA would fuse: many short ones, or chains over large arrays."""
+    share, lines = found.share, small_lines(run, host)
     at = places(list(lines)) if is_most(sum(lines.values()), share) else ""
     made = f"; {largest_part(f'made at {at}', sum(lines.values()), share)}" if at else ""
+    what = "element-wise ops" + " and executor overhead" * (found.overhead >= _TOLD)
+    rounds = f"{found.rounds:,.0f} rounds per step, " * (found.overhead >= _TOLD)
     yield Finding(
         id="small_ops",
         severity=Severity.HIGH,
-        sentence=f"{share:.0%} of the step goes to element-wise ops and executor overhead: {rounds:,.0f} rounds per step, "
-        f"{humanize(row['median_ps'], Unit.PS)} per op (median){made}.",
+        sentence=f"{share:.0%} of the step goes to {what}: {rounds}half of the ops' time in ops of {humanize(found.half, Unit.PS)} or "
+        f"more{made}.",
         action=cheaper(Work.ELEMENTWISE, replace(here, small=True)),
         evidence=(
-            Evidence("share of the step in element-wise ops", elementwise, Unit.FRACTION, "small_ops"),
-            Evidence("share of the step in the executor, outside of ops", overhead, Unit.FRACTION, "small_ops"),
+            Evidence("share of the step in element-wise ops", found.elementwise, Unit.FRACTION, "small_ops"),
+            Evidence("share of the step in the executor, outside of ops", found.overhead, Unit.FRACTION, "small_ops"),
         ),
-        threshold=_CHAINS if chains else _SHORT_OPS,
+        threshold=_CHAINS if found.chains else _SHORT_OPS,
         counter_evidence=("XLA can also be slower on a CPU, and takes long to compile: measure it before you keep it.",),
-        saving=saved(kept, "if fused ops, and starting them, cost nothing"),
+        saving=saved(found.most, "if fused ops, and starting them, cost nothing but the reading and writing of variables"),
         location=next(iter(lines)) if at else "",
         host=host,
         certainty=Certainty.POSSIBLE,
