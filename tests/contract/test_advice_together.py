@@ -88,9 +88,40 @@ def test_two_ways_to_save_one_wait_do_not_add_up() -> None:
         ("slow_stage", "30% of the step waits"),
         ("input_bound", "in the words of TensorFlow"),
     )
-    assert sorted(order) == ["no_cache", "slow_stage"]
-    assert high(found["no_cache"]) + high(found["slow_stage"]) == pytest.approx(0.3)
-    assert any("do not add up" in note for f in found.values() for note in f.counter_evidence)
+    assert len(order) == 1 and order[0] in ("no_cache", "slow_stage")  # they are of one line
+    assert high(found[order[0]]) == pytest.approx(0.3)
+
+
+def test_two_ways_to_save_one_wait_at_two_lines_say_that_they_do_not_add_up() -> None:
+    def finding(line: int) -> Finding:
+        saving = Saving(0.0, 0.3, (Category.INPUT.value,), "if it was gone")
+        evidence = (Evidence("x", 1.0, Unit.COUNT, "t"),)
+        return Finding(f"rule_{line}", Severity.HIGH, "So.", "Do.", evidence, saving=saving, location=f"train.py:{line}")
+
+    page = Page("a", "Page", "What?", "So.", findings=(finding(1), finding(2)))
+    (first, second), _ = rank([page], budget({Category.INPUT: 0.3, Category.DEVICE_COMPUTE_32: 0.7}))
+    assert high(first) == pytest.approx(0.3) and second.saving is None
+    assert any("do not add up" in note for note in second.counter_evidence)
+
+
+def test_a_line_is_one_finding_with_the_sum_of_its_savings() -> None:
+    """Two rules of one line took 62 and 38% of the step, and mending the line saved 98: neither bound is that of the line."""
+    parts = ((Category.HOST_COMPUTE, 0.62), (Category.ALL_OTHERS, 0.38))
+
+    def finding(at: int, location: str = "train.py:51") -> Finding:
+        saving = Saving(0.0, parts[at][1], (parts[at][0].value,), "if it was gone")
+        evidence = (Evidence(f"e{at}", 1.0, Unit.COUNT, "t"),)
+        return Finding(f"rule_{at}", Severity.HIGH, f"So {at}.", f"Do {at}.", evidence, saving=saving, location=location)
+
+    def ranked(*found: Finding) -> tuple[Finding, ...]:
+        return rank([Page("a", "Page", "What?", "So.", findings=found)], budget(dict(parts)))[0]
+
+    (only,) = ranked(finding(0), finding(1))
+    assert (only.id, high(only), only.action) == ("rule_0", pytest.approx(1.0), "Do 0. Also: Do 1.")
+    assert "So 1." in only.symptom and {e.says for e in only.evidence} == {"e0", "e1"}
+    assert len(ranked(finding(0), finding(1, "train.py:52"))) == 2
+    assert len(ranked(finding(0), replace(finding(1), severity=Severity.INFO))) == 2
+    assert len(ranked(finding(0, ""), finding(1, ""))) == 2  # of no line that is known
 
 
 def test_a_line_of_python_stands_for_its_overhead() -> None:
@@ -100,10 +131,9 @@ def test_a_line_of_python_stands_for_its_overhead() -> None:
         ("small_steps", "12% of the step"),
         ("python_line", "10% of the step"),
     )
-    assert set(order) == {"python_line", "small_steps"}
-    assert high(found["python_line"]) == pytest.approx(0.1, abs=0.01)
-    assert high(found["small_steps"]) == pytest.approx(0.12, abs=0.005)  # what a call costs is also work on the host
-    assert all("is untraced" in f.symptom for f in found.values())
+    assert order == ["python_line"]  # both are of one line; what a call costs is also work on the host
+    assert high(found["python_line"]) == pytest.approx(0.1 + 0.12, abs=0.015)
+    assert "is untraced" in found["python_line"].symptom
 
 
 def test_a_line_that_explains_little_leaves_the_rest_to_the_symptom() -> None:
@@ -184,7 +214,9 @@ def test_a_part_stands_for_the_model() -> None:
 
 def test_an_embedding_stands_for_the_ops_that_update_it() -> None:
     embedding = ("slow_part", "an embedding whose updates are most of the element-wise ops")
-    order, found, _ = report(budget({Category.HOST_COMPUTE: 0.9}), embedding)
+    order, found, _ = report(
+        budget({Category.HOST_COMPUTE: 0.9}), embedding, ("small_ops", "half of it in updates of variables, which stay")
+    )
     assert order == ["slow_part"] and "60% of the step goes to element-wise ops" in found["slow_part"].symptom
 
 

@@ -10,7 +10,7 @@ from outpace.model import OUTSIDE, Finding, Saving
 
 _WORTH_SAYING = 0.005  # of the step: less is no saving that anybody could measure
 _CUT = 0.9  # of what a finding asked for: below, a reader is told that it was cut
-_SHARED = "What it saves is mostly the same time as that of a finding above: the two do not add up."
+SHARED = "What it saves is mostly the same time as that of a finding above: the two do not add up."
 
 
 class Ledger:
@@ -39,7 +39,7 @@ class Ledger:
         self._take(host, saving.takes_from, granted)
         notes = finding.counter_evidence
         if granted < _CUT * min(saving.high, self._there_was(host, saving)):
-            notes = (*notes, _SHARED)
+            notes = (*notes, SHARED)
         if granted < _WORTH_SAYING:
             return replace(finding, saving=None, counter_evidence=notes)
         return replace(finding, saving=self._based(host, saving, granted), counter_evidence=notes)

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from outpace.advice.ledger import Ledger
+from outpace.advice.ledger import SHARED, Ledger
 from outpace.metrics.program.budget import Budget
 from outpace.model import CAPTURE, OUTSIDE, Certainty, Effort, Finding, Page, Saving, Severity
 
@@ -44,7 +44,7 @@ def rank(pages: Iterable[Page], budgets: Mapping[str, Budget] | None = None) -> 
     if budgets:
         ledger = Ledger(budgets)
         ordered = sorted((ledger.pay(f) for f in ordered), key=order)
-    return tuple(ordered), tuple(f for f in merged.values() if f.struck)
+    return tuple(sorted(_one_per_place(ordered), key=order)), tuple(f for f in merged.values() if f.struck)
 
 
 def _merge(first: Finding, second: Finding) -> Finding:
@@ -56,6 +56,43 @@ def _merge(first: Finding, second: Finding) -> Finding:
         saving=worse.saving or first.saving or second.saving,
         explains=tuple(dict.fromkeys((*first.explains, *second.explains))),
     )
+
+
+def _one_per_place(findings: Iterable[Finding]) -> list[Finding]:
+    """One finding for each line of the program: the first, with what others say of the same line, and the sum of what they save. A reader who
+    mends a line mends all of it, and two shares of one line read as two matters."""
+    kept: dict[tuple[str, ...], Finding] = {}
+    for at, finding in enumerate(findings):
+        informs = finding.severity is Severity.INFO or not finding.location
+        key = (str(at),) if informs else (finding.host, finding.location)
+        kept[key] = _joined(kept[key], finding) if key in kept else finding
+    return list(kept.values())
+
+
+def _joined(first: Finding, second: Finding) -> Finding:
+    """Two findings of one line, in their order. What the second saves is its own action's, so that this is told with it."""
+    also = f" Also: {second.action}" if second.saving is not None and second.action not in first.action else ""
+    return replace(
+        first,
+        action=first.action + also,
+        severity=min(first.severity, second.severity, key=lambda s: _ORDER[s]),
+        saving=_sum(first.saving, second.saving),
+        evidence=tuple(dict.fromkeys((*first.evidence, *second.evidence))),
+        counter_evidence=tuple(note for note in (*first.counter_evidence, *second.counter_evidence) if note != SHARED),
+        explains=tuple(dict.fromkeys((*first.explains, *second.explains))),
+        symptom=" ".join(filter(None, (first.symptom, second.sentence, second.symptom))),
+    )
+
+
+def _sum(first: Saving | None, second: Saving | None) -> Saving | None:
+    """What both save; of a share of the steps and one of the time between them, which are of two bases, the first."""
+    if first is None or second is None or (OUTSIDE in first.takes_from) is not (OUTSIDE in second.takes_from):
+        return first or second
+    takes = tuple(dict.fromkeys((*first.takes_from, *second.takes_from)))
+    low = first.low + second.low if first.predicted and second.predicted else 0.0
+    assumes = "; ".join(dict.fromkeys((first.assumes, second.assumes)))
+    high = min(1.0, first.high + second.high)
+    return replace(first, low=min(low, high), high=high, takes_from=takes, assumes=assumes)
 
 
 def _causes_first(findings: list[Finding]) -> list[Finding]:

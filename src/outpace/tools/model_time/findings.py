@@ -182,7 +182,7 @@ def _odd(run: Run, host: str, program: Program, mine: list[Part]) -> Iterator[Fi
         python = top["kind"] == PYTHON
         much = share >= _MUCH_ODD.value
         same = (part.share for part in mine if part.name in names or (source and source == part.source))
-        whole = share if top["apart"] else min(1.0, max(share, sum(same)))
+        whole = min(1.0, max(share, sum(same)))
         room = whole if python else moved(run, host, whole, whole)
         inside = "beside the model's step, in programs of its own" if top["apart"] else "inside the model's step"
         fits = room >= _ROOM * whole
