@@ -220,7 +220,7 @@ def _called(
         {"part": part, "share": share, "usual": share},
     )
     took = python * step / MS
-    mine = pipeline_of([staged("Prefetch", 0.0, -1), staged("Generator", took, 0, python=True)], took)
+    mine = pipeline_of([staged("Prefetch", 0.0, -1), staged("Generator", took, 0, python=True)], took, step=step)
     jitted = table("jit_calls", jit_calls.FIELDS, *([{"calls": 30.0}] if single else []))
     trace = read_trace(training_run(steps=10, step_ps=step, input_ps=step // 5, ops=(), hostname=HOST).to_bytes(), HOST)
     of = run(

@@ -45,12 +45,14 @@ def staged(kind: str, work: float, parent: int, **more: Any) -> StageWork:
     return StageWork(**{**plain, **more})
 
 
-def pipeline_of(stages: Sequence[StageWork], busy: float, loop: float = 0.0, host: str = HOST, root: int = 0) -> Pipeline:
+def pipeline_of(
+    stages: Sequence[StageWork], busy: float, loop: float = 0.0, host: str = HOST, root: int = 0, step: int = STEP
+) -> Pipeline:
     """Below a prefetch a thread is `busy` ms per batch, most of it in the stage with most work; the training loop itself `loop` ms."""
     below = max(range(1, len(stages)), key=lambda at: stages[at].work)
     thread = Segment(CHAIN, 0, tuple(range(1, len(stages))), round(busy * MS) * STEPS, 1, busy * MS, below)
     own = Segment(CHAIN, -1, (0,), round(loop * MS) * STEPS, 1, loop * MS, 0)
-    return Pipeline(host, root, STEPS, tuple(stages), (thread, own))
+    return Pipeline(host, root, STEPS, tuple(stages), (thread, own), STEPS, STEPS * step)
 
 
 def _context(

@@ -151,7 +151,7 @@ def test_the_tables_of_one_report_agree_on_the_shuffle() -> None:
 @pytest.mark.parametrize("name", [n for n in PROFILES if answer(n)])
 def test_work_per_batch_is_work_by_root_calls_and_busy_times_sum_to_the_segments(name: str) -> None:
     page = opened(name).tf_data()
-    calls = {(r["host"], r["pipeline"]): r["calls"] for r in page.table("pipelines").records()}
+    calls = {(r["host"], r["pipeline"]): r["steady_calls"] for r in page.table("pipelines").records()}
     segments = {(r["host"], r["pipeline"], r["segment"]): r for r in page.table("segments").records()}
     for row in page.table("stages").records():
         assert row["work_per_batch_ps"] == pytest.approx(row["work_ps"] / calls[row["host"], row["pipeline"]])

@@ -16,13 +16,14 @@ pipeline, and its stage with most work is where to act. Stages are told apart by
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import derived
 from outpace.metrics.input.iterators import IteratorGraph, is_async, iterators
+from outpace.metrics.spans import Busy, union
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds, Values
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.causality import partners
@@ -44,7 +45,7 @@ def position_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class StageWork:
-    """Work of one stage of one pipeline. Times in ps, summed over the capture.
+    """Work of one stage of one pipeline. Times in ps, summed over the time that the pipeline's are of.
 
     position: long name without the indices of copies of one stage (interleaved ones); iterators: indices into the graph's ids; own: self time
     on the threads that call it, only its own (0 for an asynchronous stage, which waits there); handing: what its producing threads spent on it;
@@ -122,13 +123,20 @@ class Segment:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """One input pipeline of one host: stages from the root down, segments slowest first, and the number of root calls."""
+    """One input pipeline of one host: stages from the root down, segments slowest first, and the number of root calls.
+
+    All of it, costs of a stage's elements and of batches too, is of the time of the host's steady steps, with what lies before each of them:
+    `steps` of them, `steps_ps` long. Costs of other steps beside the time of these would be rates that nothing had. Where no root is called
+    there, it is of the whole capture.
+    """
 
     host: str
     root: int
     calls: int
     stages: tuple[StageWork, ...]
     segments: tuple[Segment, ...]
+    steps: int
+    steps_ps: int
 
     @property
     def bottleneck(self) -> StageWork | None:
@@ -153,13 +161,20 @@ def works_ahead(run: Run) -> float | None:
         steps = run.by_host[pipeline.host].steps
         if 2 * own >= sum(s.work for s in pipeline.segments) or not len(steps):
             return None
-        shares.append(pipeline.segments[0].busy * pipeline.calls / max(int(steps.duration.sum()), 1))
+        shares.append(pipeline.segments[0].busy * pipeline.calls / max(pipeline.steps_ps, 1))
     return max(shares, default=None)
 
 
 def _pipelines(timeline: Timeline, graph: IteratorGraph) -> list[Pipeline]:
-    roots = zip(*np.unique(graph.iterator[graph.roots], return_counts=True), strict=True)
-    calls = {int(root): int(count) for root, count in roots if int(graph.ids[root]) not in graph.device_ids}
+    steady = _Steady.of(timeline)
+    roots = graph.iterator[graph.roots]
+    rows = graph.row[graph.roots]
+    begun = timeline.trace.start[rows]
+    inside = steady.part(begun, begun) > 0
+    every, known = (np.bincount(roots[mine], minlength=len(graph.ids)) for mine in (np.ones(len(roots), bool), inside))
+    calls = {
+        int(root): int(known[root] or every[root]) for root in distinct(roots) if int(graph.ids[root]) not in graph.device_ids
+    }
     positions: dict[tuple[int, str], list[int]] = {}
     for root, iterator in _members(graph, calls):
         positions.setdefault((root, position_of(graph.long_names[iterator])), []).append(iterator)
@@ -167,7 +182,12 @@ def _pipelines(timeline: Timeline, graph: IteratorGraph) -> list[Pipeline]:
     stage_of = np.full(len(graph.ids) + 1, -1, np.int32)
     stage_of[list(place)] = list(place.values())
     owner = _owners(timeline, graph)
-    totals = _totals(timeline, owner, stage_of, len(positions))
+    limited = np.array([bool(known[root]) for root, _ in positions] + [False])
+
+    def counts(start: Picoseconds, end: Picoseconds, stage: Codes) -> Values:
+        return np.where(limited[stage], steady.part(start, end), 1.0)
+
+    totals = _totals(timeline, owner, stage_of, len(positions), counts)
     ids = {int(identity): i for i, identity in enumerate(graph.ids.tolist())}
     stages: dict[int, list[StageWork]] = {root: [] for root in calls}
     for at, ((root, position), group) in enumerate(positions.items()):
@@ -176,9 +196,39 @@ def _pipelines(timeline: Timeline, graph: IteratorGraph) -> list[Pipeline]:
         parent = above if 0 <= above < len(mine) else -1  # a damaged file may say that iterators call each other in a circle
         mine.append(_stage(graph, position, tuple(group), parent, at, totals))
     return [
-        Pipeline(timeline.host, root, calls[root], tuple(found), _segments(found, calls[root]))
+        Pipeline(
+            timeline.host,
+            root,
+            calls[root],
+            tuple(found),
+            _segments(found, calls[root]),
+            *(steady.steps if known[root] else (len(timeline.steps), int(timeline.steps.duration.sum()))),
+        )
         for root, found in stages.items()
     ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Steady:
+    """When the steady steps of a host are, each from the end of the step before (`windows`); how many steps these are, and how long they are
+    together."""
+
+    windows: Busy
+    steps: tuple[int, int]
+
+    @classmethod
+    def of(cls, timeline: Timeline) -> _Steady:
+        steps = timeline.steps
+        order = np.argsort(steps.start, kind="stable")
+        before = np.maximum.accumulate(np.append(steps.start[order][:1], steps.end[order][:-1]))
+        whole = np.isin(order, steps.whole)
+        windows = union(np.minimum(before, steps.start[order])[whole], steps.end[order][whole])
+        return cls(Busy.of(*windows), (int(whole.sum()), int(steps.duration[order][whole].sum())))
+
+    def part(self, start: Picoseconds, end: Picoseconds) -> Values:
+        """Of each event, the part that lies in them; of one without length, whether it does."""
+        end = np.maximum(end, start + 1)
+        return np.asarray((self.windows.until(end) - self.windows.until(start)) / (end - start))
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,15 +322,21 @@ class _Totals:
     ops: list[dict[str, int]]
 
 
-def _totals(timeline: Timeline, owner: _Owners, stage_of: Codes, count: int) -> _Totals:
-    """Sums per stage (`stage_of`: of each iterator, and -1 at the end for nobody's events), each over the events that it names."""
+def _totals(
+    timeline: Timeline, owner: _Owners, stage_of: Codes, count: int, counts: Callable[[Picoseconds, Picoseconds, Codes], Values]
+) -> _Totals:
+    """Sums per stage (`stage_of`: of each iterator, and -1 at the end for nobody's events), each over the events that it names; of these, by
+    their starts, ends and stages, `counts` says which part counts."""
     trace = timeline.trace
     lines = max(len(trace.lines), 1)
 
-    def total(rows: Indices, values: Picoseconds | Values) -> Numbers:
+    def total(rows: Indices, values: Picoseconds | Values, *, whole: bool = False) -> Numbers:
         stage = stage_of[owner.of[rows]]
         mine = stage >= 0
-        return np.bincount(stage[mine], weights=values[mine].astype(np.float64), minlength=count).astype(np.int64)
+        rows, stage = rows[mine], stage[mine]
+        begin = trace.start[rows]
+        part = counts(begin, begin if whole else trace.end[rows], stage)
+        return np.bincount(stage, weights=values[mine] * part, minlength=count).astype(np.int64)
 
     def thread_count(rows: Indices) -> Numbers:
         rows = rows[(stage_of[owner.of[rows]] >= 0) & (trace.duration[rows] > 0)]
@@ -289,17 +345,19 @@ def _totals(timeline: Timeline, owner: _Owners, stage_of: Codes, count: int) -> 
 
     return _Totals(
         own=total(owner.iterator, owner.iterator_self),
-        calls=total(owner.iterator, np.ones(len(owner.iterator))),
+        calls=total(owner.iterator, np.ones(len(owner.iterator)), whole=True),
         handing=total(owner.produce, owner.produce_self),
         function=total(owner.pool, trace.duration[owner.pool]),
         threads=thread_count(owner.iterator),
         handing_threads=thread_count(owner.produce),
         function_threads=thread_count(owner.pool),
-        ops=_function_ops(timeline, owner.of, stage_of, count),
+        ops=_function_ops(timeline, owner.of, stage_of, count, counts),
     )
 
 
-def _function_ops(timeline: Timeline, of: ByRow, stage_of: Codes, count: int) -> list[dict[str, int]]:
+def _function_ops(
+    timeline: Timeline, of: ByRow, stage_of: Codes, count: int, counts: Callable[[Picoseconds, Picoseconds, Codes], Values]
+) -> list[dict[str, int]]:
     """Time of the ops in each stage's function, by name."""
     trace = timeline.trace
     ops = np.flatnonzero(timeline.is_kind(OpKind.TENSORFLOW))
@@ -308,9 +366,10 @@ def _function_ops(timeline: Timeline, of: ByRow, stage_of: Codes, count: int) ->
     rows = trace.rows_named(code >= 0)
     rows = rows[of[rows] >= 0]
     rows = rows[stage_of[of[rows]] >= 0]
+    part = counts(trace.start[rows], trace.end[rows], stage_of[of[rows]])
     cell = stage_of[of[rows]].astype(np.int64) * len(ops) + code[trace.name[rows]]
     cells = distinct(cell)
-    time = np.bincount(np.searchsorted(cells, cell), weights=trace.duration[rows].astype(np.float64), minlength=len(cells))
+    time = np.bincount(np.searchsorted(cells, cell), weights=trace.duration[rows] * part, minlength=len(cells))
     found: list[dict[str, int]] = [{} for _ in range(count)]
     for at, spent in zip(cells.tolist(), time.tolist(), strict=True):
         found[at // len(ops)][trace.names[ops[at % len(ops)]]] = int(spent)

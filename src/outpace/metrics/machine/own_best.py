@@ -212,11 +212,12 @@ def competition(run: Run, timeline: Timeline, gone: float, waits: float) -> tupl
     where no step takes time.
     """
     cores = run.core_count(timeline)
-    step = float(np.mean(timeline.steps.duration)) if len(timeline.steps) else 0.0
+    whole = timeline.steps.duration[timeline.steps.whole]
+    step = float(whole.mean()) if len(whole) else 0.0
     if run.has_device or not cores or not step:
         return 0.0, 0.0
     mine = [pipeline for pipeline in pipelines(run) if pipeline.host == timeline.host]
-    busy = sum(stage.work for pipeline in mine for stage in pipeline.stages) / len(timeline.steps) / step
+    busy = sum(stage.work / max(pipeline.steps_ps, 1) for pipeline in mine for stage in pipeline.stages)
     away = min(gone / step, busy)
     least, most = 0.0, 1 - _slowest(busy - away, cores) / _slowest(busy, cores)
     runs = own_runs(run).get(timeline.host)

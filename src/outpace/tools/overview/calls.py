@@ -79,8 +79,12 @@ def _per_call(run: Run, host: str, program: Program) -> Iterator[Finding]:
 def _input_python(run: Run, timeline: Timeline) -> float:
     """How long the input pipeline runs Python per step, as a share of the step: generators, and Python functions of its stages."""
     mine = (pipeline for pipeline in pipelines(run) if pipeline.host == timeline.host)
-    work = sum(stage.work for pipeline in mine for stage in pipeline.stages if stage.python or stage.type == "Generator")
-    return float(work / max(int(timeline.steps.duration.sum()), 1))
+    return sum(
+        stage.work / max(pipeline.steps_ps, 1)
+        for pipeline in mine
+        for stage in pipeline.stages
+        if stage.python or stage.type == "Generator"
+    )
 
 
 def _exchanged(run: Run) -> Iterator[Finding]:

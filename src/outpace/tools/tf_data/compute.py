@@ -53,7 +53,7 @@ def compute(run: Run) -> Analysis:
     for host, graph in graphs.items():
         for i, root in enumerate(_device_roots(graph)):
             slowest = _ranked(graph, root)
-            rows["pipelines"].append((*_latency(host, f"Device:{i}", graph, root, slowest), "", ""))
+            rows["pipelines"].append((*_latency(host, f"Device:{i}", graph, root, slowest, len(slowest)), "", ""))
             executions.append(_executions(host, f"Device:{i}", graph, slowest, guides[host][slowest]))
     stages = Table.from_rows("stages", "Stages", STAGES, rows["stages"])
     segments = Table.from_rows("segments", "Segments", SEGMENTS, rows["segments"])
@@ -99,13 +99,13 @@ def guide_bottlenecks(graph: IteratorGraph) -> Codes:
 def _pipeline_row(name: str, pipeline: Pipeline, graph: IteratorGraph, ranked: Indices, guide: int) -> tuple[object, ...]:
     bottleneck = pipeline.bottleneck
     return (
-        *_latency(pipeline.host, name, graph, pipeline.root, ranked),
+        *_latency(pipeline.host, name, graph, pipeline.root, ranked, pipeline.calls),
         graph.types[guide],
         bottleneck.type if bottleneck else "",
     )
 
 
-def _latency(host: str, name: str, graph: IteratorGraph, root: int, ranked: Indices) -> tuple[object, ...]:
+def _latency(host: str, name: str, graph: IteratorGraph, root: int, ranked: Indices, steady: int) -> tuple[object, ...]:
     duration = graph.trace.duration[graph.row[graph.roots[ranked]]]
     slow = int((duration > SLOW_CALL_PS).sum())
     return (
@@ -113,6 +113,7 @@ def _latency(host: str, name: str, graph: IteratorGraph, root: int, ranked: Indi
         name,
         str(graph.ids[root]),
         len(ranked),
+        steady,
         slow,
         float(duration.mean()),
         int(duration.min()),

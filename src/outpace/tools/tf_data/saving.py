@@ -50,7 +50,7 @@ class Waiting:
     @property
     def batches(self) -> int:
         """How many batches a step takes: several, where a call runs several training steps."""
-        return max(1, round(self.pipeline.calls / max(len(self.timeline.steps), 1)))
+        return max(1, round(self.pipeline.calls / max(self.pipeline.steps, 1)))
 
     @property
     def explained(self) -> float:

@@ -7,6 +7,7 @@ PIPELINES = schema("""
     * pipeline         | text  | Host:n for a pipeline on the host, Device:n for one that feeds a device from it
       id               | text  | id of the root iterator (unsigned 64-bit)
     + calls            | count | calls of the root iterator
+    + steady_calls     | count | of these, in the time of steady steps: costs per batch and per element are of that time
     + slow_calls       | count | calls that took longer than 50 µs, the guide's limit
       mean_ps          | ps    | mean time of a call | Mean
       min_ps           | ps    | shortest call | Min
@@ -23,9 +24,10 @@ STAGES = schema("""
       busy_per_batch_ps | ps    | time that one thread of its segment works for it per call of the root iterator, which delivers \
                                   a batch: the sum over a segment's stages is the segment's; of a stage with work in two \
                                   segments, the longer | Busy per batch
-    + work_ps           | ps    | time in which threads worked for the stage: its own code, and its function on pool threads \
+    + work_ps           | ps    | time in which threads worked for the stage, in that of steady steps: its own code, and its \
+                                  function on pool threads \
                                   | Work
-      work_per_batch_ps | ps    | its work, divided by the calls of the root iterator, on however many threads | Work per batch
+      work_per_batch_ps | ps    | its work, divided by the steady calls of the root iterator, on however many threads | Work per batch
       threads           | count | threads of its segment, which share that work
       total_ps          | ps    | sum of all its executions (waiting included) | Total
     + self_ps           | ps    | of it, not overlapped by the stages that it called (waiting included) | Self
