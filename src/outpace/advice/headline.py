@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from outpace.metrics.program.budget import ALL_HOSTS, Budget, budgets
+from outpace.metrics.program.host_time import of_hosts
 from outpace.metrics.program.program import program
 from outpace.metrics.program.same_program import main_program
 from outpace.model import Category, Finding, Page, Severity, Unit, humanize
-from outpace.model.text import first_sentence
+from outpace.model.text import first_sentence, is_most
 from outpace.timeline import Run
 
 _HOST, _UNTRACED = (c.value for c in (Category.HOST_COMPUTE, Category.ALL_OTHERS))
@@ -31,7 +32,7 @@ def headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> st
     shares = {c.value: known.shares[c.value] for c in Category}
     takes = first.saving.takes_from
     around = _UNTRACED in takes and first.saving.high >= shares[Category.INPUT.value]
-    if not around or max(shares, key=shares.__getitem__) != _HOST:
+    if not around or max(shares, key=shares.__getitem__) != _HOST or mostly_runs(run):
         return said
     step = f"{humanize(known.step, Unit.PS)} per {'prediction' if program(run).predicts else 'step'}"
     without = (
@@ -40,6 +41,11 @@ def headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> st
         else ""
     )
     return f"Host-bound, {step}{without}: {first_sentence(first.sentence)}"  # the shares of the sentence are of that
+
+
+def mostly_runs(run: Run) -> bool:
+    """Whether ops run in most of the mean step, on a host that computes by itself: then nothing else bounds it, whatever is changed first."""
+    return not run.has_device and is_most(of_hosts(run, *main_program(run)).running, 1.0)
 
 
 def _of_host(host: str, budget: Budget) -> str:

@@ -59,7 +59,9 @@ def test_few_steps_bound_and_predict_nothing(steps: int) -> None:
 def test_the_next_slowest_segment_is_what_is_left() -> None:
     found = waiting(work_ps={"ParallelMapV2": 9 * MS, "Map": 8 * MS}, record={"pipeline": []})
     gone = {found.pipeline.stages.index(stage_of(found, "ParallelMapV2")): 1.0}
-    assert busy_without(found.pipeline, gone) == pytest.approx(8 * MS, rel=0.05)  # what it worked ahead of the first step is no step's
+    assert busy_without(found.pipeline, gone) == pytest.approx(
+        8 * MS, rel=0.05
+    )  # what it worked ahead of the first step is no step's
 
 
 def test_on_shared_cores_the_model_gets_them_back() -> None:

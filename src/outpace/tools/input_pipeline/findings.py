@@ -25,6 +25,7 @@ from outpace.model import (
     bootstrap_saving,
     humanize,
 )
+from outpace.model.text import is_most
 
 _XPROF = "XProf's input pipeline page"
 HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, _XPROF)
@@ -45,6 +46,15 @@ def verdict(breakdown: StepBreakdown) -> tuple[Severity, str, float]:
         text = f"The program may be input-bound: {share:.1%} of the step time waits for input, and {others:.1%} is untraced."
         return Severity.POTENTIAL, text, share
     return Severity.INFO, f"The program is not input-bound: {share:.1%} of the step time waits for input.", share
+
+
+def headline(breakdown: StepBreakdown) -> str:
+    """The verdict, where most of what counts as input is a wait for it, and no transfer."""
+    _, said, share = verdict(breakdown)
+    moved = breakdown.transfers
+    if moved < MODERATE.value or not is_most(moved, share):
+        return said
+    return f"{moved:.1%} of the step time goes to transfers from the host; {max(0.0, share - moved):.1%} waits for input."
 
 
 def _rated(share: float) -> tuple[Severity, str]:

@@ -46,7 +46,7 @@ def analyse(run: Run) -> Page:
         sections.append(Rows(host_categories(ops, steps), ("category", "per_step_ps", "fraction", "advice")))
         sections.append(Rows(ops, _OP_COLUMNS))
         sections += filled(Rows(instances, tuple(name for name in _OP_COLUMNS if name != "instances"), folded=True))
-    headline = rules.verdict(breakdown)[1] if steps else "Input ops were recorded, but no step to relate them to."
+    headline = rules.headline(breakdown) if steps else "Input ops were recorded, but no step to relate them to."
     back = _given_back(run, breakdown)
     findings = tuple(rules.find(breakdown, saturation, back, program(run), works_ahead(run), offloads(run))) if steps else ()
     return TOOL.page(headline=headline, sections=tuple(sections), findings=findings)
@@ -63,7 +63,7 @@ def _given_back(run: Run, breakdown: StepBreakdown) -> dict[str, tuple[float, fl
 def _waiting(run: Run, breakdown: StepBreakdown) -> tuple[Section, ...]:
     """Device-side analysis; without an accelerator the host is the device."""
     table = statistics(breakdown)
-    share = rules.verdict(breakdown)[2]
+    share, moved = max(0.0, rules.verdict(breakdown)[2] - breakdown.transfers), breakdown.transfers
     where = "device" if run.has_device else "host (no accelerator)"
     several = len(set(breakdown.steps["host"].tolist())) > 1
     colors = {c: c.removesuffix("_ps") for c in _COLUMNS}
@@ -71,7 +71,13 @@ def _waiting(run: Run, breakdown: StepBreakdown) -> tuple[Section, ...]:
         "Step time", ChartKind.STACK_SERIES, breakdown.steps, "step", _COLUMNS, colors, select="host" if several else ""
     )
     return (
-        Figures("Summary", (Figure("Waiting for input", share, Unit.FRACTION, f"of the step time on the {where}"),)),
+        Figures(
+            "Summary",
+            (
+                Figure("Waiting for input", share, Unit.FRACTION, f"of the step time on the {where}"),
+                *((Figure("Transfers from the host", moved, Unit.FRACTION, "of the step time"),) if moved else ()),
+            ),
+        ),
         chart,
         Rows(table, ("category", "mean_ps", "deviation_ps", "min_ps", "max_ps", "fraction")),
     )

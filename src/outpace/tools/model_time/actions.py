@@ -103,7 +103,7 @@ def _batch(here: Here) -> str:
         here.compiled.memory or here.compiled.fast or (here.hardware == CPU and not here.small)
     ):  # where memory limits it, each example moves as many bytes as before; where the device does, it has as much to multiply
         return ""
-    return "use a larger batch (it changes the training: compare the time per example)"
+    return "use a larger batch" + " (it changes the training: compare the time per example)" * (not here.program.predicts)
 
 
 def _cores(here: Here) -> str:

@@ -41,6 +41,7 @@ _IN_LOOP = re.compile(r"/while/")
 _NO_PART = (COMPILED, LOGS, TRANSFERRED, COLLECTIVES)  # no layer, or nothing is known of what is in it
 _NAMED = 3  # parts in a sentence
 _TOLD = 0.01  # of the step: a part with less is not named
+LARGE = 0.10  # of the step, from where a part stands out
 _TERA = 1e12
 _GIGA = 1e12 / 1e9  # GFLOP/s of one FLOP per ps
 _COMPANY = 0.1  # of a thread: less cannot be noticed in the time of an op

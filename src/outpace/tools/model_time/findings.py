@@ -25,6 +25,7 @@ from outpace.timeline.names import ONEDNN, Work
 from outpace.tools.model_time.actions import CPU, GPU, TPU, Here, cheaper, narrows
 from outpace.tools.model_time.facts import (
     COMPUTE,
+    LARGE,
     Kind,
     Part,
     by_line,
@@ -70,7 +71,6 @@ _UNEQUAL = 1.5  # times as long as the fastest op with as many FLOPs
 _TOLD = 0.01  # of the step: less is no limit worth a word
 _AROUND = 0.2  # of the step, around ops: a larger batch spreads it over more examples
 _ROOM = 0.5  # of the work, that idle cores must take for it to be moved there
-_LARGE = 0.10  # of the step, from where a part stands out
 _CONVOLVES = (Work.CONVOLUTION, Work.POOLING)
 _BY_ONEDNN = (Work.CONVOLUTION, Work.MATMUL)
 _MOVES = Threshold(
@@ -496,7 +496,7 @@ def _bound(
     }
     rest = ", ".join(f"{names[c]} {limit:.1%}" for c, limit in limits.items())
     rest += "".join(f", {what} {part:.1%}" for what, part in outside.items() if part >= _TOLD and not has_device)
-    many = work and (not mine or mine[0].share < _LARGE)  # no part stands out: what they do, added up, says more
+    many = work and (not mine or mine[0].share < LARGE)  # no part stands out: what they do, added up, says more
     told = (
         [(kind.work.value, kind.share, "model_work") for kind in work] if many else [(str(p), p.share, p.table) for p in mine]
     )

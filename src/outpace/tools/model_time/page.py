@@ -18,7 +18,7 @@ from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, filled
 from outpace.timeline import Run
 from outpace.tools.model_time import TOOL
 from outpace.tools.model_time import findings as rules
-from outpace.tools.model_time.facts import parts
+from outpace.tools.model_time.facts import LARGE, Part, parts
 from outpace.tools.model_time.schema import MODEL_SHARES
 
 _BY = ("layer_type", "top_op", "source", "kind")
@@ -48,6 +48,13 @@ def _shares(parts: Table) -> Table:
     return Table.from_rows("model_shares", "Time of the parts", MODEL_SHARES, rows)
 
 
+def _headline(largest: Part) -> str:
+    """The largest part, where it is large: what takes a hundredth is nobody's headline."""
+    if largest.share < LARGE:
+        return f"No part of the model takes {LARGE:.0%} of the step; the largest is {largest} with {largest.share:.0%}."
+    return f"{largest} takes {largest.share:.0%} of the step, {largest.most}."
+
+
 def analyse(run: Run) -> Page:
     """Build the page of a run."""
     known, kind = budgets(run), program(run)
@@ -63,5 +70,5 @@ def analyse(run: Run) -> Page:
     largest = [part for t in run.hosts if t.host in known for part in parts(run, t.host, kind)[:1]]
     headline = "The profile does not say which parts of the model take its time."
     if largest:
-        headline = f"{largest[0]} takes {largest[0].share:.0%} of the step, {largest[0].most}."
+        headline = _headline(largest[0])
     return TOOL.page(headline, tuple(sections), found, hidden)

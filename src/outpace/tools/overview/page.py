@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from outpace.metrics.input.examples import examples_per_step
 from outpace.metrics.machine.cpu_saturation import others_cores
 from outpace.metrics.machine.device import device_facts
-from outpace.metrics.machine.host_copies import host_copies
 from outpace.metrics.model.hlo_lines import one_program
 from outpace.metrics.model.op_metrics import op_metrics
 from outpace.metrics.model.tf_functions import tf_functions
 from outpace.metrics.program.between import between
 from outpace.metrics.program.budget import ALL_HOSTS, budgets, overhead_samples, slowdown
 from outpace.metrics.program.counterfactual import narrowed
-from outpace.metrics.program.host_time import HostTime, host_time, of_hosts
+from outpace.metrics.program.host_time import host_time
 from outpace.metrics.program.no_steps import no_steps
 from outpace.metrics.program.program import Program, program
 from outpace.metrics.program.same_program import comparable, main_program
@@ -35,7 +34,6 @@ from outpace.model import (
     Page,
     Rows,
     Section,
-    Table,
     Text,
     Unit,
     humanize,
@@ -45,6 +43,7 @@ from outpace.model.units import counted
 from outpace.timeline import Confidence, Run, Timeline
 from outpace.tools.overview import TOOL, calls, capture_findings, unsteady
 from outpace.tools.overview import findings as rules
+from outpace.tools.overview.bound import bound, name_of, picture
 from outpace.tools.overview.compiling import Compiling, compiling
 from outpace.tools.overview.compute import (
     Average,
@@ -55,11 +54,9 @@ from outpace.tools.overview.compute import (
     precision,
     top_ops,
 )
-from outpace.tools.overview.schema import STEADY
 
 _SHOWN = tuple(f"{c.value}_ps" for c in Category)
 _COLORS = {f"{c.value}_ps": c.value for c in Category}
-_COLORS_BY_TITLE = {c.label: c.value for c in Category}
 
 
 def analyse(run: Run) -> Page:
@@ -86,7 +83,7 @@ def analyse(run: Run) -> Page:
         *_ops(run),
         Rows(environment, _HOST_COLUMNS),
     )
-    glance = _glance(run, mean)
+    glance = picture(run, mean, name_of(run, mean, builds=compiling(breakdown) is not None))
     return TOOL.page(
         headline(run, mean),
         sections,
@@ -112,7 +109,6 @@ def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) ->
 
 
 _COUNTED = re.compile(r"(?P<count>[\d,]+)(?P<what>[^\d,].*)")
-_UNSEEN = "Host-bound (Python or untraced work)"
 _NOTICEABLE = 0.01  # slower: less is chance
 _TAKEN = 0.5  # cores: what takes less hardly slows a training
 _PS_PER_NS = 1000
@@ -128,49 +124,11 @@ def headline(run: Run, mean: Average) -> str:
     apart = f"{between:.0%} of the time is spent between the steps. Within the steps: " if between >= _MOSTLY_BETWEEN else ""
     groups, mine = comparable(run)[0], main_program(run)
     which = f"{len(groups)} different programs; the one shown is on {', '.join(mine[:3])}. " if len(groups) > 1 else ""
-    return which + apart + _bound(run, mean)
-
-
-def _bound(run: Run, mean: Average) -> str:
-    """What bounds the mean step."""
-    shares = {c: mean.share(c) for c in Category}
-    halves = (Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
-    shares[halves[1]] += shares.pop(halves[0])  # one sentence speaks of device compute as a whole
-    top = max(shares, key=lambda c: shares[c])
-    kind = "prediction" if program(run).predicts else "step"
-    step = f"{humanize(mean.mean, Unit.PS)} {'mean ' * mean.uneven}{kind}"
-    waits = mean.share(Category.INPUT)
-    moved = step_breakdown(run).of(*main_program(run)).transfers
-    if moved >= waits / 2 and (top is Category.INPUT or waits >= _INPUT_BOUND):
-        return f"Bound by transfers from the host: {moved:.0%} of the {step}; {waits - moved:.0%} waits for input data."
-    if top is Category.INPUT or waits >= _INPUT_BOUND:
-        return f"Input-bound: {waits:.0%} of the {step} waits for input data."
-    copied = [row["share"] for row in host_copies(run).records() if row["host"] in main_program(run)]
-    if top is Category.HOST_COMPUTE and sum(copied) >= _MOSTLY_COPIES * shares[top] * len(copied) > 0:
-        share = sum(copied) / len(copied)
-        return f"Bound by copies of NumPy arrays to the device: {share:.0%} of the {step}; {waits:.0%} waits for input."
-    if top is Category.HOST_COMPUTE:
-        return f"{_on_host(of_hosts(run, *main_program(run)), step)}; {waits:.0%} waits for input."
-    bound = {
-        Category.DEVICE_COMPUTE_32: "Bound by computation on the device",
-        Category.ALL_OTHERS: _UNSEEN,
-    }.get(top, f"Bound by {top.label.lower()}")
-    return f"{bound}: {shares[top]:.0%} of the {step}; {waits:.0%} waits for input."
-
-
-def _on_host(time: HostTime, step: str) -> str:
-    """What bounds a step in which the host works: ops, or what stands between them."""
-    if time.running >= _MOSTLY_OPS * time.computation:
-        return f"Bound by computation on the host: ops run in {time.running:.0%} of the {step}"
-    what, share = time.rest
-    return f"Host-bound: no op runs in {time.computation - time.running:.0%} of the {step} ({what}: {share:.0%})"
+    return which + apart + bound(run, mean).sentence
 
 
 _FEW, _MOST_TOLD = 3, 4
-_MOSTLY_OPS = 0.5  # of what counts as computation on the host
 _MOSTLY_BETWEEN = 0.5
-_MOSTLY_COPIES = 0.5  # of what counts as computation on the host
-_INPUT_BOUND = 0.2  # of the step, from where XProf calls a program highly input-bound
 _SMALL = 0.01  # of the step: what is below needs no further reading
 _COMPUTE = ("kernel_stats.kernels", "hlo_stats.hlo_ops", "op_stats.ops")
 _BEHIND: dict[Category, tuple[tuple[str, ...], str]] = {
@@ -185,26 +143,6 @@ _BEHIND: dict[Category, tuple[tuple[str, ...], str]] = {
     Category.DEVICE_COMPUTE_32: (_COMPUTE, "which kernels and ops"),
     Category.ALL_OTHERS: (("explain.events",), "between which events"),
 }
-
-
-_RUNS, _BETWEEN = "Ops on the host", "Host, no op runs"
-
-
-def _glance(run: Run, mean: Average) -> Chart:
-    """The steady step; computation on a host without devices is divided into ops and what stands between them."""
-    table, colors = mean.table, _COLORS_BY_TITLE
-    time = of_hosts(run, *main_program(run))
-    if not run.has_device and time.computation:
-        rows = []
-        for row in table.records():
-            parts = {row["category"]: 1.0}
-            if row["key"] == Category.HOST_COMPUTE.value:
-                parts = {_RUNS: time.running / time.computation, _BETWEEN: 1 - time.running / time.computation}
-            rows += [{**row, "category": name, "mean_ps": row["mean_ps"] * part} for name, part in parts.items()]
-        rows.sort(key=lambda row: row["category"] == _BETWEEN)  # a category keeps its glyph
-        table = Table.from_rows("steady_step", "Steady step", STEADY, [tuple(row[f.name] for f in STEADY) for row in rows])
-        colors = {**colors, _RUNS: Category.HOST_COMPUTE.value}
-    return Chart("Steady step", ChartKind.STACK_TOTAL, table, "category", ("mean_ps",), colors)
 
 
 def _links(mean: Average) -> Links:
@@ -231,13 +169,12 @@ def _speed(run: Run, breakdown: StepBreakdown, mean: Average) -> tuple[Figure, .
         f"std. dev. {humanize(mean.deviation, Unit.PS)} over {_steps(mean)}" if mean.rows > 1 else "one step only: no interval"
     )
     if no_whole_step(run):
-        return (Figure("Captured step time", mean.mean, Unit.PS, spread),)
+        return (Figure(f"{name_of(run, mean, builds=False)} time", mean.mean, Unit.PS, spread),)
     follows, sizes = pace(run, mean), examples_per_step(run)
     rate = follows.per_second
     calls = max(breakdown.per_row.values(), default=1)
     builds = compiling(breakdown)
-    name = "Mean step time" if mean.uneven else "Steady step time" if mean.rows > 1 else "Step time"
-    name = "Step time while compiling" if builds else name
+    name = f"{name_of(run, mean, builds=builds is not None)} time{' while compiling' * (builds is not None)}"
     figures = [
         Figure(name if calls == 1 else f"Steady call of {calls} steps", mean.mean, Unit.PS, spread),
         *_running(builds),
@@ -291,7 +228,7 @@ def _summary(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program, s
     outside = pace(run, mean).outside
     items = [
         *speed,
-        Figure("Step boundaries", confidence.value, Unit.TEXT, _source(run)),
+        *(() if no_whole_step(run) else (Figure("Step boundaries", confidence.value, Unit.TEXT, _source(run)),)),
         Figure("Program", kind.name, Unit.TEXT),
     ]
     if outside >= _SMALL:
