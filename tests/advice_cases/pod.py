@@ -36,6 +36,20 @@ def _workers(fraction: float, excess: float | None = None, *, steps: int = 10, c
     return lambda: rules.find(workers, summary)
 
 
+def _kinds(slow: int, every: int, fraction: float = 0.2) -> Find:
+    """Workers that do not vary, of which so many take `fraction` more."""
+    part = fraction / (1 + fraction)
+    none, length = np.zeros(STEPS, np.int64), np.full(STEPS, STEP, np.int64)
+    times, at = dict.fromkeys(CATEGORIES, none), np.arange(STEPS)
+    names = [f"node{n:03}" for n in range(every)]
+    workers = tuple(Worker(name, name, False, at, at * STEP, length, at, times, none, {}, None) for name in names)
+    usual: dict[str, Any] = {"program": 1, "steps": 10, "duration_ps": STEP, "own_ps": STEP}
+    more = {"excess_ps": part * STEP, "repair_ps": 0.0, "excess_fraction": fraction, "cause": "", "cause_ps": 0.0}
+    rows = [{**usual, "worker": name, **(more if at < slow else {})} for at, name in enumerate(names)]
+    summary = table("summary", SUMMARY, *rows)
+    return lambda: rules.find(workers, summary)
+
+
 _ALL = {"takes_from": tuple(c.value for c in Category)}
 CASES: list[Case] = [
     fires("straggler", "15% more", _workers(0.15), Severity.MODERATE, saves=about(0.13), says=("Worker c", "15%"), **_ALL),
@@ -53,5 +67,24 @@ CASES: list[Case] = [
     fires("straggler", "3% of the step", _workers(0.5, 0.03), Severity.HIGH, saves=about(0.03), **_ALL),
     silent("straggler", "1.5% of the step", _workers(0.5, 0.015)),
     fires("straggler", "four steps", _workers(0.4, steps=4), Severity.HIGH, saves=about(0.4 / 1.4), **_ALL),
+    fires(
+        "straggler",
+        "half of 200 workers, which are of two kinds",
+        _kinds(100, 200),
+        Severity.MODERATE,
+        saves=about(0.2 / 1.2),
+        says=("100 of 200 workers (node000, node001, node002, ...)", "two kinds"),
+        never=("is a straggler",),
+        **_ALL,
+    ),
+    fires(
+        "straggler",
+        "three of 20 workers",
+        _kinds(3, 20),
+        Severity.MODERATE,
+        saves=about(0.2 / 1.2),
+        says=("3 of 20 workers",),
+        **_ALL,
+    ),
     silent("straggler", "two steps", _workers(0.4, steps=2)),
 ]

@@ -231,6 +231,16 @@ def test_what_comes_round_is_paid_before_what_is_always_there() -> None:
     assert sum(map(high, found.values())) <= 0.2 + SLACK
 
 
+def test_a_worker_that_all_others_wait_for_comes_first() -> None:
+    def finding(name: str, share: float, **more: bool) -> Finding:
+        saving = Saving(0.0, share, (Category.HOST_COMPUTE.value,), "if it was gone")
+        return Finding(name, Severity.HIGH, "So.", "Do.", (Evidence("x", 1.0, Unit.COUNT, "t"),), saving=saving, **more)
+
+    found = (finding("exchange_cost", 0.4), finding("straggler", 0.1, delays=True), finding("other", 0.3))
+    shown, _ = rank([Page("a", "Page", "What?", "So.", findings=found)], budget({Category.HOST_COMPUTE: 0.9}))
+    assert [f.id for f in shown] == ["straggler", "exchange_cost", "other"]
+
+
 def test_a_capture_without_steps_comes_first() -> None:
     order, _, _ = report(
         budget({Category.INPUT: 0.3}), ("slow_stage", "30% of the step waits"), ("capture.no_steps", "in the words of Keras")

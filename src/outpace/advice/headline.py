@@ -25,6 +25,8 @@ def headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> st
         return f"{why.reason[:1].upper()}{why.reason[1:]}." if why else "No tool could say anything of this profile."
     first = next((f for f in findings if f.severity is not Severity.INFO), None)
     known = budgets(run).get(ALL_HOSTS)
+    if first is not None and first.delays:
+        return f"{first_sentence(first.sentence)} {said}"
     if first is None or first.saving is None or known is None:
         return said
     if first.host and first.host in budgets(run) and first.host not in main_program(run):

@@ -37,7 +37,7 @@ def rank(pages: Iterable[Page], budgets: Mapping[str, Budget] | None = None) -> 
             merged[key] = _merge(merged[key], finding) if key in merged else finding
     valid = [f for f in merged.values() if not f.struck]
 
-    def order(finding: Finding) -> tuple[bool, bool, float, int, bool]:
+    def order(finding: Finding) -> tuple[bool, bool, bool, float, int, bool]:
         return _key(finding, _inside(budgets, finding) if budgets else 1.0)
 
     ordered = sorted(_causes_first(valid), key=order)
@@ -171,7 +171,14 @@ def score(finding: Finding, inside: float = 1.0) -> float:
     return inside * finding.saving.expected * _SURE[finding.certainty]
 
 
-def _key(finding: Finding, inside: float) -> tuple[bool, bool, float, int, bool]:
+def _key(finding: Finding, inside: float) -> tuple[bool, bool, bool, float, int, bool]:
     worth = round(score(finding, inside) / _GRAIN)
     informs = finding.severity is Severity.INFO
-    return not finding.id.startswith(CAPTURE), informs, -worth, _EFFORT[finding.effort], not finding.location
+    return (
+        not finding.id.startswith(CAPTURE),
+        informs,
+        not finding.delays,
+        -worth,
+        _EFFORT[finding.effort],
+        not finding.location,
+    )

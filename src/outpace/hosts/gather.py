@@ -12,10 +12,11 @@ from outpace.metrics.program.same_program import ran_together
 from outpace.model import OutpaceError, median
 from outpace.model.units import counted
 from outpace.store.profiles import ProfileSet
-from outpace.store.sessions import disjoint, labelled, named_as_one
+from outpace.store.sessions import disjoint, labelled, named_as_one, rank_of
 
 _TRIED = 3  # files of a folder, smallest first: one may be damaged
 _NAMED = 3
+_ANOTHER_TIME = "they were captured at another time"
 
 
 def gathered(found: ProfileSet) -> tuple[ProfileSet, tuple[str, ...]]:
@@ -23,20 +24,28 @@ def gathered(found: ProfileSet) -> tuple[ProfileSet, tuple[str, ...]]:
     if not found.beside:
         return found, ()
     base, *others = map_hosts(_one_of, [found, *found.beside])
-    files, joined = list(found.files), [found.run]
+    files, joined, alone = list(found.files), [found.run], list[str]()
     for session, glimpse in zip(found.beside, others, strict=True):
-        if (
-            isinstance(base, Digest)
-            and isinstance(glimpse, Digest)
-            and disjoint(files, session.files)
-            and one_run(base, glimpse, named=named_as_one(found.files[0], session.files[0]))
-        ):
+        if not (isinstance(base, Digest) and isinstance(glimpse, Digest)):
+            continue
+        why = "a host is in both"
+        if disjoint(files, session.files):
+            why = apart(base, glimpse, named=named_as_one(found.files[0], session.files[0]))
+        if not why:
             files += session.files
             joined.append(session.run)
+        elif why is not _ANOTHER_TIME and _overlap(base.captured_ns, glimpse.captured_ns):
+            alone.append(f"{_shown(session)} was captured at the same time as {_shown(found)} and is not read with it: {why}.")
+    alone = alone[:_NAMED] + [f"{counted(len(alone) - _NAMED, 'more folder')} of that time likewise."] * (len(alone) > _NAMED)
     if len(joined) == 1:
-        return found, ()
+        return found, tuple(alone)
     whole = replace(found, folder=found.source, files=labelled(files), older=found.older - len(joined) + 1, beside=())
-    return whole, (_told(len(whole.files), joined),)
+    return whole, (_told(len(whole.files), joined), *alone)
+
+
+def _shown(session: ProfileSet) -> str:
+    """A folder by what tells it from those beside it: the one of its rank, or its own name."""
+    return rank_of(session.files[0].path) or session.run
 
 
 def _told(hosts: int, runs: list[str]) -> str:
@@ -66,7 +75,13 @@ def _one_of(session: ProfileSet) -> Digest:
 
 
 def one_run(first: Digest, second: Digest, *, named: bool = True) -> bool:
-    """Whether two different hosts were captured in one run. `named`: whether names of folders say that they are of one job.
+    """Whether two different hosts were captured in one run: see `apart`."""
+    return not apart(first, second, named=named)
+
+
+def apart(first: Digest, second: Digest, *, named: bool = True) -> str:
+    """Why two different hosts were not captured in one run, in words; empty where they were. `named`: whether names of folders say that they
+    are of one job.
 
     Collectives that end on both at one distance in time say so, whatever their clocks say, and those whose distance changes that they wait for
     others. Without collectives, names must say it, and they must have recorded at the same time by their own clocks; where the program
@@ -74,17 +89,20 @@ def one_run(first: Digest, second: Digest, *, named: bool = True) -> bool:
     run at once, each on hosts of its own, differ in that.
     """
     waits = _wait_for_each_other(first, second)
-    if waits is not None or not named:
-        return bool(waits)
+    if waits is not None:
+        return "" if waits else "their collectives do not end together"
+    none = "they have no collective in common"
+    if not named:
+        return f"{none}, and their folders are not called after ranks of one job"
     if first.origin.walled != second.origin.walled or not _overlap(first.captured_ns, second.captured_ns):
-        return False
+        return _ANOTHER_TIME
     if not (first.numbered and second.numbered):
-        return _of_one_length(first, second)
+        return "" if _of_one_length(first, second) else f"{none}, and their steps are not of one length"
     zero = zeros_of((first, second))
     one, two = (d.facts.on_clock(zero[d.host]).spans for d in (first, second))
     both = one.keys() & two.keys()
     at_once = sum(ran_together((one[number], two[number])) for number in both)
-    return at_once > len(both) / 2
+    return "" if at_once > len(both) / 2 else f"{none}, and steps of one number did not run at the same time"
 
 
 def _of_one_length(first: Digest, second: Digest) -> bool:

@@ -99,10 +99,12 @@ class Saving:
 class Finding:
     """What holds the program back, how that is known, and what to change.
 
-    `sentence` says what is the case; `action` says what to do; `saving` is what a step saves (None where no honest number exists). `evidence`
-    is never empty; `counter_evidence` lists what was checked and speaks against the finding, or limits it. `location` is the user's source
-    line (`train.py:41`), where it is known. `explains` names the rules whose symptom this is a cause of: where both are found, a reader sees
-    the cause, and `symptom` says what it causes. `struck` is the reason why the advice is not given (in force already, impossible here).
+    `sentence` says what is the case; `action` says what to do; `saving` is what a step saves (None where no honest number exists).
+    `evidence` is never empty; `counter_evidence` lists what was checked and speaks against the finding, or limits it. `location` is the
+    user's source line (`train.py:41`), where it is known. `delays`: whether all other workers wait for what it is about, so that a step is
+    no shorter before it is mended, whatever else would save more. `explains` names the rules whose symptom this is a cause of: where both
+    are found, a reader sees the cause, and `symptom` says what it causes. `struck` is the reason why the advice is not given (in force
+    already, impossible here).
     """
 
     id: str
@@ -120,6 +122,7 @@ class Finding:
     explains: tuple[str, ...] = ()
     symptom: str = ""
     struck: str = ""
+    delays: bool = False
 
     def __post_init__(self) -> None:
         if not self.evidence:

@@ -133,13 +133,14 @@ def test_what_did_not_record_at_the_same_time_is_another_run(tmp_path: Path) -> 
     put(host("a", collectives=False), session(tmp_path, 1))
     put(host("b", collectives=False, later_ns=200_000_000), session(tmp_path, 3))
     assert hosts(tmp_path) == ["b"]
-    assert api.open(tmp_path).older == 1
+    assert api.open(tmp_path).older == 1 and told(tmp_path) == ""  # an older run is no news
 
 
 def test_two_trainings_at_once_on_hosts_of_their_own_count_differently(tmp_path: Path) -> None:
     put(host("a", collectives=False, first=100), session(tmp_path, 1))
     put(host("b", collectives=False, first=5000), session(tmp_path, 1).with_name("2026_01_01_00_00_02"))
     assert hosts(tmp_path) == ["b"]
+    assert "was captured at the same time as 2026_01_01_00_00_02 and is not read with it: they have no collective in common" in told(tmp_path)
 
 
 def test_steps_that_no_program_counts_leave_the_time_to_say(tmp_path: Path) -> None:
@@ -198,6 +199,7 @@ def test_real_runs_of_programs_that_have_nothing_to_do_with_each_other_stay_apar
         (folder := session(tmp_path, at)).mkdir(parents=True)
         (folder / f"{name}.xplane.pb").write_bytes(profile_bytes("multi_host", name))
     assert hosts(tmp_path) == ["localhost_7012"]
+    assert "they have no collective in common" in told(tmp_path)
 
 
 def test_nothing_at_all_is_still_an_error(tmp_path: Path) -> None:

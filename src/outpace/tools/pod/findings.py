@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,8 +21,10 @@ from outpace.model import (
     Unit,
     bootstrap_mean,
     humanize,
+    median,
     medians_without,
 )
+from outpace.model.text import is_most
 from outpace.model.units import counted
 from outpace.tools.pod.compute import OWN
 
@@ -30,6 +33,8 @@ SLOW = Threshold("slower than the other workers", 0.10, Unit.FRACTION, _OURS)
 _MATERIAL = 0.02  # of the step time: a device that computes little may differ much from the others without harm
 _VERY_SLOW = 0.30
 _LEAST_STEPS = 3
+_SEVERAL, _FEW = 3, 0.1  # workers, and of all workers: stragglers are few
+_NAMED = 3
 _FIXES = {
     Category.INPUT.label: "Check the input pipeline of the slow worker: give it the same files, cores and storage as the others, and "
     "shard the data evenly.",
@@ -46,18 +51,63 @@ def is_slow(row: dict[str, Any]) -> bool:
     return bool(row["excess_fraction"] >= SLOW.value and row["excess_ps"] >= _MATERIAL * row["duration_ps"])
 
 
+def are_a_kind(slow: int, every: int) -> bool:
+    """Whether so many slow workers are a kind of workers, and no stragglers."""
+    return slow >= _SEVERAL and slow > _FEW * every
+
+
 def find(found: tuple[Worker, ...], summary: Table) -> Iterator[Finding]:
-    """A finding for every worker that is slower than the others, and surely so."""
+    """A finding for every worker that is slower than the others, and surely so; one for all of them where they are many: then there are two
+    kinds of workers, and none that lags behind."""
     by_name = {w.name: (w, at) for at, w in enumerate(found)}  # a damaged file may give a name twice
     noise = np.array([_noise(worker) for worker in found])
     widths = noise - medians_without(noise)[:, ::-1]
     rows = list(summary.records())
     slow = [row["worker"] for row in sorted(rows, key=lambda row: -row["excess_ps"]) if is_slow(row)]
+    sure = []
     for row in rows:
         worker, at = by_name[row["worker"]]
         excess = _excess(row, *widths[at].tolist())
         if is_slow(row) and row["steps"] >= _LEAST_STEPS and excess.low > 0:
-            yield _slow(row, worker, excess, slow[: slow.index(row["worker"])])
+            sure.append((row, worker, excess))
+    if are_a_kind(len(sure), len(rows)):
+        yield _kind([row for row, _, _ in sure], [worker for _, worker, _ in sure], len(rows))
+        return
+    for row, worker, excess in sure:
+        yield _slow(row, worker, excess, slow[: slow.index(row["worker"])])
+
+
+def _kind(rows: list[dict[str, Any]], workers: list[Worker], every: int) -> Finding:
+    """Many workers that take longer than the others, alike: another generation of machines, another share of the work."""
+    middle = median([row["excess_ps"] for row in rows])
+    share = median([row["excess_fraction"] for row in rows])
+    most = max(rows, key=lambda row: float(row["excess_ps"]))
+    names = ", ".join(row["worker"] for row in rows[:_NAMED]) + ", ..." * (len(rows) > _NAMED)
+    causes = Counter(row["cause"] for row in rows if row["cause"]).most_common(1)
+    cause = causes[0][0] if causes and is_most(causes[0][1], len(rows)) else ""
+    waited = all(len(worker.steady) for worker in workers)
+    what = "before the first collective of a step" if waited else "per step"
+    why = f", most of them in {cause.lower()}" if cause else ""
+    gone = min(1.0, most["excess_ps"] / most["duration_ps"]) if most["duration_ps"] else 0.0
+    return Finding(
+        id="straggler",
+        severity=Severity.HIGH if share >= _VERY_SLOW else Severity.MODERATE,
+        sentence=f"{len(rows)} of {every} workers ({names}) are slower than the others: their own work takes {humanize(middle, Unit.PS)} "
+        f"({share:.0%}) more {what}{why}.",
+        action="Compare the two kinds of workers: hardware, clock, cores, storage and their shares of the work. "
+        + _FIXES.get(cause, "Give slower ones less of the work, or let the others not wait for them."),
+        evidence=(
+            Evidence("workers that are slower", float(len(rows)), Unit.COUNT, "summary"),
+            Evidence("above the median of the others, the median of these", middle, Unit.PS, "summary"),
+            Evidence("above the median of the others, the most of these", most["excess_ps"], Unit.PS, "summary"),
+        ),
+        threshold=SLOW,
+        counter_evidence=("Workers that train independently, or on different data, may differ on purpose.",),
+        saving=Saving(0.0, gone, tuple(c.value for c in Category), "if all took as long as the median of the others")
+        if gone
+        else None,
+        delays=waited,
+    )
 
 
 def _excess(row: dict[str, Any], low: float, high: float) -> Interval:
@@ -102,6 +152,7 @@ def _slow(row: dict[str, Any], worker: Worker, excess: Interval, slower: Sequenc
         ),
         saving=_saving(row, excess),
         host=worker.host,
+        delays=bool(len(worker.steady)) and not slower,
     )
 
 

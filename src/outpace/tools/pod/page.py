@@ -95,6 +95,9 @@ def _headline(found: tuple[Worker, ...], compared: Table) -> str:
         return f"{len(idle)} of {len(rows)} workers {verb} no part in the steps: {', '.join(idle)}."
     if not rules.is_slow(slowest):
         return f"No worker is more than {rules.SLOW.value:.0%} slower than the others; {slowest['worker']} is the slowest."
+    slow = sum(rules.is_slow(row) for row in rows)
+    if rules.are_a_kind(slow, len(rows)):
+        return f"{slow} of {len(rows)} workers are slower than the others; {slowest['worker']} is the slowest."
     why = f"; its {slowest['cause']} alone takes {humanize(slowest['cause_ps'], Unit.PS)} more" if slowest["cause"] else ""
     return (
         f"{slowest['worker']} is the straggler: {humanize(slowest['own_ps'], Unit.PS)} of its own work per step, "
