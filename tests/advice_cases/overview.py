@@ -58,10 +58,13 @@ def _half(share: float, program: Program = TENSORFLOW, devices: DeviceFacts = H1
     return _steps(shares, program, devices, narrowed=narrowed)
 
 
-def _between(share: float, steps: int = 10, program: Program = TENSORFLOW, often: bool = True, waits: float = 1.0) -> Find:
-    """Time between steps, `waits` of which waits for input; a tenth is compiling where the rest is not."""
+def _between(
+    share: float, steps: int = 10, program: Program = TENSORFLOW, often: bool = True, waits: float = 1.0, called: float = 0.0
+) -> Find:
+    """Time between steps, `waits` of which waits for input; a tenth is compiling where the rest is not. A function is `called` for a part."""
     parts = {Category.INPUT: waits, Category.COMPILATION: min(0.1, 1 - waits)}
     gaps = Between(share, {c: share * parts.get(c, 0.0) for c in Category}, often, "train.py:30", "main", 0.6 * share)
+    gaps = replace(gaps, called=("multi_step_on_iterator", 1250, called * share))
     mean = average(breakdown(steps=steps))
     return lambda: rules.outside(Pace(10.0, 0.0, share), mean, program, gaps)
 
@@ -549,6 +552,16 @@ CASES: list[Case] = [
         **_BETWEEN,
     ),
     fires("time_outside_steps", "four steps", _between(0.3, steps=4), Severity.MODERATE, saves=about(0.3), **_BETWEEN),
+    fires(
+        "time_outside_steps",
+        "92% of the time, in a validation",
+        _between(0.92, often=False, program=Program(Framework.KERAS), called=0.9),
+        Severity.HIGH,
+        saves=about(0.92),
+        says=("most of it in 1,250 calls of multi_step_on_iterator", "validation_batch_size"),
+        takes_from=("outside",),
+        location="train.py:30",
+    ),
     silent("time_outside_steps", "15% of the time", _between(0.15)),
     silent("time_outside_steps", "two steps", _between(0.3, steps=2)),
     fires("profiling_overhead", "15% slower", _slowed(0.15), Severity.INFO, says=("15% slower",)),

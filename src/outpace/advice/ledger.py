@@ -9,6 +9,8 @@ from outpace.metrics.program.budget import ALL_HOSTS, Budget
 from outpace.model import OUTSIDE, Finding, Saving
 
 _WORTH_SAYING = 0.005  # of the step: less is no saving that anybody could measure
+_MUCH_BETWEEN = 0.2  # of the time from the first step to the last: a share of the step alone would promise what nobody sees
+_CYCLE = "from step to step"
 _CUT = 0.9  # of what a finding asked for: below, a reader is told that it was cut
 SHARED = "What it saves is mostly the same time as that of a finding above: the two do not add up."
 
@@ -43,6 +45,17 @@ class Ledger:
         if granted < _WORTH_SAYING:
             return replace(finding, saving=None, counter_evidence=notes)
         return replace(finding, saving=self._based(host, saving, granted), counter_evidence=notes)
+
+    def based(self, finding: Finding) -> Finding:
+        """The finding with its saving as a share of what a reader pays: of the time from step to step, where much of it lies between them."""
+        host = finding.host if finding.host in self._hosts else self._only
+        budget = self._budgets.get(host)
+        saving = finding.saving
+        if saving is None or budget is None or budget.between < _MUCH_BETWEEN or OUTSIDE in saving.takes_from:
+            return finding
+        inside = budget.step / budget.cycle
+        there = replace(saving, low=saving.low * inside, high=saving.high * inside, step=budget.cycle, base=_CYCLE)
+        return replace(finding, saving=there)
 
     def _there_was(self, host: str, saving: Saving) -> float:
         return sum(self._budgets[host].shares.get(key, 0.0) for key in saving.takes_from)

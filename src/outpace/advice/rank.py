@@ -44,7 +44,10 @@ def rank(pages: Iterable[Page], budgets: Mapping[str, Budget] | None = None) -> 
     if budgets:
         ledger = Ledger(budgets)
         ordered = sorted((ledger.pay(f) for f in ordered), key=order)
-    return tuple(sorted(_one_per_place(ordered), key=order)), tuple(f for f in merged.values() if f.struck)
+    ordered = sorted(_one_per_place(ordered), key=order)
+    if budgets:
+        ordered = [ledger.based(f) for f in ordered]
+    return tuple(ordered), tuple(f for f in merged.values() if f.struck)
 
 
 def _merge(first: Finding, second: Finding) -> Finding:

@@ -140,7 +140,10 @@ def test_two_trainings_at_once_on_hosts_of_their_own_count_differently(tmp_path:
     put(host("a", collectives=False, first=100), session(tmp_path, 1))
     put(host("b", collectives=False, first=5000), session(tmp_path, 1).with_name("2026_01_01_00_00_02"))
     assert hosts(tmp_path) == ["b"]
-    assert "was captured at the same time as 2026_01_01_00_00_02 and is not read with it: they have no collective in common" in told(tmp_path)
+    assert (
+        "was captured at the same time as 2026_01_01_00_00_02 and is not read with it: they have no collective in common"
+        in told(tmp_path)
+    )
 
 
 def test_steps_that_no_program_counts_leave_the_time_to_say(tmp_path: Path) -> None:

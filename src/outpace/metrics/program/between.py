@@ -10,6 +10,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import derived
+from outpace.metrics.model.step_function import function_calls
 from outpace.metrics.program.step_breakdown import category_times
 from outpace.metrics.python.samples import lines_within
 from outpace.metrics.python.source_line import source_line
@@ -26,7 +27,7 @@ _LONG = 0.02  # of the step: a gap that is worth the name
 class Between:
     """`share`: of the time from the first step to the last; `shares`: the same by category; `often`: whether most of the gaps hold time;
     `line` and `function`: the user's line that it was spent longest at, where Python was sampled (`train.py:41`); `at_line`: its part of
-    `share`."""
+    `share`. `called`: name of the function that is called there for longest, how often, and its part of `share`."""
 
     share: float
     shares: dict[Category, float]
@@ -34,6 +35,7 @@ class Between:
     line: str
     function: str
     at_line: float
+    called: tuple[str, int, float] = ("", 0, 0.0)
 
 
 @derived
@@ -56,7 +58,22 @@ def _between(run: Run, timeline: Timeline) -> Between:
     lines = lines_within(run, timeline, start, end)
     line, function = (source_line(*lines[0][:2]), lines[0][2]) if lines else ("", "")
     at_line = lines[0][3] / span if lines and span > 0 else 0.0
-    return Between(float((end - start).sum()) / span if span > 0 else 0.0, shares, often, line, function, at_line)
+    called = _called(timeline, start, end)
+    share = float((end - start).sum()) / span if span > 0 else 0.0
+    return Between(share, shares, often, line, function, at_line, (*called[:2], called[2] / span if span > 0 else 0.0))
+
+
+def _called(timeline: Timeline, start: Picoseconds, end: Picoseconds) -> tuple[str, int, float]:
+    """Name of the function that takes most time in windows, its calls there, and their time, ps."""
+    trace, rows = timeline.trace, function_calls(timeline)
+    begun = trace.start[rows]
+    at = np.searchsorted(start, begun, side="right") - 1
+    rows = rows[(at >= 0) & (begun < end[np.maximum(at, 0)])] if len(start) else rows[:0]
+    if not len(rows):
+        return "", 0, 0.0
+    time = np.bincount(trace.name[rows], weights=trace.duration[rows].astype(np.float64))
+    top = int(time.argmax())
+    return trace.names[top], int((trace.name[rows] == top).sum()), float(time[top])
 
 
 def _gap_of(timeline: Timeline, start: Picoseconds, end: Picoseconds) -> ByRow:

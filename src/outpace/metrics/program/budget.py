@@ -32,7 +32,8 @@ class Budget:
 
     `shares`: of the steady step, by category key, and `OUTSIDE`: time between the steps, what slow steps take beyond the steady one, and
     what single ones compile, as a share of the time from the first step to the last. `weights`: how much of the steps' time is each host's,
-    by host; they sum to 1. `whole`: these are whole training steps; of others nobody knows what there is to save.
+    by host; they sum to 1. `whole`: these are whole training steps; of others nobody knows what there is to save. `between`: share of the time
+    from the first step to the last that no step covers.
     """
 
     step: float
@@ -42,6 +43,12 @@ class Budget:
     weights: dict[str, float]
     profiling: float = 0.0  # share of the recorded step that it is longer by; 0 where the capture did not measure it
     whole: bool = True
+    between: float = 0.0
+
+    @property
+    def cycle(self) -> float:
+        """Time from the start of a step to that of the next one, ps: the step, with its part of what lies between."""
+        return self.step / (1 - self.between) if self.between < 1 else self.step
 
 
 @derived
@@ -67,6 +74,7 @@ def _budget(breakdown: StepBreakdown, timelines: list[Timeline], run: Run) -> Bu
     total = float(whole["duration_ps"].sum())
     shares = {c.value: float(breakdown.category(c, whole).sum()) / total if total else 0.0 for c in Category}
     shares[OUTSIDE] = float(np.mean([outside(t) + beyond(t) + _rebuilt(breakdown, t) for t in timelines]))
+    between = float(np.mean([outside(t) for t in timelines]))
     recorded = total / max(len(whole), 1)
     times = {t.host: float(whole.of("host", t.host)["duration_ps"].sum()) for t in timelines}
     weights = {host: time / total if total else 1 / len(times) for host, time in times.items()}
@@ -76,8 +84,8 @@ def _budget(breakdown: StepBreakdown, timelines: list[Timeline], run: Run) -> Bu
     slowdowns = [s for t in even if (s := slowdown(run, t)) is not None]
     slower = median(slowdowns) if len(slowdowns) == len(timelines) else 0.0
     if slower >= _NOTICEABLE:
-        return Budget(recorded / (1 + slower), _PLAIN, len(whole), shares, weights, slower / (1 + slower))
-    return Budget(recorded, _RECORDED, len(whole), shares, weights)
+        return Budget(recorded / (1 + slower), _PLAIN, len(whole), shares, weights, slower / (1 + slower), between=between)
+    return Budget(recorded, _RECORDED, len(whole), shares, weights, between=between)
 
 
 def outside(timeline: Timeline) -> float:

@@ -24,6 +24,7 @@ from outpace.model import (
     median,
 )
 from outpace.model.text import is_most, largest_part
+from outpace.model.units import counted
 from outpace.tools.overview.compute import Average, Pace, precision
 
 _XPROF = "XProf's overview page"
@@ -250,7 +251,10 @@ def outside(pace: Pace, average: Average, program: Program, gaps: Between | None
         )
     else:
         action = program.say(
-            keras="Open the timeline with 'outpace trace' and look for validation, checkpoints or callbacks between the steps.",
+            keras="Evaluate less often or in larger batches (validation_freq, validation_batch_size), where it is validation. Else open the "
+            "timeline with 'outpace trace' and look for checkpoints or callbacks between the steps."
+            if gaps and is_most(gaps.called[2], gaps.share)
+            else "Open the timeline with 'outpace trace' and look for validation, checkpoints or callbacks between the steps.",
             tensorflow="Open the timeline with 'outpace trace' and look for evaluation, checkpoints or next(iterator) outside the step "
             "markers.",
             jax="Open the timeline with 'outpace trace' and look for evaluation, checkpoints or input outside the step markers.",
@@ -264,7 +268,9 @@ def outside(pace: Pace, average: Average, program: Program, gaps: Between | None
         evidence=(Evidence(f"time outside of {what}", pace.outside, Unit.FRACTION, "steps"),),
         threshold=_OUTSIDE,
         location=gaps.line if gaps else "",
-        saving=at_most(pace.outside, OUTSIDE, assumes=f"if nothing ran between the {what}") if gaps and gaps.often else None,
+        saving=at_most(pace.outside, OUTSIDE, assumes=f"if nothing ran between the {what}")
+        if gaps and (gaps.often or pace.outside >= _MOSTLY_OUTSIDE.value)
+        else None,
         certainty=Certainty.POSSIBLE,
     )
 
@@ -273,6 +279,9 @@ def _within(gaps: Between | None) -> str:
     """Where the time between the steps goes, as far as it is known."""
     if gaps is None:
         return ""
+    name, count, share = gaps.called
+    if is_most(share, gaps.share):
+        return ", " + largest_part(f"in {counted(count, 'call')} of {name}", share, gaps.share)
     top = max(gaps.shares, key=lambda c: gaps.shares[c])
     where = f", {largest_part(f'at {gaps.line} in {gaps.function}()', gaps.at_line, gaps.share)}" if gaps.line else ""
     if top is Category.INPUT and is_most(gaps.shares[top], gaps.share):
