@@ -24,7 +24,7 @@ from outpace.model import (
     median,
     medians_without,
 )
-from outpace.model.text import is_most
+from outpace.model.text import is_most, largest_part
 from outpace.model.units import counted
 from outpace.tools.pod.compute import OWN
 
@@ -84,10 +84,10 @@ def _kind(rows: list[dict[str, Any]], workers: list[Worker], every: int) -> Find
     most = max(rows, key=lambda row: float(row["excess_ps"]))
     names = ", ".join(row["worker"] for row in rows[:_NAMED]) + ", ..." * (len(rows) > _NAMED)
     causes = Counter(row["cause"] for row in rows if row["cause"]).most_common(1)
-    cause = causes[0][0] if causes and is_most(causes[0][1], len(rows)) else ""
+    cause, count = causes[0] if causes and is_most(causes[0][1], len(rows)) else ("", 0)
     waited = all(len(worker.steady) for worker in workers)
     what = "before the first collective of a step" if waited else "per step"
-    why = f", most of them in {cause.lower()}" if cause else ""
+    why = f", {largest_part(f'in {cause.lower()}', count, len(rows), of='them')}" if cause else ""
     gone = min(1.0, most["excess_ps"] / most["duration_ps"]) if most["duration_ps"] else 0.0
     return Finding(
         id="straggler",
