@@ -382,7 +382,7 @@ def _flags(text: str, op: Op) -> int:
         awaits or blocks or found & _FETCHED or any(word in text for word in _AWAITS_DEVICE),
         any(word in lower for word in _WAITS),
         found & _CALLED and _CALL.fullmatch(text),
-        text.endswith(")") and _OF_MODULE.search(text),
+        text.endswith(")") and "Execute" not in text and _OF_MODULE.search(text),
         text.startswith(_MARKS) and "/" not in text and ":" not in text,
         text.startswith("gradient_tape/") or "/gradient_tape/" in text,  # below a call that was not put in line
         lower.startswith("executorstate::process"),

@@ -4,7 +4,8 @@ A training repeats one step thousands of times; a capture holds a few of them, a
 something else held up. A mean that such steps make says nothing about the training. What comes round (a checkpoint every ten steps) is part
 of the training's cost: it stays, and the mean spreads it over its period.
 
-The limits are robust statistics of the steps' durations alone; why a step took longer is told from its categories, by the tools.
+The first build of a function is known from its events: a step that it makes longer is set aside, whatever else takes as long. All other
+limits are robust statistics of the steps' durations alone; why a step took longer is told from its categories, by the tools.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _OF_THREE = 3.0  # times the next longest, for one of three steps to be none lik
 _PARTS, _LEAST_PARTS, _OF_A_PART = 12, 8, 4  # of a capture, and steps in each: of fewer, none says how long they take
 _TAU = 0.6  # by chance, twelve parts are so ordered in two of a thousand captures, and eight in three of a hundred
 _GROWS = 1.2  # times as long at the end of a capture as at its begin
+_BUILD = 0.05  # of a step, and as much longer than others it is: less of it moves no mean
 _LEADING = 0.25  # of the steps at most are a warm-up that was too fast
 _TO_SIGMA = 1.4826  # of a normal distribution: standard deviation per median absolute deviation
 
@@ -40,6 +42,7 @@ class Aside(str, Enum):
 
     NO = ""
     WARM_UP = "warm-up"
+    FIRST_BUILD = "first compilation"
     BUFFERED = "fed from buffers"
     ONE_OFF = "one-off"
     SLOW = "slow"
@@ -52,27 +55,52 @@ def limit(durations: Values) -> float:
     return max(middle + _SPREADS * spread, _LONGER * middle)
 
 
-def set_aside(durations: Picoseconds | Values, complete: Mask, decisions: list[Decision]) -> list[Aside]:
+def set_aside(
+    durations: Picoseconds | Values, complete: Mask, decisions: list[Decision], built: Picoseconds | Values | None = None
+) -> list[Aside]:
     """What each step is, from durations in ps; steps that the capture cut off are judged by nobody and stay `NO`.
     What is decided is added to `decisions`.
 
-    Leading steps are a warm-up while each is an outlier among the steps that follow it. After them one single outlier is a one-off, unless it
-    is what the first step was; two or more stay if they come round, or hardly change the mean; else they are slow steps.
+    `built`: of each step, how long it built functions for the first time, ps. A step that this made longer is set aside, and the others are
+    judged as if it were not there. Leading steps are a warm-up while each is an outlier among the steps that follow it. After them one single
+    outlier is a one-off, unless it is what the first step was; two or more stay if they come round, or hardly change the mean; else they are
+    slow steps.
     """
+    builds = _builds(durations, complete, built)
+    rows = np.flatnonzero(complete & ~builds)
     found = [Aside.NO] * len(durations)
-    rows = np.flatnonzero(complete)
-    times = durations[rows].astype(np.float64)
+    for row, reason in zip(rows.tolist(), _outliers(durations[rows].astype(np.float64), decisions), strict=True):
+        found[row] = reason
+    leads = True
+    for row in np.flatnonzero(complete).tolist():
+        if builds[row]:
+            found[row] = Aside.WARM_UP if leads else Aside.FIRST_BUILD
+        leads &= found[row] is Aside.WARM_UP
+    return found
+
+
+def _builds(durations: Picoseconds | Values, complete: Mask, built: Picoseconds | Values | None) -> Mask:
+    """Which steps the first build of a function made longer than those without any are."""
+    if built is None:
+        return np.zeros(len(durations), bool)
+    holds = np.asarray(built > _BUILD * durations)
+    others = durations[complete & ~holds]
+    return holds & (durations > (1 + _BUILD) * median(others)) if len(others) else holds
+
+
+def _outliers(times: Values, decisions: list[Decision]) -> list[Aside]:
+    """Of whole steps, ps, why each is none of the steady state."""
     first, reason = _leading(times[:-_FEWEST], times, Aside.WARM_UP, decisions), Aside.WARM_UP
     if first == 0:
         some = times[: int(_LEADING * len(times))]
         first, reason = _leading(some, times, Aside.BUFFERED, decisions), Aside.BUFFERED
-    leads = dict.fromkeys(rows[:first].tolist(), reason)
+    found = [reason] * first + [Aside.NO] * (len(times) - first)
     rest = times[first:]
     slow, reason = np.zeros(0, np.int64), Aside.SLOW
     if len(rest) > _FEWEST:
         slow = _single(rest, _slow(rest, decisions))
         if len(slow) == 1 and first == 1 and _like_the_first(times, 1 + int(slow[0])):
-            return found
+            return [Aside.NO] * len(times)
         if len(slow) == 1:
             reason = Aside.ONE_OFF
         elif (
@@ -84,9 +112,9 @@ def set_aside(durations: Picoseconds | Values, complete: Mask, decisions: list[D
             slow = slow[:0]
     elif len(rest) == _FEWEST and first == 0:
         slow = np.flatnonzero(rest >= _OF_THREE * np.sort(rest)[-2])
-    for row in rows[first + slow].tolist():
-        found[row] = reason
-    return [leads.get(row, why) for row, why in enumerate(found)]
+    for at in (first + slow).tolist():
+        found[at] = reason
+    return found
 
 
 def _single(times: Values, slow: Indices) -> Indices:

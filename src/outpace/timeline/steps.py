@@ -33,6 +33,9 @@ class Confidence(str, Enum):
     LOW = "low"
 
 
+_NONE = np.zeros(0, np.int64)
+
+
 @dataclass(frozen=True, eq=False)
 class Steps:
     """Steps of one host in order of time.
@@ -43,7 +46,7 @@ class Steps:
     (Keras' `steps_per_execution`). `groups` maps the `group_id` stat of a file that was saved grouped to the step.
     `how` says in a sentence how the steps were found; `kind` is "training" or "prediction". `ahead`: the program hands work over long before
     it runs, and the steps are those of the work: what runs in a step's time belongs to it, whichever call handed it over. `decisions`: what was
-    held against limits to find them.
+    held against limits to find them. `builds`: (start, end) of the first builds of functions, ps, sorted by start.
     """
 
     source: StepSource
@@ -61,6 +64,7 @@ class Steps:
     groups: Mapping[int, int] = field(default_factory=dict)
     ahead: bool = False
     decisions: tuple[Decision, ...] = ()
+    builds: tuple[Picoseconds, Picoseconds] = (_NONE, _NONE)
 
     def __len__(self) -> int:
         return len(self.number)
@@ -73,13 +77,30 @@ class Steps:
     @once
     def aside(self) -> list[Aside]:
         """Why each step is no part of the steady state; `Aside.NO` for those that are."""
-        return set_aside(self.duration, self.complete, [])
+        return set_aside(self.duration, self.complete, [], self._built)
+
+    @once
+    def _built(self) -> Picoseconds:
+        """Of each step how long functions were built for the first time in it, ps."""
+        start, end = self.builds
+        if len(start) == 0:
+            return np.zeros(len(self), np.int64)
+        reach = np.maximum.accumulate(end)
+        begin = np.maximum(start, np.append(start[:1], reach[:-1]))  # of two builds at once the time counts once
+        stop = np.maximum(reach, begin)
+        total = np.append(0, np.cumsum(stop - begin))
+
+        def until(moment: Picoseconds) -> Picoseconds:
+            at = np.searchsorted(begin, moment, side="right")
+            return np.asarray(total[at] - np.maximum(np.append(begin[:1], stop)[at] - moment, 0) * (at > 0))
+
+        return until(self.end) - until(self.start)
 
     @once
     def near(self) -> list[str]:
         """What would have been found otherwise with a limit that is a little higher or lower, a sentence for each."""
         decisions = list(self.decisions)
-        set_aside(self.duration, self.complete, decisions)
+        set_aside(self.duration, self.complete, decisions, self._built)
         return near(decisions)
 
     @once

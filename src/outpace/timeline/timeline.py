@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from outpace._dataclass import dataclass
 from outpace._once import Derived, once
 from outpace.model import median
 from outpace.model.arrays import Indices, Mask
+from outpace.timeline.builds import first_builds
 from outpace.timeline.causality import STATS, contexts, launches, step_of_events
 from outpace.timeline.hlo import Programs
 from outpace.timeline.infer import infer_steps, launching_steps, steps_of_devices, steps_of_marked
@@ -82,7 +83,7 @@ class Timeline:
             return no_steps("a part of the profile is lost")
         contexts(self.trace)  # while little else is in memory
         self.trace.load((*_WANTED, *STATS))
-        return steps_of_devices(self.trace, *self._of_host).lasting()
+        return replace(steps_of_devices(self.trace, *self._of_host).lasting(), builds=first_builds(self.trace))
 
     @once
     def _of_host(self) -> tuple[Steps, Indices]:
@@ -120,7 +121,7 @@ class Timeline:
             return self.known.handed_over
         if self.trace.partial or not self._found.ahead or self._of_host[0].ahead:
             return self.steps, self.step_of
-        steps, _ = self._of_host
+        steps = replace(self._of_host[0], builds=self._found.builds)
         return steps, kept(step_of_events(self.trace, steps, self._hidden))
 
     def _executions_per_row(self) -> int:

@@ -119,6 +119,7 @@ FRAGMENTATION = "fragmentation"  # 0 to 1
 
 # The environment
 PROFILE_START_TIME = "profile_start_time"  # of the environment: ns since 1970
+PROFILE_STOP_TIME = "profile_stop_time"  # likewise
 PROFILE_OPTIONS = "profile_options"  # of the environment: what the profiler was asked for, a protobuf message
 
 NAMES = frozenset(value for key, value in dict(globals()).items() if key.isupper() and isinstance(value, str))

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from outpace.metrics.model.builds import jax_builds
 from outpace.model.arrays import Indices, Picoseconds
 from outpace.timeline import Timeline
+from outpace.timeline.builds import jax_builds
 from outpace.timeline.names import Is
 from outpace.timeline.workers import executed, on_host, runs_jax
 from outpace.trace.algorithms import distinct
@@ -19,7 +19,7 @@ from outpace.trace.algorithms import distinct
 
 def builds(timeline: Timeline) -> tuple[Indices, Picoseconds, Picoseconds]:
     """(row of the event that began it, start, end) of every program that was built."""
-    found = jax_builds(timeline)
+    found = jax_builds(timeline.trace)
     columns = ([b.row for b in found], [b.start for b in found], [b.end for b in found])
     row, start, end = (np.array(column, np.int64) for column in columns)
     return row, start, end

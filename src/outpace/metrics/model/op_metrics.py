@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from outpace._once import derived
-from outpace.metrics.model.builds import compiler_work
+from outpace.metrics.model.compiler_work import compiler_work
 from outpace.metrics.model.executions import Launches, executions, launchers
 from outpace.model import Table, schema
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds

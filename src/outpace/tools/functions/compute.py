@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from outpace.metrics.model.builds import jax_builds
 from outpace.metrics.model.op_metrics import op_metrics
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
+from outpace.timeline.builds import jax_builds
 from outpace.timeline.names import Is
 from outpace.tools.functions.jitted import built, numbered
 from outpace.tools.functions.schema import COMPILATIONS, CONTROL_FLOW
@@ -29,7 +29,7 @@ def _compiled(timeline: Timeline) -> Iterator[tuple[object, ...]]:
     rows = timeline.names.rows(Is.BUILDS)
     parent, _ = trace.nested(rows)
     rows = rows[parent < 0]
-    for build in jax_builds(timeline):  # whatever thread did a part of it
+    for build in jax_builds(timeline.trace):  # whatever thread did a part of it
         rows = rows[(trace.start[rows] < build.start) | (trace.start[rows] >= build.end)]
     for name in dict.fromkeys(trace.name[rows].tolist()):
         mine = rows[trace.name[rows] == name]

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from outpace.metrics.model.builds import Build, jax_builds
 from outpace.metrics.python.source_line import source_line
 from outpace.model.arrays import Codes
 from outpace.timeline import Timeline
+from outpace.timeline.builds import Build, jax_builds
 
 EVENT = "tracing, lowering and compiling"
 _SLACK_NS = 2_000_000  # the profiler's clock is read at another time than the one that notes compilations
@@ -23,7 +23,7 @@ _Noted = Mapping[str, Any]
 def built(timeline: Timeline, noted: Sequence[_Noted]) -> Iterator[tuple[object, ...]]:
     """Rows of `COMPILATIONS`, one per function. `noted` is what the capture wrote of compilations as they ended."""
     groups: dict[str, list[Build]] = {}
-    for build in jax_builds(timeline):
+    for build in jax_builds(timeline.trace):
         groups.setdefault(build.function, []).append(build)
     for function, builds in groups.items():
         step = steps_of(timeline, builds)

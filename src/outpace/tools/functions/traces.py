@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from outpace.metrics.model.builds import jax_builds
 from outpace.metrics.python.source_line import source_line
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
+from outpace.timeline.builds import jax_builds
 from outpace.tools.functions.jitted import noted_within, steps_of
 from outpace.tools.functions.schema import TRACES
 from outpace.trace import dialect
@@ -48,7 +48,7 @@ def traces(run: Run) -> Table:
 def _jitted(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[object, ...]]:
     """Rows of the functions that JAX compiled, of which the capture noted what had changed."""
     known = [note for note in noted if note.get("arguments") is not None]
-    builds = jax_builds(timeline) if known else ()
+    builds = jax_builds(timeline.trace) if known else ()
     for build, step in zip(builds, steps_of(timeline, builds).tolist() if builds else (), strict=True):
         note = next((n for n in noted_within(timeline, build, known) if build.function in str(n.get("program") or "")), None)
         if note is None:

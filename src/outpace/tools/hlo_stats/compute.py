@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.model.builds import compiler_work
+from outpace.metrics.model.compiler_work import compiler_work
 from outpace.metrics.model.executions import executions, launchers
 from outpace.model import Table
 from outpace.model.arrays import Indices, Numbers, Picoseconds

@@ -6,7 +6,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import derived, once
-from outpace.metrics.model.builds import compiler_work
+from outpace.metrics.model.compiler_work import compiler_work
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline import Timeline
 from outpace.timeline.gpu_details import KernelDetails, parse_kernel

@@ -52,6 +52,8 @@ class Unusual:
             why = "untraced time (Python, start-up)"
         if self.aside == Aside.BUFFERED.value:
             why = "its input was already buffered"
+        if self.aside == Aside.FIRST_BUILD.value:
+            return f"step {self.step}, {humanize(self.duration, Unit.PS)}, set aside ({self.aside})"
         return f"step {self.step}, {humanize(self.duration, Unit.PS)}, set aside ({self.aside}): {why}"
 
 
@@ -66,6 +68,8 @@ def unusual(breakdown: StepBreakdown) -> Iterator[Unusual]:
         longer, *extra = (time - mean for time, mean in zip(mine, usual[host], strict=True))
         most = max(extra)
         cause = tuple(Category)[extra.index(most)] if most >= 0.5 * longer > 0 else None
+        if why == Aside.FIRST_BUILD.value:
+            cause = Category.COMPILATION
         yield Unusual(host, step, why, mine[0], usual[host][0], cause)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outpace.metrics.model.builds import compiler_work
+from outpace.metrics.model.compiler_work import compiler_work
 from outpace.testing import GpuBuilder, SpaceBuilder
 from outpace.timeline import Run
 from outpace.trace import read_trace

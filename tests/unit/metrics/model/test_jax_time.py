@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from outpace import api
-from outpace.metrics.model.builds import jax_builds
 from outpace.metrics.program.step_breakdown import step_breakdown
 from outpace.metrics.spans import union, within
 from outpace.model.space import Unsigned
 from outpace.testing import SpaceBuilder
 from outpace.timeline import Run
+from outpace.timeline.builds import jax_builds
 from outpace.timeline.names import Is, Names
 from outpace.timeline.workers import executed, with_regions
 from outpace.trace import read_trace
@@ -83,7 +83,7 @@ def test_a_build_is_compilation() -> None:
     run = loop(compiled=(1, 3))
     assert shares(run, 0) == {"host_compute": 13, "all_others": 7}
     assert shares(run, 1) == {"compilation": 8, "host_compute": 12}
-    builds = jax_builds(run.hosts[0])
+    builds = jax_builds(run.hosts[0].trace)
     assert [(b.function, b.end - b.start) for b in builds] == [("step", 8 * MS)] * 2
 
 
@@ -142,7 +142,7 @@ def test_what_the_capture_noted_names_the_argument() -> None:
 def test_a_tensorflow_profile_has_no_builds_of_jax() -> None:
     space = SpaceBuilder()
     space.plane("/host:CPU").line("python").event("backend_compile", 0, MS)
-    assert jax_builds(Run.of([read_trace(space.to_bytes())]).hosts[0]) == ()
+    assert jax_builds(Run.of([read_trace(space.to_bytes())]).hosts[0].trace) == ()
 
 
 @pytest.mark.parametrize(

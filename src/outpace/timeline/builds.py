@@ -1,0 +1,180 @@
+"""Building programs: TensorFlow's graphs, and what JAX and XLA trace, lower and compile.
+
+A call of a jitted JAX function that is not in its cache traces the Python function, lowers it and compiles it before it runs. Events name
+some of this (`trace_to_jaxpr_dynamic`, `lower_sharding_computation`, `backend_compile_and_load`), and more of it where the Python tracer was
+on; what lies between them is Python of the same work. So a build lasts from the start of the call to the end of the last of these events in
+it.
+
+Every function is built once, when it is called for the first time: no step of the steady state pays for that (`first_builds`). What is built
+again later may be built again and again. An event is written when it ends, so that a build which the capture's end cut off left the passes
+of the compiler that were over by then, and none of the events around them (`open_build`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace._once import derived
+from outpace.model.arrays import Indices, Mask, Picoseconds
+from outpace.timeline.causality import launches
+from outpace.timeline.names import Is, called_function, module_function, names
+from outpace.timeline.workers import runs_jax
+from outpace.trace import Trace, dialect
+from outpace.trace.algorithms import distinct
+
+Spans = tuple[Picoseconds, Picoseconds]
+
+
+@dataclass(frozen=True)
+class Build:
+    """A program of JAX that was built: `row` of the event that began it, its time in ps, and the function."""
+
+    row: int
+    start: int
+    end: int
+    function: str
+
+
+@derived
+def jax_builds(trace: Trace) -> tuple[Build, ...]:
+    """The programs that JAX built, in order of time by thread; none for a profile of TensorFlow."""
+    if not runs_jax(trace):
+        return ()
+    parts = names(trace).rows(Is.BUILDS)
+    parts = parts[_on_main_threads(trace, parts)]
+    calls = names(trace).rows(Is.CALL)
+    rows = distinct(np.concatenate((parts, calls)))
+    parent, _ = trace.nested(rows)
+    above = dict(zip(rows.tolist(), parent.tolist(), strict=True))
+    ends: dict[int, int] = {}
+    for part in parts.tolist():
+        top = part
+        while above[top] >= 0:
+            top = above[top]
+        ends[top] = max(ends.get(top, 0), int(trace.end[part]))
+    return tuple(Build(top, int(trace.start[top]), end, _function(trace, top, end)) for top, end in sorted(ends.items()))
+
+
+@derived
+def first_builds(trace: Trace) -> Spans:
+    """(start, end) of the first build of each function that had not run before, ps, sorted by start; a function that was built before the
+    capture began runs without one. A function without a name is not known again."""
+    spans = [*_first_of_jax(trace), *_first_of_tensorflow(trace)]
+    start, end = np.array(sorted(spans), np.int64).reshape(-1, 2).T
+    return start, end
+
+
+@dataclass(frozen=True)
+class OpenBuild:
+    """A build that was not over when the capture was: the function, and when the compiler's first pass began, ps."""
+
+    function: str
+    start: int
+
+
+@derived
+def open_build(trace: Trace) -> OpenBuild | None:
+    """The build that the end of the capture cut off; None where every build was over.
+
+    Its passes stand in no event of a build and in no call, and its thread calls no function behind them.
+    """
+    known = names(trace)
+    passes = known.rows(Is.OF_MODULE)
+    if len(passes) == 0:
+        return None
+    calls = known.rows(Is.CALL)
+    rows = distinct(np.concatenate((passes, known.rows(Is.BUILDS), calls)))
+    parent, _ = trace.nested(rows)
+    outer = np.intersect1d(rows[parent < 0], passes)
+    called = np.full(len(trace.lines), np.iinfo(np.int64).min)
+    np.maximum.at(called, trace.line[calls], trace.end[calls])
+    outer = outer[_on_main_threads(trace, outer) & (trace.start[outer] >= called[trace.line[outer]])]
+    if len(outer) == 0:
+        return None
+    last = trace.name[outer[np.argmax(trace.end[outer])]]
+    function = module_function(trace.names[last])
+    own = [module_function(trace.names[at]) == function for at in trace.name[outer].tolist()]
+    return OpenBuild(function, int(trace.start[outer[own]].min()))
+
+
+@derived
+def launched_by_builds(trace: Trace) -> tuple[Indices, Indices]:
+    """(rows of the host's calls, rows of what each launched on a device) of the compiler, which runs programs to choose the fastest.
+
+    It launches while it builds: on the thread that asked for the build, and on threads of its own, which launch at no other time and call no
+    function.
+    """
+    host, device = launches(trace)
+    builds, cut = jax_builds(trace), open_build(trace)
+    spans = [(b.start, b.end) for b in builds] + ([(cut.start, trace.span[1])] if cut is not None else [])
+    if len(host) == 0 or not spans:
+        return host[:0], device[:0]
+    start, end = np.array(sorted(spans), np.int64).T
+    at = np.searchsorted(start, trace.start[host], side="right") - 1
+    within = (at >= 0) & (trace.start[host] < np.maximum.accumulate(end)[np.maximum(at, 0)])
+    elsewhere = np.zeros(len(trace.lines), bool)
+    elsewhere[trace.line[host[~within]]] = elsewhere[trace.line[names(trace).rows(Is.CALL)]] = True
+    own = within & ~elsewhere[trace.line[host]]
+    for build in builds:
+        own |= (
+            (trace.line[host] == trace.line[build.row]) & (trace.start[host] >= build.start) & (trace.start[host] < build.end)
+        )
+    return host[own], device[own]
+
+
+def _first_of_jax(trace: Trace) -> list[tuple[int, int]]:
+    built = jax_builds(trace)
+    first: dict[str, Build] = {}
+    for build in sorted(built, key=lambda b: b.start):
+        if build.function:
+            first.setdefault(build.function, build)
+    ran = _first_runs(trace, built)
+    return [(b.start, b.end) for function, b in first.items() if ran.get(function, b.start) >= b.start]
+
+
+def _first_runs(trace: Trace, built: tuple[Build, ...]) -> dict[str, int]:
+    """When each function was first called without being built, ps; what is called within a build is traced, and does not run."""
+    calls = names(trace).rows(Is.CALL)
+    for line in {int(trace.line[b.row]) for b in built}:
+        mine = [(b.start, b.end) for b in built if trace.line[b.row] == line]
+        start, end = np.array(sorted(mine), np.int64).T
+        at = np.searchsorted(start, trace.start[calls], side="right") - 1
+        calls = calls[(trace.line[calls] != line) | (at < 0) | (trace.start[calls] >= end[at])]
+    found: dict[str, int] = {}
+    for name, start in zip(trace.name[calls].tolist(), trace.start[calls].tolist(), strict=True):
+        function = called_function(trace.names[name]) or ""
+        found[function] = min(found.get(function, start), start)
+    return found
+
+
+def _first_of_tensorflow(trace: Trace) -> list[tuple[int, int]]:
+    """The calls in which TensorFlow built the first graph of a function: it counts them itself."""
+    calls, counts = trace.stat(dialect.TF_FUNCTION_CALL), trace.stat(dialect.TRACING_COUNT)
+    traced = np.fromiter((mode.startswith("traced") for mode in calls.texts()), bool, len(calls))
+    rows = calls.row[traced]
+    rows = rows[counts.ints_of(rows, 0) == 1]
+    parts = names(trace).rows(Is.BUILDS)
+    ends = trace.subtree_end(rows)
+    spans = []
+    for row, stop in zip(rows.tolist(), ends.tolist(), strict=True):
+        inside = parts[np.searchsorted(parts, row) : np.searchsorted(parts, stop)]
+        spans.append((int(trace.start[row]), int(trace.end[inside].max()) if len(inside) else int(trace.end[row])))
+    return spans
+
+
+def _on_main_threads(trace: Trace, rows: Indices) -> Mask:
+    """Threads that call jitted functions, or that Python runs on: what a pool does for them is part of their builds."""
+    of_python = names(trace).rows(Is.ON_PYTHON | Is.CALL)
+    python = np.zeros(len(trace.lines), bool)
+    python[trace.line[of_python]] = True
+    return np.asarray(python[trace.line[rows]])
+
+
+def _function(trace: Trace, top: int, end: int) -> str:
+    """Name of the function that a build is of: as it was called, else as XLA calls its module."""
+    if called := called_function(trace.names[trace.name[top]]):
+        return called
+    rows = names(trace).rows(Is.OF_MODULE)
+    mine = rows[(trace.start[rows] >= trace.start[top]) & (trace.start[rows] < end)]
+    return module_function(trace.names[trace.name[mine[0]]]) if len(mine) else ""
