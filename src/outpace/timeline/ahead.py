@@ -12,12 +12,13 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace._once import derived
 from outpace.model.arrays import Indices, Numbers, Picoseconds
+from outpace.timeline.builds import launched_by_builds
 from outpace.timeline.causality import launches
 from outpace.timeline.gradients import training_functions
 from outpace.timeline.names import OpKind, jitted_function, names, plain_function
 from outpace.timeline.workers import executed, on_host
 from outpace.trace import Trace, dialect
-from outpace.trace.algorithms import common
+from outpace.trace.algorithms import common, placed
 
 FEW_RUNS = 3  # or fewer of a program say nothing
 _ONE_QUEUE = 0.5  # of the runs, at most, begin before the one before has ended: else devices of one host run side by side
@@ -60,8 +61,10 @@ def runs_of(trace: Trace, call: str) -> Runs:
 def runs_on_devices(trace: Trace, start: Picoseconds, end: int) -> Runs | None:
     """What devices computed for each of the steps that begin at `start` (sorted, ps; the last is over at `end`), by their launches, up to the
     last of which the capture holds something: it ends before those behind. None where a step has nothing done, or a later one was done first.
-    Copies are left out: the next batch moves while a step computes."""
+    Copies are left out: the next batch moves while a step computes; and so is what the compiler runs to choose what is fastest."""
     host, device = launches(trace)
+    kept = placed(launched_by_builds(trace)[1], device) < 0
+    host, device = host[kept], device[kept]
     called = trace.start[host]
     step = np.searchsorted(start, called, side="right") - 1
     mine = (step >= 0) & (called < end) & (trace.duration[device] > 0)

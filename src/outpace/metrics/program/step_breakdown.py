@@ -4,9 +4,9 @@ Meaning as in the reference (`xplane_to_step_events.cc`, `event_span.cc` of open
 type by its name; where events overlap, the type of highest priority gets the time; time without any event is "all others".
 On purpose different: building a `tf.function` graph and compiling XLA programs count as compilation (the reference has the category but
 never fills it on a host), host events count on machines with accelerators too (as the reference did until TensorFlow 2.15), and what a
-device computes in is read from its programs (`device_kinds.py`). An event without duration holds no time (in the
-reference it may hold its kind open until the next one). Of JAX programs, builds and whatever runs in a step's time count for the step
-(`jax_time.py`).
+device computes in is read from its programs (`device_kinds.py`), where what the compiler runs to choose the fastest way is compilation.
+An event without duration holds no time (in the reference it may hold its kind open until the next one). Of JAX programs, builds and whatever
+runs in a step's time count for the step (`jax_time.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from outpace.metrics.spans import Busy, union, within
 from outpace.model import Category, Field, Table, Unit
 from outpace.model.arrays import Codes, Column, Indices, Mask, Picoseconds, Values
 from outpace.timeline import Run, Timeline
+from outpace.timeline.builds import launched_by_builds
 from outpace.timeline.names import Is
 from outpace.timeline.workers import runs_jax
 from outpace.trace import ByRow, Plane, dialect
@@ -58,7 +59,7 @@ FIELDS = (
     Field(
         "aside",
         Unit.TEXT,
-        "why the step is no part of the steady state: warm-up, fed from buffers, one-off, slow; empty for steps that are",
+        "why the step is no part of the steady state: warm-up, first compilation, fed from buffers, one-off, slow; empty for steps that are",
         "Set aside",
     ),
     Field("start_ps", Unit.PS, "start of the step, counted from the earliest event of its host", "Start", key=True),
@@ -311,6 +312,8 @@ def event_kinds(timeline: Timeline) -> Codes:
         code = np.fromiter((_CODE[name] for name in KINDS_OF_DEVICES), np.uint8)
         for events, kinds in device_kinds(timeline):
             kind[events] = code[kinds]
+        for events in launched_by_builds(trace):
+            kind[events] = _CODE["compile"]
     stages = trace.stat(dialect.IPL_STAGE).row
     kind[stages] = np.maximum(kind[stages], _CODE["wait_input"])
     kind[timeline.steps.root_row[_is_mark(timeline)]] = 0
