@@ -2,6 +2,6 @@
 
 from outpace.advice.headline import headline
 from outpace.advice.next import following
-from outpace.advice.rank import rank
+from outpace.advice.rank import founded, rank
 
-__all__ = ["following", "headline", "rank"]
+__all__ = ["following", "founded", "headline", "rank"]

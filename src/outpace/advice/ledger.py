@@ -26,11 +26,11 @@ class Ledger:
         self._left = {host: dict(budget.shares) for host, budget in budgets.items()}
 
     def pay(self, finding: Finding) -> Finding:
-        """The finding with the saving that is left for it, on the report's base; none where the steps are no whole ones."""
+        """The finding with the saving that is left for it, on the report's base; none where no step is known, or none that is whole."""
         host = finding.host if finding.host in self._hosts else self._only
-        if finding.saving is None or host not in self._left:
+        if finding.saving is None:
             return finding
-        if not self._budgets[host].whole:
+        if host not in self._left or not self._budgets[host].whole:
             return replace(finding, saving=None)
         saving, left = finding.saving, self._left[host]
         inside = tuple(key for key in saving.takes_from if key != OUTSIDE)

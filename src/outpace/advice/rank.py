@@ -28,7 +28,7 @@ def rank(pages: Iterable[Page], budgets: Mapping[str, Budget] | None = None) -> 
     """(findings of all pages, what to do first on top; findings that were struck, with the reason).
 
     Findings that say the same of the same place (equal id, location and host) become one, with the evidence of both. Savings are paid from
-    `budgets` (by host; none: they stay as the rules gave them).
+    `budgets` (by host; None: they stay as the rules gave them).
     """
     merged: dict[tuple[str, ...], Finding] = {}
     for page in pages:
@@ -41,13 +41,20 @@ def rank(pages: Iterable[Page], budgets: Mapping[str, Budget] | None = None) -> 
         return _key(finding, _inside(budgets, finding) if budgets else 1.0)
 
     ordered = sorted(_causes_first(valid), key=order)
-    if budgets:
+    if budgets is not None:
         ledger = Ledger(budgets)
         ordered = sorted((ledger.pay(f) for f in ordered), key=order)
     ordered = sorted(_one_per_place(ordered), key=order)
     if budgets:
         ordered = [ledger.based(f) for f in ordered]
     return tuple(ordered), tuple(f for f in merged.values() if f.struck)
+
+
+def founded(pages: Iterable[Page], budgets: Mapping[str, Budget]) -> tuple[Page, ...]:
+    """The pages with the findings that have a ground: where no host has a step, that is what to change of the capture."""
+    if budgets:
+        return tuple(pages)
+    return tuple(replace(page, findings=tuple(f for f in page.findings if f.id.startswith(CAPTURE))) for page in pages)
 
 
 def _merge(first: Finding, second: Finding) -> Finding:

@@ -22,8 +22,10 @@ from outpace.timeline.causality import launches
 from outpace.timeline.cycles import outermost_repetition, recurrence
 from outpace.timeline.device_ops import steps_of_device_ops
 from outpace.timeline.gradients import trains
-from outpace.timeline.names import INPUT_THREADS, Is, jitted_function, names
+from outpace.timeline.names import INPUT_THREADS, JITTED_CALL, Is, jitted_function, names
 from outpace.timeline.near import Decision, lacks
+from outpace.timeline.repetition import judged
+from outpace.timeline.steady import limit
 from outpace.timeline.steps import Confidence, Steps, StepSource, no_steps
 from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import any_of, distinct, placed
@@ -34,6 +36,7 @@ _LONGEST_PERIOD = 20_000
 _AGREE = 0.8  # step time of the calls to that of the runs, or the other way round: both say the same
 _MOSTLY = 0.5  # of the steps
 _NEVER = int(np.iinfo(np.int64).max)
+_LATER = 2  # times as far behind its call as the last launch of other calls is
 _WHOLE = 0.9  # of what the other steps hold: the capture cut nothing off a step that holds as much
 _INFERENCE = frozenset(("predict", "prediction", "predictions", "serving", "serve", "infer", "inference"))
 _TRAINING = frozenset(("train", "training", "fit", "grad", "grads", "gradient", "update"))
@@ -59,7 +62,8 @@ def _inferred(trace: Trace, hidden: Indices, decisions: list[Decision]) -> Steps
         return steps
     calls, rows = _step_calls(trace, hidden)
     if (ran := runs_without_calls(trace, calls)) is not None:
-        return _between_runs(trace, rows, *ran, hidden, "the profile lacks most of its calls")
+        steps = _between_runs(trace, rows, *ran, hidden, "the profile lacks most of its calls")
+        return judged(trace, rows[:0], steps, f"{JITTED_CALL}{ran[0]})")
     ops = _outermost(trace, _visible(hidden, names(trace).rows(Is.EAGER)))
     if len(rows):
         line = int(trace.line[rows[0]])
@@ -71,7 +75,8 @@ def _inferred(trace: Trace, hidden: Indices, decisions: list[Decision]) -> Steps
         if much:
             heads, rows = outermost_repetition(trace, calls, rows, decisions)
             steps = _between_ends(trace, rows, hidden, heads)
-            return _work_of(trace, rows, steps, hidden, decisions) if heads is rows else steps
+            steps = _work_of(trace, rows, steps, hidden, decisions) if heads is rows else steps
+            return judged(trace, rows, steps, trace.names[trace.name[rows[0]]])
     steps = _eager_loop(trace, ops, hidden, decisions)
     if steps is not None:
         return steps
@@ -80,7 +85,7 @@ def _inferred(trace: Trace, hidden: Indices, decisions: list[Decision]) -> Steps
     for kind in (Is.SESSION, Is.FUNCTION_RUN):
         rows = _most_repeated(trace, _off_input_threads(trace, _outermost(trace, _visible(hidden, names(trace).rows(kind)))))
         if len(rows) > 1:
-            return _between_ends(trace, rows, hidden)
+            return judged(trace, rows, _between_ends(trace, rows, hidden), trace.names[trace.name[rows[0]]])
     return no_steps("nothing in the profile repeats like a training step")
 
 
@@ -88,7 +93,7 @@ def launching_steps(trace: Trace, hidden: Indices) -> Steps | None:
     """Steps of the calls that let devices work; None where it is not known which did. A device's own step line tells less: its first step
     begins with a kernel, and its last ends with whatever ran before the capture was over."""
     calls, rows = _step_calls(trace, hidden)
-    if not len(rows) or not len(_launched(trace, rows, _NEVER)[0]):
+    if not len(rows) or not len(_launched(trace, rows, rows, _NEVER)[0]):
         return None
     decisions: list[Decision] = []
     heads, rows = outermost_repetition(trace, calls, rows, decisions)
@@ -163,7 +168,10 @@ def _between_ends(trace: Trace, rows: Indices, hidden: Indices, heads: Indices |
     how = (
         f"{_what(len(rows), name, heads is not rows)} on thread {trace.lines.names[line]}, each from the end of the one before"
     )
-    return replace(_up_to(trace, end, first, whole, top, line, name, how), decisions=tuple(decisions))
+    steps = _up_to(trace, end, first, whole, top, line, name, how)
+    if end[-1] > trace.end[rows[-1]] and _stretched(steps.duration):
+        steps.complete[-1] = False
+    return replace(steps, decisions=tuple(decisions))
 
 
 def steps_of_marked(trace: Trace, marks: Steps, hidden: Indices) -> Steps:
@@ -338,7 +346,7 @@ def _awaited(trace: Trace, heads: Indices, rows: Indices, thread: Indices) -> Pi
         owned = (call >= 0) & (np.searchsorted(trace.start[heads], trace.start[waiting], side="right") - 1 == call)
         np.maximum.at(end, call[owned], trace.end[waiting][owned])
         end[:-1] = np.minimum(end[:-1], trace.start[heads][1:])
-    call, ran = _launched(trace, rows, over)
+    call, ran = _launched(trace, heads, rows, over)
     if (last := trace.end[ran[call == len(rows) - 1]]).size:
         before = trace.end[ran[call == len(rows) - 2]]
         behind = max(int(before.max()) - int(end[-2]), 0) if before.size else 0  # so far the host ran ahead
@@ -346,12 +354,30 @@ def _awaited(trace: Trace, heads: Indices, rows: Indices, thread: Indices) -> Pi
     return end
 
 
-def _launched(trace: Trace, calls: Indices, over: int) -> tuple[Indices, Indices]:
-    """(index of the call, row of what it let a device do): a launch is the call's that began last; those from `over` on are nobody's."""
+def _launched(trace: Trace, heads: Indices, calls: Indices, over: int) -> tuple[Indices, Indices]:
+    """(index of the call, row of what it let a device do): a launch is the call's that began last; those from `over` on are nobody's.
+
+    `heads`: the first call of each step. A call that the capture's end cut off left no event, but what it launched before is there: behind the
+    last call a launch is its own only as long as the launches of other calls come behind them, and the next one is not due.
+    """
     host, device = launches(trace)
-    call = np.searchsorted(trace.start[calls], trace.start[host], side="right") - 1
-    own = (call >= 0) & (trace.start[host] < over)
-    return call[own], device[own]
+    at = np.searchsorted(trace.start[calls], trace.start[host], side="right") - 1
+    own = (at >= 0) & (trace.start[host] < over)
+    at, host, device = at[own], host[own], device[own]
+    behind = trace.start[host] - trace.end[calls[at]]
+    if len(calls) > 1:
+        latest = np.full(len(calls) - 1, np.iinfo(np.int64).min)
+        earlier = at < len(calls) - 1
+        np.maximum.at(latest, at[earlier], behind[earlier])
+        seen = latest > np.iinfo(np.int64).min
+        due = median(trace.start[heads[1:]] - trace.end[calls[:-1]])
+        limit = min(due, max(_LATER * median(latest[seen]), 0)) if seen.any() else due
+    else:
+        others = _function_calls(trace, calls)
+        later = trace.start[others[trace.start[others] >= trace.end[calls[0]]]]
+        limit = int(later.min()) - int(trace.end[calls[0]]) if len(later) else _NEVER
+    own = (at < len(calls) - 1) | (behind <= limit)
+    return at[own], device[own]
 
 
 def _goodbye(trace: Trace, calls: Indices, thread: Indices) -> int:
@@ -363,6 +389,11 @@ def _goodbye(trace: Trace, calls: Indices, thread: Indices) -> int:
         return _NEVER
     ops = later[known.are(Is.DISPATCHES | Is.EAGER | Is.WRITES_LOGS)[trace.name[later]]]
     return int(trace.start[ops[0]])
+
+
+def _stretched(durations: Picoseconds) -> bool:
+    """Whether the last step, which no call ends, takes much longer than the others: then the end of the capture is in it."""
+    return len(durations) > FEW_RUNS and int(durations[-1]) > limit(durations[:-1].astype(np.float64))
 
 
 def _looks_whole(trace: Trace, top: Indices, start: Picoseconds, end: Picoseconds, decisions: list[Decision]) -> bool:
@@ -426,6 +457,7 @@ def _from_starts(trace: Trace, heads: Indices, thread: Indices, hidden: Indices,
     decisions: list[Decision] = []
     what = "the last step, which lacks {} of the events of the others,"
     complete[-1] = len(heads) < 3 or _holds(int(sizes[-1]), median(sizes[:-1]), what, decisions)
+    complete[-1] &= not _stretched(end - start)
     return Steps(
         source=StepSource.INFERRED,
         confidence=Confidence.HIGH if len(heads) > 2 else Confidence.LOW,
@@ -461,5 +493,5 @@ def _device_programs(trace: Trace) -> Steps | None:
             rows = _most_repeated(trace, trace.lines.every_row(line))
             if len(rows) < 2:
                 continue
-            return _between_ends(trace, rows, np.zeros(0, np.int64))
+            return judged(trace, rows, _between_ends(trace, rows, np.zeros(0, np.int64)), trace.names[trace.name[rows[0]]])
     return None

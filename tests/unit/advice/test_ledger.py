@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outpace.advice import rank
+from outpace.advice import founded, rank
 from outpace.advice.ledger import Ledger
 from outpace.metrics.program.budget import ALL_HOSTS, Budget
 from outpace.model import OUTSIDE, Category, Finding, Severity
@@ -75,11 +76,22 @@ def test_categories_are_taken_in_the_order_that_a_rule_names() -> None:
     assert high(ledger.pay(finding("compute", 1.0, ("host_compute",)))) == pytest.approx(0.2)
 
 
-def test_without_steps_savings_stay_as_they_are() -> None:
+def test_where_no_step_is_known_nothing_is_promised() -> None:
     asked = finding("waits", 0.3)
-    assert Ledger({}).pay(asked) is asked
+    assert Ledger({}).pay(asked).saving is None
+    assert Ledger({"a": budget("a", input=0.4)}).pay(finding("waits", 0.3, host="b")).saving is not None, (
+        "of the one with steps"
+    )
     stated = page(asked)
-    assert rank([stated], {})[0] == stated.findings
+    assert rank([stated], {})[0] == (replace(stated.findings[0], saving=None),)
+    assert rank([stated], None)[0] == stated.findings, "nobody keeps a ledger"
+
+
+def test_where_no_step_is_known_the_capture_alone_is_to_be_changed() -> None:
+    asked, capture = finding("waits", 0.3), replace(finding("waits", 0.0), id="capture.no_steps", saving=None)
+    stated = page(asked, capture)
+    assert founded([stated], {})[0].findings == stated.findings[1:]
+    assert founded([stated], {"a": budget("a", input=0.4)}) == (stated,)
 
 
 def test_hosts_have_ledgers_of_their_own() -> None:

@@ -52,9 +52,10 @@ def test_the_last_step_is_as_long_as_its_work_where_the_host_runs_ahead() -> Non
 
 
 @pytest.mark.parametrize("ends", [8300 * US, 12_000 * US])
-def test_what_an_op_of_the_script_launches_behind_the_last_call_belongs_to_the_program(ends: int) -> None:
+def test_what_is_launched_long_behind_the_last_call_is_no_part_of_its_step(ends: int) -> None:
+    """35 ms behind, where the next call would have come after 10: the last step took 30 ms more than the others."""
     steps = captured(3, ends, goodbye="AssignAdd").steps
-    assert steps.duration[-1] > APART
+    assert steps.duration[-1] <= APART
 
 
 def test_logs_that_no_op_of_the_script_comes_before() -> None:

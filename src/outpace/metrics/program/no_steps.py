@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from outpace.metrics.program.program import Program, program
 from outpace.model import Unavailable
 from outpace.timeline import Run
@@ -10,6 +12,7 @@ START = (
     "Capture while the program trains: 'outpace profile SCRIPT' waits for steps by itself. With a profiler server, capture for longer than "
     "one step takes."
 )
+_LATER = {"seconds": "--seconds 10 --delay 60", "": "--warmup 100"}
 REPAIR = "Copy the file again, in full. If it was cut while it was being written, capture again."
 
 
@@ -19,7 +22,21 @@ def no_steps(run: Run) -> Unavailable:
         return Unavailable("nothing was recorded: the profile holds no event", START)
     if lost := missing(run):
         return Unavailable(f"no step was found in what is left of the profile: {lost}", REPAIR)
-    return Unavailable(f"no step was found: {run.hosts[0].steps.how}", mark(program(run)))
+    return Unavailable(f"no step was found: {run.hosts[0].steps.how}", again(run, program(run)))
+
+
+def again(run: Run, kind: Program) -> str:
+    """How a program is captured in which no step was found: later, where Outpace captured it already."""
+    if not any(record.get("script") for record in run.records.values()):
+        return mark(kind)
+    return f"Capture later, or for longer: '{later(run)}'. {_marked(kind)}"
+
+
+def later(run: Run) -> str:
+    """The command that captures later: by time where the capture saw no step by itself."""
+    record = next((record for record in run.records.values() if record.get("script")), {})
+    script = shlex.quote(str(record.get("script") or "SCRIPT"))
+    return f"outpace profile {_LATER['seconds' if record.get('mode') == 'seconds' else '']} {script}"
 
 
 def missing(run: Run) -> str:
@@ -38,4 +55,13 @@ def mark(kind: Program) -> str:
         tensorflow="Capture ten steps with 'outpace profile SCRIPT', or mark them with "
         "tf.profiler.experimental.Trace('train', step_num=n, _r=1).",
         jax="Capture ten steps with 'outpace profile SCRIPT', or mark them with jax.profiler.StepTraceAnnotation('train', step_num=n).",
+    )
+
+
+def _marked(kind: Program) -> str:
+    """How steps are marked that a capture did not find."""
+    return kind.say(
+        keras="A callback marks them: callbacks=[outpace.ProfilerCallback(...)].",
+        tensorflow="Steps that it does not find can be marked with tf.profiler.experimental.Trace('train', step_num=n, _r=1).",
+        jax="Steps that it does not find can be marked with jax.profiler.StepTraceAnnotation('train', step_num=n).",
     )

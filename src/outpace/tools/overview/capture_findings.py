@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from outpace.metrics.model.hlo_lines import DEVICE, ran_ops
-from outpace.metrics.program.no_steps import REPAIR, START, mark, missing, no_steps
+from outpace.metrics.program.no_steps import REPAIR, START, again, mark, missing, no_steps
 from outpace.metrics.program.program import Program
 from outpace.metrics.program.whole_step import no_whole_step
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Unit, humanize
@@ -23,12 +23,12 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
     elif lost:
         yield _again("damaged", f"the profile is damaged: {lost}; what it still shows may be incomplete", REPAIR, run)
     elif not any(len(timeline.steps) for timeline in run.hosts):
-        yield _again("no_steps", why.reason, mark(program), run)
+        yield _again("no_steps", why.reason, again(run, program), run)
     elif why_not := no_whole_step(run):
         rates = _rates(run)
-        again = mark(program)
+        whole = mark(program)
         action = (
-            f"Judge a benchmark product by product: {rates}. For a training, {again[:1].lower()}{again[1:]}" if rates else again
+            f"Judge a benchmark product by product: {rates}. For a training, {whole[:1].lower()}{whole[1:]}" if rates else whole
         )
         yield _again("no_whole_step", f"no whole training step was captured: {why_not}", action, run)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
-
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.metrics.program.no_steps import later
 from outpace.metrics.program.step_breakdown import StepBreakdown
 from outpace.model import Category, Unit, humanize, median
 from outpace.model.units import counted
@@ -15,7 +14,6 @@ from outpace.timeline import Run
 _MOSTLY = 0.5  # of the steps' time
 _NONE = 0.01  # of a step: one that compiles for less only runs
 _FEWEST = 50  # steps that only run: a few of them, each after a compilation, only hand work to a device that is idle
-_LATER = {"seconds": "--seconds 10 --delay 60", "": "--warmup 100"}
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class Compiling:
         """A line for the confidence in the report."""
         which = f"{self.steps} of {counted(self.among, 'step')} compile" if self.steps < self.among else "all of them compile"
         rest = f" ({humanize(self.running, Unit.PS)} without)" if self.running is not None else ""
-        return f"{which}{rest}: no steady state yet, unless it goes on; capture later: {_again(run)}"
+        return f"{which}{rest}: no steady state yet, unless it goes on; capture later: {later(run)}"
 
 
 def compiling(breakdown: StepBreakdown) -> Compiling | None:
@@ -41,10 +39,3 @@ def compiling(breakdown: StepBreakdown) -> Compiling | None:
         return None
     runs = duration[built < _NONE * duration]
     return Compiling(len(whole) - len(runs), len(whole), median(runs) if len(runs) >= _FEWEST else None)
-
-
-def _again(run: Run) -> str:
-    """The command that captures later: by time where the capture saw no step by itself."""
-    record = next((record for record in run.records.values() if record.get("script")), {})
-    script = shlex.quote(str(record.get("script") or "SCRIPT"))
-    return f"outpace profile {_LATER['seconds' if record.get('mode') == 'seconds' else '']} {script}"
