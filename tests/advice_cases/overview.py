@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -18,8 +18,8 @@ from outpace.metrics.program.budget import slowdown
 from outpace.metrics.program.program import Framework, Program
 from outpace.metrics.program.step_breakdown import StepBreakdown
 from outpace.metrics.program.whole_step import no_whole_step
-from outpace.model import OUTSIDE, Category, Severity, Table
-from outpace.testing import SpaceBuilder, training_run
+from outpace.model import OUTSIDE, Category, Finding, Severity, Table
+from outpace.testing import GpuBuilder, SpaceBuilder, training_run
 from outpace.timeline import Run
 from outpace.timeline.hlo import HloOp
 from outpace.timeline.steady import Aside
@@ -248,6 +248,28 @@ def _stopped(lengths: Sequence[float], step: float = 10.0, program: Program = TE
     return lambda: (f for f in calls.find(of, program) if f.id == "even_stops")
 
 
+def _awaited(lengths: Sequence[float], behind: Sequence[float], covered: float = 1.0, program: Program = JAX) -> Find:
+    """Steps of 10 ms, in which the thread stops for `lengths` ms; a device works for a part `covered` of each stop, up to `behind` ms before
+    its end."""
+    space = SpaceBuilder(HOST)
+    line = space.plane("/host:CPU").line("python")
+    gpu = GpuBuilder(space, line)
+    for number, (length, late) in enumerate(zip(lengths, behind, strict=True)):
+        at, stops, works = number * 10 * MS, round(length * MS), round((length - late) * MS)
+        line.event("train", at, 10 * MS, step_num=number, _r=1)
+        line.event("tf.constant", at, MS)
+        lasts = round(covered * works)
+        gpu.kernel("gemm", at + MS + works - lasts, lasts, called=at + MS // 2)
+        line.event("convert_to_tensor", at + MS + stops, 9 * MS - stops)
+    data = space.to_bytes()
+
+    def found() -> Iterator[Finding]:
+        of = run(None, None, read_trace(data, HOST))  # a run keeps its waits
+        return (f for f in calls.find(of, program) if f.id == "waits_in_calls")
+
+    return found
+
+
 def _exchanged(transfer: float, waits: float = 0.1, workers: int = 2) -> Find:
     """Workers that train together, in steps of 10 ms: all spend `transfer` of each in a collective, and all but the last `waits` more."""
     traces = []
@@ -278,6 +300,11 @@ def _products(count: int) -> Find:
     return lambda: capture_findings.find(of, JAX)
 
 
+_WAITS = (6.0, 6.4, 5.6, 6.8, 6.0, 5.2, 6.2)  # as the device's work varies
+_SLEEPS = (6.0, 6.02, 5.98, 6.02, 5.98, 6.0, 6.02)
+_LATE = (0.5, 0.52, 0.48, 0.54, 0.5, 0.46, 0.52)
+_BESIDE = tuple(5.5 + late for late in _LATE)
+_UNEVEN_ENDS = (0.5, 0.7, 0.3, 0.7, 0.5, 0.3, 0.7)
 _EVEN = (2.0, 2.02, 2.04, 2.01, 2.03, 2.0)
 _CALLS: dict[str, Any] = {"takes_from": ("host_compute",)}
 _BETWEEN: dict[str, Any] = {"location": "train.py:30", "takes_from": (OUTSIDE,)}
@@ -356,6 +383,52 @@ CASES: list[Case] = [
     silent("even_stops", "two steps", _stopped([2.0] * 2)),
     fires("even_stops", "four steps", _stopped([1.5] * 4), Severity.MODERATE, saves=about(0.15)),
     silent("even_stops", "of a thread that records nothing", _stopped([2.0] * 6, inside=False)),
+    *worded(
+        "waits_in_calls",
+        lambda program: _awaited(_WAITS, [0.5] * 7, program=program)(),
+        Severity.HIGH,
+        keras="steps_per_execution",
+        tensorflow=".numpy()",
+        jax="jax.lax.scan",
+        keras_jax="steps_per_execution",
+        saves=about(0.393),
+        takes_from=("all_others", "host_compute", "kernel_launch"),
+    ),
+    fires(
+        "waits_in_calls",
+        "what it says",
+        _awaited(_WAITS, [0.5] * 7),
+        Severity.HIGH,
+        saves=about(0.393),
+        says=("7 of 7 steps", "6.03 ms, without an event", "idle for 3.93 ms"),
+        never=("a sleep", "a lock"),
+    ),
+    fires("waits_in_calls", "the device works equally long", _awaited(_BESIDE, _LATE), Severity.HIGH, saves=about(0.393)),
+    fires("waits_in_calls", "a fifth of it behind the device", _awaited(_WAITS, [1.2] * 7), Severity.HIGH, saves=about(0.463)),
+    fires(
+        "waits_in_calls",
+        "behind the device by 40% more or less",
+        _awaited(_WAITS, _UNEVEN_ENDS),
+        Severity.HIGH,
+        saves=about(0.396),
+    ),
+    silent("waits_in_calls", "behind the device by 80% more or less", _awaited(_WAITS, [0.1, 0.9, 0.1, 0.9, 0.5, 0.1, 0.9])),
+    silent("waits_in_calls", "a third of it behind the device", _awaited(_WAITS, [2.1] * 7)),
+    silent("waits_in_calls", "the device works for 70% of it", _awaited(_WAITS, [0.5] * 7, 0.7)),
+    silent(
+        "waits_in_calls", "as even as the device's work is not", _awaited(_SLEEPS, [1.0, 1.04, 0.96, 0.96, 1.04, 1.04, 0.96])
+    ),
+    silent("waits_in_calls", "two steps", _awaited(_WAITS[:2], [0.5] * 2)),
+    fires("waits_in_calls", "four steps", _awaited(_WAITS[:4], [0.5] * 4), Severity.HIGH, saves=about(0.35)),
+    silent("waits_in_calls", "in three of seven steps", _awaited(_WAITS, [0.5] * 3 + [3.0] * 4)),
+    silent("waits_in_calls", "0.7 ms", _awaited([0.7, 0.72, 0.68, 0.74, 0.7, 0.66, 0.7], [0.05] * 7)),
+    fires(
+        "waits_in_calls",
+        "1.3 ms",
+        _awaited([1.3, 1.32, 1.28, 1.34, 1.3, 1.26, 1.3], [0.05] * 7),
+        Severity.HIGH,
+        saves=about(0.751),
+    ),
     fires("capture.no_whole_step", "of two products", _products(2), Severity.HIGH, never=("FLOP",)),
     fires(
         "capture.no_whole_step",

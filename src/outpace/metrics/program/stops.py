@@ -1,12 +1,17 @@
 """Where a training thread stops for as long in most steps: no event for a while, always about equally long, as a sleep, a lock or a service
-on a network makes it. What Python computes is seldom so even."""
+on a network makes it. What Python computes is seldom so even.
+
+A call that returns only when the device is done stops the thread too, and some libraries wait so without an event. Such a stop goes on while
+the device works, ends a short and even time behind it, and varies as the device's work does: whatever the code, it is a wait for the device.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.spans import union, within
+from outpace._once import derived
+from outpace.metrics.spans import Busy, union, within
 from outpace.model.arrays import Indices, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.trace import dialect
@@ -15,6 +20,10 @@ _ALIKE = 0.05  # of the usual length: what differs more is none of them
 _MOST = 0.5  # of the steps must hold one
 _FEWEST = 3  # steps: of fewer nothing comes round
 _LONG = 1e9  # ps: what is shorter is what Python takes around any call
+_COVERED = 0.9  # of a wait for the device, up to its last event, it works
+_BEHIND = 0.25  # of a wait at most lies behind the device's last event: Python that goes on from there
+_EVEN = 0.5  # of the usual time behind that event: what differs more is another wait
+_SPREAD = 1.5  # times what stops differ by: ends that follow the device's differ less from these than from the stops' begins
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,8 @@ def stop(run: Run, host: str) -> Stop | None:
     start, end = steps.start[steps.whole], steps.end[steps.whole]
     rows = _events(timeline, int(np.bincount(known).argmax()))
     begin, length = _longest(timeline, rows)
+    awaited = np.isin(begin, device_waits(timeline).start)
+    length = np.where(awaited, 0, length)
     usual = float(np.median(length))
     alike = np.abs(length - usual) <= _ALIKE * usual
     if usual < _LONG or alike.mean() <= _MOST:
@@ -49,6 +60,49 @@ def stop(run: Run, host: str) -> Stop | None:
     at = int(np.flatnonzero(alike)[0])
     after, before = _around(timeline, rows, int(begin[at]), int(begin[at] + length[at]))
     return Stop(int(alike.sum()), len(length), least, gone, after, before) if after or before else None
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceWaits:
+    """Stops of the training thread that are waits for a device, one in a step at most: start and end, ps, in order; `idle`: how long no device
+    works then, from the end of its work to the begin of the next, ps, of each."""
+
+    start: Picoseconds
+    end: Picoseconds
+    idle: Picoseconds
+
+
+@derived
+def device_waits(timeline: Timeline) -> DeviceWaits:
+    """The waits of one host; none where fewer than most of the steady steps have one."""
+    none = np.zeros(0, np.int64)
+    steps = timeline.steps
+    known = steps.line[steps.line >= 0]
+    lines = [line for plane in timeline.device_planes for line in timeline.device_lines(plane)]
+    if len(steps.whole) < _FEWEST or len(known) == 0 or not lines:
+        return DeviceWaits(none, none, none)
+    begin, length = _longest(timeline, _events(timeline, int(np.bincount(known).argmax())))
+    order = np.argsort(begin, kind="stable")
+    begin, length = begin[order], length[order]
+    end = begin + length
+    rows = np.concatenate([timeline.trace.lines.every_row(line) for line in lines])
+    work = Busy.of(*union(timeline.trace.start[rows], timeline.trace.end[rows]))
+    at = np.searchsorted(work.start, end)
+    last = np.minimum(work.end[np.maximum(at - 1, 0)], end)
+    behind = end - last
+    held = (at > 0) & (length >= _LONG) & (behind > 0) & (behind <= _BEHIND * length)
+    held &= work.until(last) - work.until(begin) >= _COVERED * (last - begin)
+    usual = float(np.median(behind[held])) if held.any() else 0.0
+    held &= np.abs(behind - usual) <= _EVEN * usual
+    if held.mean() <= _MOST or _spread(behind[held]) > _SPREAD * _spread(length[held]):
+        return DeviceWaits(none, none, none)
+    again = np.append(work.start, end.max())[at]
+    return DeviceWaits(begin[held], end[held], (again - last)[held])
+
+
+def _spread(times: Picoseconds) -> float:
+    """What times differ by: their median distance from the median."""
+    return float(np.median(np.abs(times - np.median(times))))
 
 
 def _events(timeline: Timeline, line: int) -> Indices:

@@ -40,6 +40,10 @@ class Stacks:
         frame, line = (of_loop or above or [(-1, 0)])[-1]
         return source_line(self.frames[frame][0], line) if frame >= 0 else ""
 
+    def holds(self, stack: int, package: str) -> bool:
+        """Whether a function of a library's package (none: of no library) is on a stack."""
+        return bool(package) and any(self.frames[frame][3] == package for frame, _ in self.stacks[stack])
+
     def reads_variable(self, stack: int) -> bool:
         """Whether a variable of the model was being copied to NumPy."""
         names = (str(self.frames[frame][1]) for frame, _ in self.stacks[stack])

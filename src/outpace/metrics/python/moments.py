@@ -7,6 +7,7 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace.metrics.model.jax_time import builds
 from outpace.metrics.program.step_breakdown import category_of, event_kinds
+from outpace.metrics.program.stops import device_waits
 from outpace.model import Category
 from outpace.model.arrays import Codes, Indices, Mask, Picoseconds
 from outpace.timeline import Timeline
@@ -38,6 +39,8 @@ def nature(timeline: Timeline, moment: Picoseconds) -> Nature:
     traced, other, waiting = (covered(trace.start[rows], trace.end[rows], moment) for rows in (event, busy, waits))
     _, start, end = builds(timeline)
     building = covered(np.concatenate((trace.start[compiling], start)), np.concatenate((trace.end[compiling], end)), moment)
+    silent = device_waits(timeline)
+    waiting |= covered(silent.start, silent.end, moment)
     return Nature(~traced & ~building, other, waiting, building)
 
 

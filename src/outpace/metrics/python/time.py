@@ -28,7 +28,7 @@ from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.timeline.steady import period
 
-_CALLS = 0.2  # of a line's samples: single ones may lie beside the clock
+_CALLS = 0.2  # of a line's samples outside of waits: single ones may lie beside the clock
 _SELDOM = 0.7  # of a line's time in the slow steps: it evaluates or saves, and does not make the step
 _Z = 1.96  # two-sided 95%
 _WAITING_CALLS = (
@@ -75,6 +75,8 @@ FIELDS = schema("""
       seldom         | fraction | share of the line's time that lies in steps which take much longer than the others: it comes \
                                   round | In long steps
       calls_step     | bool     | whether the step's own function runs below the line | Calls the step function
+      wraps_step     | bool     | whether the library below the line is the one that calls the step's own function there: what it \
+                                  does besides is paid per call | Library calls the step function
       caller         | text     | line of yours, of the training loop if it leads there, that calls the line's function \
                                   | Called at
       every          | count    | it runs once in so many steps; 0 where no such period shows | Once in steps
@@ -97,9 +99,15 @@ class PythonLine:
     beside_share: float
     seldom: float
     calls_step: bool
+    wraps_step: bool
     caller: str
     every: int
     reads_variable: bool
+
+    @property
+    def per_call(self) -> bool:
+        """Whether it is what a framework, or a library that calls the step's own function, does for each call."""
+        return self.library in FRAMEWORKS or self.wraps_step
 
 
 @derived
@@ -123,7 +131,7 @@ def cost(line: PythonLine) -> float:
 
 def own_share(run: Run, host: str) -> float:
     """Share of the step in Python of the program's own: no matter of how often the framework is called. 0 without samples."""
-    return sum(cost(line) for line in lines_beside(run, host) if line.library not in FRAMEWORKS)
+    return sum(cost(line) for line in lines_beside(run, host) if not line.per_call)
 
 
 def framework_share(run: Run, host: str) -> float | None:
@@ -190,6 +198,7 @@ class _Line:
         self.stacks: dict[int, int] = defaultdict(int)
         self.packages: dict[str, int] = defaultdict(int)
         self.functions: dict[str, int] = defaultdict(int)
+        self.calling: dict[int, int] = defaultdict(int)  # of `main`, by stack
 
     def look(self, weight: int, free: bool, other: bool, waits: bool) -> None:
         """Count a sample: whether the thread recorded no event, whether others computed, whether it waited."""
@@ -222,7 +231,8 @@ class _Line:
         return (first and self.main > 0) or self.seldom < _SELDOM
 
     def calls_step(self, first: bool) -> bool:
-        return self.main >= _CALLS * self.weight > 0 and self.usual(first)
+        """Whether the step's own functions run below it, as far as it does not wait for their results."""
+        return self.main >= _CALLS * (self.weight - self.waiting) > 0 and self.usual(first)
 
     @property
     def library(self) -> str:
@@ -264,7 +274,9 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object
         calls = heaviest(_by_caller(stacks, line, loop)) if who == YOURS else ""
         often = every(met, line.count, int(number[0]), int(number[-1]))
         reads = any(stacks.reads_variable(stack) for stack in line.stacks)
-        yield (timeline.host, *named, *spent, *shares, key in stepping, calls, often, reads)
+        through = sum(weight for stack, weight in line.calling.items() if stacks.holds(stack, line.library))
+        steps = key in stepping, key in stepping and 2 * through > line.main
+        yield (timeline.host, *named, *spent, *shares, *steps, calls, often, reads)
 
 
 def _counted(numbers: Numbers) -> Numbers:
@@ -300,6 +312,7 @@ def _lines(
         line.beside += weight * held
         line.called += weight * (held and calling)
         line.main += weight * (inside and not waits)
+        line.calling[stack] += weight * (inside and not waits)
         line.runs += weight * (inside and not waits and not builds)
         line.building += weight * builds
         line.look(weight, free, other, waits)

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from outpace.metrics.input.segments import pipelines
 from outpace.metrics.model.jit_calls import runs_op_by_op
 from outpace.metrics.model.op_places import replicas
-from outpace.metrics.program.budget import at_most, budgets
+from outpace.metrics.program.budget import Budget, at_most, budgets
 from outpace.metrics.program.counterfactual import uncomputed
 from outpace.metrics.program.exchange import exchanges
 from outpace.metrics.program.host_time import of_hosts
 from outpace.metrics.program.program import Program
-from outpace.metrics.program.stops import stop
-from outpace.metrics.python.time import framework_line, own_share
+from outpace.metrics.program.stops import device_waits, stop
+from outpace.metrics.python.time import framework_line, own_share, step_line
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
+from outpace.model.units import counted
 from outpace.timeline import Run, Timeline
 
 _SOME = Threshold("calls, of the step", 0.20, Unit.FRACTION, "our choice: more than a well-fed step spends beside its ops")
@@ -39,6 +40,7 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
         if timeline.host in budgets(run):
             yield from _per_call(run, timeline.host, program)
             yield from _stops(run, timeline.host, program)
+            yield from _awaited(run, timeline.host, program)
             yield from _copies_of_the_model(run, timeline.host)
     yield from _exchanged(run)
 
@@ -165,7 +167,7 @@ def _stops(run: Run, host: str, program: Program) -> Iterator[Finding]:
     if found is None or share < _STOP.value:
         return
     launching = (Category.HOST_COMPUTE, Category.KERNEL_LAUNCH) if run.has_device else ()
-    beside = sum(budgets(run)[host].shares[c.value] for c in launching)  # a host that stops no more runs ahead of its device
+    beside = _held(budgets(run)[host], *launching)  # a host that stops no more runs ahead of its device
     between = f" between {found.after} and {found.before or 'the end of the step'}" if found.after else ""
     much = share >= _MUCH_STOP.value
     yield Finding(
@@ -188,4 +190,47 @@ def _stops(run: Run, host: str, program: Program) -> Iterator[Finding]:
         host=host,
         effort=Effort.SMALL,
         explains=("python_overhead", "late_launches"),
+    )
+
+
+def _held(budget: Budget, *categories: Category) -> float:
+    """What categories have of the step."""
+    return sum(budget.shares[category.value] for category in categories)
+
+
+def _awaited(run: Run, host: str, program: Program) -> Iterator[Finding]:
+    """Calls that return only when the device is done: what the host does from there to the next launch is done beside an idle device."""
+    timeline, budget = run.by_host[host], budgets(run)[host]
+    waits = device_waits(timeline)
+    if not len(waits.idle):
+        return
+    time, steps = float(waits.idle.mean()), counted(len(timeline.steps.whole), "step")
+    taken = (Category.ALL_OTHERS, Category.HOST_COMPUTE, Category.KERNEL_LAUNCH)
+    share = min(float(waits.idle.sum()) / float(timeline.steps.duration[timeline.steps.whole].sum()), _held(budget, *taken))
+    if share < _STOP.value:
+        return
+    much = share >= _MUCH_STOP.value
+    length, line = float((waits.end - waits.start).mean()), step_line(run, host)
+    yield Finding(
+        id="waits_in_calls",
+        severity=Severity.HIGH if much else Severity.MODERATE,
+        sentence=f"In {len(waits.idle)} of {steps} the training thread waits for the device ({humanize(length, Unit.PS)}, without an event), "
+        f"and only then prepares the next call: the device is idle for {humanize(time, Unit.PS)} before that.",
+        action=program.say(
+            keras="Let the host run ahead: read logs and losses in callbacks only every few batches, or run several batches per call "
+            "(compile(steps_per_execution=...)).",
+            tensorflow="Let the host run ahead: read results (.numpy(), float(loss), print) only every few steps.",
+            jax="Run several steps per call with jax.lax.scan, or let the host run ahead: no block_until_ready() or float(loss) in the loop, "
+            "and jax.jit instead of a wrapper that waits by itself (equinox.filter_jit).",
+        ),
+        evidence=(
+            Evidence("idle from the end of its work to the next launch's", time, Unit.PS, "average_step"),
+            Evidence("share of the step", share, Unit.FRACTION, "average_step"),
+        ),
+        threshold=_MUCH_STOP if much else _STOP,
+        saving=at_most(share, *taken, assumes="if the host never waited, and its work ran while the device is busy"),
+        location=line,
+        host=host,
+        effort=Effort.MEDIUM,
+        explains=("python_overhead", "late_launches", "even_stops"),
     )

@@ -100,11 +100,11 @@ class _Function:
 
 
 def _is_the_programs(line: PythonLine, has_function: bool) -> bool:
-    """Whether a line's time is for the program to save: what a framework does around the step's function is not, nor are ops that run one by
-    one for want of such a function."""
+    """Whether a line's time is for the program to save: what a framework, or a library that calls the step's function, does around it is not,
+    nor are ops that run one by one for want of such a function."""
     if line.below.endswith(_FETCHES):
         return False
-    return line.library not in FRAMEWORKS or (has_function and not line.calls_step)
+    return not line.per_call or (has_function and not line.calls_step)
 
 
 def find(run: Run, program: Program) -> Iterator[Finding]:
@@ -172,7 +172,7 @@ def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
     rows = [
         r
         for r in python_lines(run).of("host", host).records()
-        if r["library"] in FRAMEWORKS and (r["calls_step"] or r["who"] == LIBRARY)
+        if (r["library"] in FRAMEWORKS and (r["calls_step"] or r["who"] == LIBRARY)) or r["wraps_step"]
     ]
     if not rows:
         return
