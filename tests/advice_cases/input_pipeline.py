@@ -29,9 +29,9 @@ def _waits(
     return lambda: rules.find(steps, saturation, {HOST: (back, 0.0)}, program, works)
 
 
-def _rated(name: str, others: float) -> Case:
+def _rated(name: str, others: float, waits: float = 0.02) -> Case:
     """Without a finding, but rated: the page says whether the program may be input-bound."""
-    steps = breakdown({Category.ALL_OTHERS: others})
+    steps = breakdown({Category.ALL_OTHERS: others, Category.INPUT: waits})
     return silent(
         "input_bound", name, lambda: rules.find(steps, None, {}, TENSORFLOW, None), also=lambda: rules.verdict(steps)[:2]
     )
@@ -174,4 +174,6 @@ CASES: list[Case] = [
     silent("cpu_contention", "little of it input", _waits(0.0, _busy(0.97, 0.15), 0.2)),
     _rated("4% without an event", 0.04),
     _rated("2% without an event", 0.02),
+    _rated("4% without an event, no wait that a reader would see", 0.04, 0.0004),
+    _rated("4% without an event, hardly a wait", 0.04, 0.0008),
 ]

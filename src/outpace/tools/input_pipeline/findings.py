@@ -31,6 +31,7 @@ _XPROF = "XProf's input pipeline page"
 HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, _XPROF)
 MODERATE = Threshold("moderately input-bound", 0.05, Unit.FRACTION, _XPROF)
 POTENTIAL = Threshold("potentially input-bound", 0.03, Unit.FRACTION, f"{_XPROF}: share of 'All others'")
+_SEEN = 0.0005  # of the step: less is written as 0.0%
 _COMPETES = Threshold("input's share of busy time", 0.20, Unit.FRACTION, "less cannot slow the model noticeably")
 
 
@@ -44,6 +45,8 @@ def verdict(breakdown: StepBreakdown) -> tuple[Severity, str, float]:
         return *_rated(share), share
     if others >= POTENTIAL.value:
         text = f"The program may be input-bound: {share:.1%} of the step time waits for input, and {others:.1%} is untraced."
+        if share < _SEEN:
+            text = f"No wait for input was recorded; {others:.1%} of the step time is untraced, where input that Python prepares would be."
         return Severity.POTENTIAL, text, share
     return Severity.INFO, f"The program is not input-bound: {share:.1%} of the step time waits for input.", share
 
