@@ -16,14 +16,13 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import derived
-from outpace.model.arrays import Indices, Mask, Picoseconds
+from outpace.model.arrays import Indices, Mask
 from outpace.timeline.causality import launches
 from outpace.timeline.names import Is, called_function, module_function, names
+from outpace.timeline.overlap import Spans
 from outpace.timeline.workers import runs_jax
 from outpace.trace import Trace, dialect
-from outpace.trace.algorithms import distinct
-
-Spans = tuple[Picoseconds, Picoseconds]
+from outpace.trace.algorithms import common, distinct
 
 
 @dataclass(frozen=True)
@@ -141,19 +140,26 @@ def _first_runs(trace: Trace, built: tuple[Build, ...]) -> dict[str, int]:
         start, end = np.array(sorted(mine), np.int64).T
         at = np.searchsorted(start, trace.start[calls], side="right") - 1
         calls = calls[(trace.line[calls] != line) | (at < 0) | (trace.start[calls] >= end[at])]
+    first = np.full(len(trace.names), np.iinfo(np.int64).max)
+    np.minimum.at(first, trace.name[calls], trace.start[calls])
     found: dict[str, int] = {}
-    for name, start in zip(trace.name[calls].tolist(), trace.start[calls].tolist(), strict=True):
+    for name in distinct(trace.name[calls]).tolist():
         function = called_function(trace.names[name]) or ""
-        found[function] = min(found.get(function, start), start)
+        found[function] = min(found.get(function, int(first[name])), int(first[name]))
     return found
 
 
 def _first_of_tensorflow(trace: Trace) -> list[tuple[int, int]]:
     """The calls in which TensorFlow built the first graph of a function: it counts them itself."""
-    calls, counts = trace.stat(dialect.TF_FUNCTION_CALL), trace.stat(dialect.TRACING_COUNT)
-    traced = np.fromiter((mode.startswith("traced") for mode in calls.texts()), bool, len(calls))
-    rows = calls.row[traced]
-    rows = rows[counts.ints_of(rows, 0) == 1]
+    counts = trace.stat(dialect.TRACING_COUNT)
+    rows = counts.row[counts.ints == 1]
+    calls = trace.stat(dialect.TF_FUNCTION_CALL)
+    at, place = common(rows, calls.row)
+    code, modes = calls.codes(place)
+    traced = np.fromiter((mode.startswith("traced") for mode in modes), bool, len(modes))
+    rows = rows[at][traced[code]] if len(at) else rows[:0]
+    if len(rows) == 0:
+        return []
     parts = names(trace).rows(Is.BUILDS)
     ends = trace.subtree_end(rows)
     spans = []

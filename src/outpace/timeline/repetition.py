@@ -1,9 +1,9 @@
 """Is what a program repeats the step of its training? Set-up repeats calls too: one for each layer's first weights, one for each array.
 
 A training that has begun goes on until the capture is over: from its first step on, steps fill most of what was captured. A function that
-computes gradients is the training's, whatever comes behind it. What fills less than half and computes none is a call that happened to come
-more than once. And of a call or two, and of primitives that ran by themselves, only that they fill the capture says that they are the
-training's.
+computes gradients is the training's, whatever comes behind it; one whose name says so predicts. What fills less than half and computes none
+is a call that happened to come more than once. And of a call or two, and of primitives that ran by themselves, only that they fill the
+capture says that they are the training's.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from outpace.model.units import counted
 from outpace.timeline.builds import first_builds, jax_builds, open_build
 from outpace.timeline.gradients import training_functions, trains
 from outpace.timeline.names import Is, jitted_function, names
+from outpace.timeline.overlap import covered
+from outpace.timeline.steady import Aside
 from outpace.timeline.steps import Confidence, Steps, no_steps
 from outpace.trace import Trace, dialect
 
@@ -32,46 +34,54 @@ def judged(trace: Trace, calls: Indices, steps: Steps, function: str) -> Steps:
 
     `calls`: the repeated calls (event rows), if the capture holds any, of `function`.
     """
-    trained = jitted_function(function) in training_functions(trace) or bool(trains(trace, calls).any())
+    trained = bool(trains(trace, calls).any()) or jitted_function(function) in training_functions(trace)
     if why := _no_training(trace, calls, steps, function, trained):
         return no_steps(why)
-    sure = len(steps) >= _FEWEST and _filled(steps, int(steps.start[0]), trace.span[1]) >= _MOST
+    span = trace.span[1] - int(steps.start[0])
+    sure = len(steps) >= _FEWEST and int(steps.duration.sum()) >= _MOST * span
     return replace(steps, confidence=Confidence.HIGH if sure and not _build_each(trace, calls) else Confidence.LOW)
 
 
 def _no_training(trace: Trace, calls: Indices, steps: Steps, function: str, trained: bool) -> str:
     """Why the steps are none of a training; "" where nothing says so."""
     few = int(steps.complete.sum()) < _FEWEST
-    if trained and not few:
+    if (trained or steps.kind == "prediction") and not few:
         return ""
     begin, until = _captured(trace)
-    cut = open_build(trace)
-    if cut is not None and not trained and cut.function != jitted_function(function):
-        steady = replace(steps, builds=first_builds(trace))
-        usual = steady.duration[steady.whole].sum() / max(until - int(steps.start[0]), 1)
-        if usual < _MOST:
-            since, took = (humanize(time, Unit.PS) for time in (cut.start - trace.span[0], until - cut.start))
-            return f"the capture ended while {cut.function} was being compiled (from {since} on, {took}): it holds none of its steps"
     primitives = len(calls) > 0 and bool(names(trace).are(Is.GLUE)[trace.name[calls]].all())
-    if _filled(steps, _begun(trace, begin, steps) if few or primitives else int(steps.start[0]), until) >= _MOST:
+    least = min(_MOST, len(steps) / (len(steps) + 2))  # calls that the capture's begin and end cut off left no event
+    if few or primitives:
+        took = int(steps.duration.sum()) - (0 if trained else _built(trace, steps))
+        span = until - begin
+    else:
+        took, span = _steady(replace(steps, builds=first_builds(trace)), until)
+    if took >= least * span:
         return ""
-    took, all_of_it = (humanize(int(time), Unit.PS) for time in (steps.duration.sum(), until - begin))
-    what = counted(len(steps), "call")
+    if (cut := open_build(trace)) is not None and cut.function != jitted_function(function):
+        since, lasts = (humanize(time, Unit.PS) for time in (cut.start - trace.span[0], until - cut.start))
+        return (
+            f"the capture ended while {cut.function} was being compiled (from {since} on, {lasts}): it holds none of its steps"
+        )
+    told, captured = (humanize(int(time), Unit.PS) for time in (steps.duration.sum(), until - begin))
     return (
-        f"{what} of {function or 'a program'} took {took} of the {all_of_it} captured{'' if trained else ', and computed no gradients'}: "
-        "the training had not begun, or was over"
+        f"{counted(len(steps), 'call')} of {function or 'a program'} took {told} of the {captured} captured"
+        f"{'' if trained else ', and computed no gradients'}: the training had not begun, or was over"
     )
 
 
-def _filled(steps: Steps, begin: int, until: int) -> float:
-    """Share of a time, ps, that steps take."""
-    return int(steps.duration.sum()) / (until - begin) if until > begin else 1.0
+def _steady(steps: Steps, until: int) -> tuple[int, int]:
+    """(how long steps take, of how long a time), ps: from the first that is no warm-up on, without first builds and the steps that hold them."""
+    usual = np.array([why not in (Aside.WARM_UP, Aside.FIRST_BUILD) for why in steps.aside], bool)
+    begin = int(steps.start[usual].min()) if usual.any() else int(steps.start[0])
+    built = covered(steps.builds, np.array([begin]), np.array([until]))
+    return int(steps.duration[usual].sum()), until - begin - int(built[0])
 
 
-def _begun(trace: Trace, begin: int, steps: Steps) -> int:
-    """When the program could have begun to train, ps: the begin of the capture, later by what was built before the first step."""
-    built = sum(max(min(b.end, int(steps.start[0])) - max(b.start, begin), 0) for b in jax_builds(trace))
-    return min(begin + built, int(steps.start[0]))
+def _built(trace: Trace, steps: Steps) -> int:
+    """How long functions were built within steps, ps, the first time or again."""
+    spans = sorted((build.start, build.end) for build in jax_builds(trace))
+    start, end = np.array(spans, np.int64).reshape(-1, 2).T
+    return int(covered((start, end), steps.start, steps.end).sum())
 
 
 def _captured(trace: Trace) -> tuple[int, int]:

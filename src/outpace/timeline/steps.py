@@ -12,6 +12,7 @@ from outpace._dataclass import dataclass
 from outpace._once import once
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
 from outpace.timeline.near import Decision, near
+from outpace.timeline.overlap import Spans, covered
 from outpace.timeline.steady import Aside, set_aside, trend
 
 
@@ -64,7 +65,7 @@ class Steps:
     groups: Mapping[int, int] = field(default_factory=dict)
     ahead: bool = False
     decisions: tuple[Decision, ...] = ()
-    builds: tuple[Picoseconds, Picoseconds] = (_NONE, _NONE)
+    builds: Spans = (_NONE, _NONE)
 
     def __len__(self) -> int:
         return len(self.number)
@@ -82,19 +83,7 @@ class Steps:
     @once
     def _built(self) -> Picoseconds:
         """Of each step how long functions were built for the first time in it, ps."""
-        start, end = self.builds
-        if len(start) == 0:
-            return np.zeros(len(self), np.int64)
-        reach = np.maximum.accumulate(end)
-        begin = np.maximum(start, np.append(start[:1], reach[:-1]))  # of two builds at once the time counts once
-        stop = np.maximum(reach, begin)
-        total = np.append(0, np.cumsum(stop - begin))
-
-        def until(moment: Picoseconds) -> Picoseconds:
-            at = np.searchsorted(begin, moment, side="right")
-            return np.asarray(total[at] - np.maximum(np.append(begin[:1], stop)[at] - moment, 0) * (at > 0))
-
-        return until(self.end) - until(self.start)
+        return covered(self.builds, self.start, self.end)
 
     @once
     def near(self) -> list[str]:

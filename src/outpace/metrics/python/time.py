@@ -29,6 +29,7 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.steady import period
 
 _CALLS = 0.2  # of a line's samples outside of waits: single ones may lie beside the clock
+_STRAY = 0.05  # of all of them, likewise
 _SELDOM = 0.7  # of a line's time in the slow steps: it evaluates or saves, and does not make the step
 _Z = 1.96  # two-sided 95%
 _WAITING_CALLS = (
@@ -232,7 +233,8 @@ class _Line:
 
     def calls_step(self, first: bool) -> bool:
         """Whether the step's own functions run below it, as far as it does not wait for their results."""
-        return self.main >= _CALLS * (self.weight - self.waiting) > 0 and self.usual(first)
+        least = max(_CALLS * (self.weight - self.waiting), _STRAY * self.weight)
+        return self.main >= least > 0 and self.usual(first)
 
     @property
     def library(self) -> str:

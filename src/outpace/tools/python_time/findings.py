@@ -168,7 +168,8 @@ def _where(function: _Function, program: Program) -> str:
 
 
 def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
-    """What TensorFlow, Keras or JAX itself does in Python for every call: a fixed cost, which small steps pay too often."""
+    """What TensorFlow, Keras or JAX itself, or a library that calls the step's function, does in Python for every call: a fixed cost, which
+    small steps pay too often."""
     rows = [
         r
         for r in python_lines(run).of("host", host).records()
@@ -181,10 +182,12 @@ def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
     if share < _PER_CALL.value:
         return
     beside = uncomputed(run, host) - own_share(run, host)
+    longest = max(rows, key=lambda row: row["python_share"])
+    whose = program.framework.value if longest["library"] in FRAMEWORKS else longest["library"]
     yield Finding(
         id="small_steps",
         severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
-        sentence=f"{program.framework.value}'s own Python takes {humanize(time, Unit.PS)} per step ({share:.0%}); it is a fixed cost per "
+        sentence=f"{whose}'s own Python takes {humanize(time, Unit.PS)} per step ({share:.0%}); it is a fixed cost per "
         "call, too high for steps this small.",
         action=program.say(
             keras="Use a larger batch, or run several batches per call: compile(..., steps_per_execution=16).",
