@@ -102,6 +102,14 @@ def test_a_wait_without_an_event_is_a_wait(name: str, line: int, length: float, 
 
 
 @pytest.mark.parametrize("name", ["dwconv1d", "fft_odd"])
+def test_a_step_in_which_the_capture_began_is_cut_off(name: str) -> None:
+    """No program without an input pipeline is fed from buffers."""
+    found = steps(name)
+    assert not found.complete[0] and found.complete[1:].all()
+    assert not any("buffer" in text for page in report(name).pages for text in page.evidence)
+
+
+@pytest.mark.parametrize("name", ["dwconv1d", "fft_odd"])
 def test_no_python_is_blamed_for_a_wait(name: str) -> None:
     found = report(name)
     for finding in found.findings:

@@ -35,6 +35,7 @@ _PERIODIC = 0.9  # share of ops that must recur one period later
 _LONGEST_PERIOD = 20_000
 _AGREE = 0.8  # step time of the calls to that of the runs, or the other way round: both say the same
 _MOSTLY = 0.5  # of the steps
+_HALF = 0.5  # of the usual step: a first one that is shorter lacks its begin
 _NEVER = int(np.iinfo(np.int64).max)
 _LATER = 2  # times as far behind its call as the last launch of other calls is
 _WHOLE = 0.9  # of what the other steps hold: the capture cut nothing off a step that holds as much
@@ -168,7 +169,8 @@ def _between_ends(trace: Trace, rows: Indices, hidden: Indices, heads: Indices |
     how = (
         f"{_what(len(rows), name, heads is not rows)} on thread {trace.lines.names[line]}, each from the end of the one before"
     )
-    steps = _up_to(trace, end, first, whole, top, line, name, how)
+    cut = first <= int(trace.start[top].min(initial=first)) and _begun_late(np.diff(end, prepend=first))
+    steps = _up_to(trace, end, first, whole and not cut, top, line, name, how)
     if end[-1] > trace.end[rows[-1]] and _stretched(steps.duration):
         steps.complete[-1] = False
     return replace(steps, decisions=tuple(decisions))
@@ -389,6 +391,11 @@ def _goodbye(trace: Trace, calls: Indices, thread: Indices) -> int:
         return _NEVER
     ops = later[known.are(Is.DISPATCHES | Is.EAGER | Is.WRITES_LOGS)[trace.name[later]]]
     return int(trace.start[ops[0]])
+
+
+def _begun_late(durations: Picoseconds) -> bool:
+    """Whether the first step, which begins with the first event of its thread, is so short that the capture began in it."""
+    return len(durations) > FEW_RUNS and int(durations[0]) < _HALF * median(durations[1:])
 
 
 def _stretched(durations: Picoseconds) -> bool:

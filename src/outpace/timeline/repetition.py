@@ -70,7 +70,7 @@ def _no_training(trace: Trace, calls: Indices, steps: Steps, function: str, trai
 
 
 def _steady(steps: Steps, until: int) -> tuple[int, int]:
-    """(how long steps take, of how long a time), ps: from the first that is no warm-up on, without first builds and the steps that hold them."""
+    """(how long steps take, of how long a time), ps: from the first that is no warm-up, without first builds and steps that hold them."""
     usual = np.array([why not in (Aside.WARM_UP, Aside.FIRST_BUILD) for why in steps.aside], bool)
     begin = int(steps.start[usual].min()) if usual.any() else int(steps.start[0])
     built = covered(steps.builds, np.array([begin]), np.array([until]))
