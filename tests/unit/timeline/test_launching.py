@@ -65,3 +65,32 @@ def test_logs_that_no_op_of_the_script_comes_before() -> None:
 def test_where_no_call_is_seen_the_step_line_tells() -> None:
     steps = captured(2, 8300 * US, hosts=False).steps
     assert steps.source is StepSource.DEVICE_LINE and len(steps) == 2
+
+
+def behind(lags: list[int], late: int = 0) -> Timeline:
+    """Calls of 3 ms, 10 ms apart, each of which launches a kernel of 1 ms so long (µs) behind its end; and one more, `late` behind the last
+    call's end, of a call that the capture's end cut off."""
+    space = SpaceBuilder()
+    host = space.plane("/host:CPU").line("python3")
+    gpu = GpuBuilder(space, host)
+    for number, lag in enumerate(lags):
+        at = APART * number
+        host.event("train_function", at, CALL, tf_function_call="notTraced-nonXla")
+        gpu.kernel("gemm", at + CALL + lag * US + 10 * US, 1000 * US, called=at + CALL + lag * US)
+    if late:
+        end = APART * (len(lags) - 1) + CALL
+        gpu.kernel("next", end + late * US + 10 * US, 4000 * US, called=end + late * US)
+    return Timeline(read_trace(space.to_bytes()))
+
+
+@pytest.mark.parametrize("lags", [[500] * 6, [500, 520, 480, 510, 500, 700], [6000] * 6])
+def test_what_every_step_launches_behind_its_call_is_its_own(lags: list[int]) -> None:
+    steps = behind(lags).steps
+    last = APART * 5 + CALL + (lags[-1] + 10 + 1000) * US - (lags[-2] + 1010) * US
+    assert steps.end[-1] == max(last, APART * 5 + CALL) and steps.complete[-1]
+
+
+@pytest.mark.parametrize("late", [2000, 7100, 40_000])
+def test_what_a_call_launched_that_the_capture_cut_off_is_nobodys(late: int) -> None:
+    """Its own event is missing, as that is written when the call ends: the last step took as long as two or three."""
+    assert behind([500] * 6, late).steps.end.tolist() == behind([500] * 6).steps.end.tolist()
