@@ -76,7 +76,7 @@ def test_ok_resnet_holds_no_step_of_the_training() -> None:
 def test_ok_resnet_says_one_thing() -> None:
     found = report("ok_resnet")
     (only,) = found.findings
-    assert only.id == "capture.no_steps" and only.saving is None
+    assert only.id == "capture.no_steps" and only.saving is None and only.location == "ok_resnet.py:67"
     for text in (found.headline, only.sentence):
         assert "the capture ended while train_step was being compiled (from 4.88 s on" in text
         assert "it holds none of its steps" in text

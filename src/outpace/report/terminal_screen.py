@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from outpace._dataclass import dataclass
-from outpace.model import CAPTURE, Chart, Command, Finding
+from outpace.model import Chart, Command, Finding
 from outpace.model.text import clean, clean_prose, first_clause, first_sentence, shown
 from outpace.report import terminal_charts
 from outpace.report.first_screen import FirstScreen, saving_text
@@ -88,8 +88,6 @@ class _Layout:
             yield from self._wrapped(Text(first_clause(said) + host), mark)
             mark = "   "
         yield from self._wrapped(Text(first_sentence(clean_prose(finding.action)), "bold"), f"{mark}→ ")
-        if finding.id.startswith(CAPTURE):
-            return
         saving = saving_text(finding, self.screen.step)
         gain = [Text(f"saves {saving}", "green")] if saving else []
         where = [Text(clean(finding.location), "cyan")] if finding.location else []

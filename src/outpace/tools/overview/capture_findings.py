@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
 
 from outpace.metrics.model.hlo_lines import DEVICE, ran_ops
 from outpace.metrics.program.no_steps import REPAIR, START, again, mark, missing, no_steps
 from outpace.metrics.program.program import Program
 from outpace.metrics.program.whole_step import no_whole_step
+from outpace.metrics.python.samples import lines_within
+from outpace.metrics.python.source_line import source_line
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Unit, humanize
 from outpace.timeline import Run
+from outpace.timeline.builds import open_build
 
 _SIZES = 3  # of products, from where a capture compares them
 _MOST = 6  # in a sentence
@@ -23,7 +29,7 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
     elif lost:
         yield _again("damaged", f"the profile is damaged: {lost}; what it still shows may be incomplete", REPAIR, run)
     elif not any(len(timeline.steps) for timeline in run.hosts):
-        yield _again("no_steps", why.reason, again(run, program), run)
+        yield replace(_again("no_steps", why.reason, again(run, program), run), location=_compiled_at(run))
     elif why_not := no_whole_step(run):
         rates = _rates(run)
         whole = mark(program)
@@ -31,6 +37,15 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
             f"Judge a benchmark product by product: {rates}. For a training, {whole[:1].lower()}{whole[1:]}" if rates else whole
         )
         yield _again("no_whole_step", f"no whole training step was captured: {why_not}", action, run)
+
+
+def _compiled_at(run: Run) -> str:
+    """The line that asked for the build which the capture's end cut off, where samples tell; empty for none."""
+    for timeline in run.hosts:
+        if (cut := open_build(timeline.trace)) is not None:
+            window = np.array([cut.start]), np.array([timeline.span[1]])
+            return next((source_line(file, line) for file, line, *_ in lines_within(run, timeline, *window)), "")
+    return ""
 
 
 def _rates(run: Run) -> str:
