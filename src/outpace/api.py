@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from outpace._cores import granted_cpus
-from outpace.advice import following, founded, headline, rank
+from outpace.advice import drop_unfounded, following, headline, rank
 from outpace.hosts.map import Mapper
 from outpace.hosts.missing import missing_devices
 from outpace.hosts.open import MOST_WHOLE, open_run
@@ -117,7 +117,7 @@ class Profile(EveryTool):
         one of all say the same.
         """
         wanted = [find(tool).id for tool in tools or ()]
-        every = founded(self.pages(), budgets(self.run))
+        every = drop_unfounded(self.pages(), budgets(self.run))
         findings, struck = rank(every, budgets(self.run))
         commands = following(self.run, every, findings)
         pages = _paid(every, findings)
@@ -140,7 +140,7 @@ class Profile(EveryTool):
 
     def report_of(self, page: Page) -> Report:
         """One page as a report of its own."""
-        (page,) = founded((page,), budgets(self.run))
+        (page,) = drop_unfounded((page,), budgets(self.run))
         findings, struck = rank((page,), budgets(self.run))
         return Report(
             self.run.source, page.headline, self.warnings, findings, (page,), struck, following(self.run, (page,), findings)

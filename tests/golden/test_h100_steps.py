@@ -12,7 +12,7 @@ from outpace.metrics.program.stops import device_waits, stop
 from outpace.metrics.python.time import python_lines
 from outpace.model import Category, Finding, Report
 from outpace.timeline import Confidence, Steps, StepSource
-from outpace.timeline.builds import first_builds, launched_by_builds, open_build
+from outpace.timeline.builds import first_builds, launches_of_builds, open_build
 from tests.support import opened
 
 MS = 1_000_000_000
@@ -125,12 +125,12 @@ def test_what_the_compiler_runs_is_compilation() -> None:
     """Kernels that choose the fastest way, by the time in which they were launched and by their threads: none is in a step's computation."""
     for name, launched in (("ok_resnet", 4394), ("sample_often", 217)):
         trace = opened(f"jax_h100_{name}").run.hosts[0].trace
-        host, device = launched_by_builds(trace)
+        host, device = launches_of_builds(trace)
         assert len(host) == len(device) == launched
         threads = {trace.lines.names[line].partition("/")[0] for line in trace.line[host].tolist()}
         assert threads == {"tf_pjrt_compile_thread_pool"}
     for name in ("choice_batch", "columns", "dwconv1d", "fft_odd", "ok_vae"):
-        assert not len(launched_by_builds(opened(f"jax_h100_{name}").run.hosts[0].trace)[0])
+        assert not len(launches_of_builds(opened(f"jax_h100_{name}").run.hosts[0].trace)[0])
 
 
 def test_healthy_programs_stay_quiet() -> None:

@@ -2,6 +2,6 @@
 
 from outpace.advice.headline import headline
 from outpace.advice.next import following
-from outpace.advice.rank import founded, rank
+from outpace.advice.rank import drop_unfounded, rank
 
-__all__ = ["following", "founded", "headline", "rank"]
+__all__ = ["drop_unfounded", "following", "headline", "rank"]

@@ -50,7 +50,7 @@ def rank(pages: Iterable[Page], budgets: Mapping[str, Budget] | None = None) -> 
     return tuple(ordered), tuple(f for f in merged.values() if f.struck)
 
 
-def founded(pages: Iterable[Page], budgets: Mapping[str, Budget]) -> tuple[Page, ...]:
+def drop_unfounded(pages: Iterable[Page], budgets: Mapping[str, Budget]) -> tuple[Page, ...]:
     """The pages with the findings that have a ground: where no host has a step, that is what to change of the capture."""
     if budgets:
         return tuple(pages)

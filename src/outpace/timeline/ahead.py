@@ -12,7 +12,7 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace._once import derived
 from outpace.model.arrays import Indices, Numbers, Picoseconds
-from outpace.timeline.builds import launched_by_builds
+from outpace.timeline.builds import launches_of_builds
 from outpace.timeline.causality import launches
 from outpace.timeline.gradients import training_functions
 from outpace.timeline.names import OpKind, jitted_function, names, plain_function
@@ -63,7 +63,7 @@ def runs_on_devices(trace: Trace, start: Picoseconds, end: int) -> Runs | None:
     last of which the capture holds something: it ends before those behind. None where a step has nothing done, or a later one was done first.
     Copies are left out: the next batch moves while a step computes; and so is what the compiler runs to choose what is fastest."""
     host, device = launches(trace)
-    kept = placed(launched_by_builds(trace)[1], device) < 0
+    kept = placed(launches_of_builds(trace)[1], device) < 0
     host, device = host[kept], device[kept]
     called = trace.start[host]
     step = np.searchsorted(start, called, side="right") - 1

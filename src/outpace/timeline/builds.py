@@ -98,7 +98,7 @@ def open_build(trace: Trace) -> OpenBuild | None:
 
 
 @derived
-def launched_by_builds(trace: Trace) -> tuple[Indices, Indices]:
+def launches_of_builds(trace: Trace) -> tuple[Indices, Indices]:
     """(rows of the host's calls, rows of what each launched on a device) of the compiler, which runs programs to choose the fastest.
 
     It launches while it builds: on the thread that asked for the build, and on threads of its own, which launch at no other time and call no

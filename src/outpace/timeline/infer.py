@@ -24,7 +24,7 @@ from outpace.timeline.device_ops import steps_of_device_ops
 from outpace.timeline.gradients import trains
 from outpace.timeline.names import INPUT_THREADS, JITTED_CALL, Is, jitted_function, names
 from outpace.timeline.near import Decision, lacks
-from outpace.timeline.repetition import judged
+from outpace.timeline.repetition import judge
 from outpace.timeline.steady import limit
 from outpace.timeline.steps import Confidence, Steps, StepSource, no_steps
 from outpace.trace import Trace, dialect
@@ -64,7 +64,7 @@ def _inferred(trace: Trace, hidden: Indices, decisions: list[Decision]) -> Steps
     calls, rows = _step_calls(trace, hidden)
     if (ran := runs_without_calls(trace, calls)) is not None:
         steps = _between_runs(trace, rows, *ran, hidden, "the profile lacks most of its calls")
-        return judged(trace, rows[:0], steps, f"{JITTED_CALL}{ran[0]})")
+        return judge(trace, rows[:0], steps, f"{JITTED_CALL}{ran[0]})")
     ops = _outermost(trace, _visible(hidden, names(trace).rows(Is.EAGER)))
     if len(rows):
         line = int(trace.line[rows[0]])
@@ -77,7 +77,7 @@ def _inferred(trace: Trace, hidden: Indices, decisions: list[Decision]) -> Steps
             heads, rows = outermost_repetition(trace, calls, rows, decisions)
             steps = _between_ends(trace, rows, hidden, heads)
             steps = _work_of(trace, rows, steps, hidden, decisions) if heads is rows else steps
-            return judged(trace, rows, steps, trace.names[trace.name[rows[0]]])
+            return judge(trace, rows, steps, trace.names[trace.name[rows[0]]])
     steps = _eager_loop(trace, ops, hidden, decisions)
     if steps is not None:
         return steps
@@ -86,7 +86,7 @@ def _inferred(trace: Trace, hidden: Indices, decisions: list[Decision]) -> Steps
     for kind in (Is.SESSION, Is.FUNCTION_RUN):
         rows = _most_repeated(trace, _off_input_threads(trace, _outermost(trace, _visible(hidden, names(trace).rows(kind)))))
         if len(rows) > 1:
-            return judged(trace, rows, _between_ends(trace, rows, hidden), trace.names[trace.name[rows[0]]])
+            return judge(trace, rows, _between_ends(trace, rows, hidden), trace.names[trace.name[rows[0]]])
     return no_steps("nothing in the profile repeats like a training step")
 
 
@@ -169,9 +169,9 @@ def _between_ends(trace: Trace, rows: Indices, hidden: Indices, heads: Indices |
     how = (
         f"{_what(len(rows), name, heads is not rows)} on thread {trace.lines.names[line]}, each from the end of the one before"
     )
-    cut = first <= int(trace.start[top].min(initial=first)) and _begun_late(np.diff(end, prepend=first))
+    cut = first <= int(trace.start[top].min(initial=first)) and _begins_late(np.diff(end, prepend=first))
     steps = _up_to(trace, end, first, whole and not cut, top, line, name, how)
-    if end[-1] > trace.end[rows[-1]] and _stretched(steps.duration):
+    if end[-1] > trace.end[rows[-1]] and _is_stretched(steps.duration):
         steps.complete[-1] = False
     return replace(steps, decisions=tuple(decisions))
 
@@ -393,12 +393,12 @@ def _goodbye(trace: Trace, calls: Indices, thread: Indices) -> int:
     return int(trace.start[ops[0]])
 
 
-def _begun_late(durations: Picoseconds) -> bool:
+def _begins_late(durations: Picoseconds) -> bool:
     """Whether the first step, which begins with the first event of its thread, is so short that the capture began in it."""
     return len(durations) > FEW_RUNS and int(durations[0]) < _HALF * median(durations[1:])
 
 
-def _stretched(durations: Picoseconds) -> bool:
+def _is_stretched(durations: Picoseconds) -> bool:
     """Whether the last step, which no call ends, takes much longer than the others: then the end of the capture is in it."""
     return len(durations) > FEW_RUNS and int(durations[-1]) > limit(durations[:-1].astype(np.float64))
 
@@ -464,7 +464,7 @@ def _from_starts(trace: Trace, heads: Indices, thread: Indices, hidden: Indices,
     decisions: list[Decision] = []
     what = "the last step, which lacks {} of the events of the others,"
     complete[-1] = len(heads) < 3 or _holds(int(sizes[-1]), median(sizes[:-1]), what, decisions)
-    complete[-1] &= not _stretched(end - start)
+    complete[-1] &= not _is_stretched(end - start)
     return Steps(
         source=StepSource.INFERRED,
         confidence=Confidence.HIGH if len(heads) > 2 else Confidence.LOW,
@@ -500,5 +500,5 @@ def _device_programs(trace: Trace) -> Steps | None:
             rows = _most_repeated(trace, trace.lines.every_row(line))
             if len(rows) < 2:
                 continue
-            return judged(trace, rows, _between_ends(trace, rows, np.zeros(0, np.int64)), trace.names[trace.name[rows[0]]])
+            return judge(trace, rows, _between_ends(trace, rows, np.zeros(0, np.int64)), trace.names[trace.name[rows[0]]])
     return None

@@ -9,7 +9,7 @@ from outpace.model.arrays import Picoseconds
 Spans = tuple[Picoseconds, Picoseconds]  # starts and ends, sorted by start; they may overlap
 
 
-def covered(spans: Spans, start: Picoseconds, end: Picoseconds) -> Picoseconds:
+def time_within(spans: Spans, start: Picoseconds, end: Picoseconds) -> Picoseconds:
     """Of each window [start, end) how much the spans cover, ps; where several do, the time counts once."""
     begin, stop = spans
     if len(begin) == 0:

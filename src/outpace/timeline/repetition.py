@@ -18,7 +18,7 @@ from outpace.model.units import counted
 from outpace.timeline.builds import first_builds, jax_builds, open_build
 from outpace.timeline.gradients import training_functions, trains
 from outpace.timeline.names import Is, jitted_function, names
-from outpace.timeline.overlap import covered
+from outpace.timeline.overlap import time_within
 from outpace.timeline.steady import Aside
 from outpace.timeline.steps import Confidence, Steps, no_steps
 from outpace.trace import Trace, dialect
@@ -29,7 +29,7 @@ _UNIX = 10**17  # ns: 1973; times since the start of a capture are far below
 _PS_PER_NS = 1000
 
 
-def judged(trace: Trace, calls: Indices, steps: Steps, function: str) -> Steps:
+def judge(trace: Trace, calls: Indices, steps: Steps, function: str) -> Steps:
     """The steps, and how sure it is that they are the training's; none where they are a repetition of something else.
 
     `calls`: the repeated calls (event rows), if the capture holds any, of `function`.
@@ -47,11 +47,11 @@ def _no_training(trace: Trace, calls: Indices, steps: Steps, function: str, trai
     few = int(steps.complete.sum()) < _FEWEST
     if (trained or steps.kind == "prediction") and not few:
         return ""
-    begin, until = _captured(trace)
+    begin, until = _capture_span(trace)
     primitives = len(calls) > 0 and bool(names(trace).are(Is.GLUE)[trace.name[calls]].all())
     least = min(_MOST, len(steps) / (len(steps) + 2))  # calls that the capture's begin and end cut off left no event
     if few or primitives:
-        took = int(steps.duration.sum()) - (0 if trained else _built(trace, steps))
+        took = int(steps.duration.sum()) - (0 if trained else _build_time(trace, steps))
         span = until - begin
     else:
         took, span = _steady(replace(steps, builds=first_builds(trace)), until)
@@ -73,18 +73,18 @@ def _steady(steps: Steps, until: int) -> tuple[int, int]:
     """(how long steps take, of how long a time), ps: from the first that is no warm-up, without first builds and steps that hold them."""
     usual = np.array([why not in (Aside.WARM_UP, Aside.FIRST_BUILD) for why in steps.aside], bool)
     begin = int(steps.start[usual].min()) if usual.any() else int(steps.start[0])
-    built = covered(steps.builds, np.array([begin]), np.array([until]))
+    built = time_within(steps.builds, np.array([begin]), np.array([until]))
     return int(steps.duration[usual].sum()), until - begin - int(built[0])
 
 
-def _built(trace: Trace, steps: Steps) -> int:
+def _build_time(trace: Trace, steps: Steps) -> int:
     """How long functions were built within steps, ps, the first time or again."""
     spans = sorted((build.start, build.end) for build in jax_builds(trace))
     start, end = np.array(spans, np.int64).reshape(-1, 2).T
-    return int(covered((start, end), steps.start, steps.end).sum())
+    return int(time_within((start, end), steps.start, steps.end).sum())
 
 
-def _captured(trace: Trace) -> tuple[int, int]:
+def _capture_span(trace: Trace) -> tuple[int, int]:
     """When the capture began and was over, ps: it may record nothing for long."""
     environment = trace.plane(dialect.ENVIRONMENT)
     stats = environment.stats if environment else {}

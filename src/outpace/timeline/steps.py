@@ -12,7 +12,7 @@ from outpace._dataclass import dataclass
 from outpace._once import once
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
 from outpace.timeline.near import Decision, near
-from outpace.timeline.overlap import Spans, covered
+from outpace.timeline.overlap import Spans, time_within
 from outpace.timeline.steady import Aside, set_aside, trend
 
 
@@ -78,18 +78,18 @@ class Steps:
     @once
     def aside(self) -> list[Aside]:
         """Why each step is no part of the steady state; `Aside.NO` for those that are."""
-        return set_aside(self.duration, self.complete, [], self._built)
+        return set_aside(self.duration, self.complete, [], self._build_time)
 
     @once
-    def _built(self) -> Picoseconds:
+    def _build_time(self) -> Picoseconds:
         """Of each step how long functions were built for the first time in it, ps."""
-        return covered(self.builds, self.start, self.end)
+        return time_within(self.builds, self.start, self.end)
 
     @once
     def near(self) -> list[str]:
         """What would have been found otherwise with a limit that is a little higher or lower, a sentence for each."""
         decisions = list(self.decisions)
-        set_aside(self.duration, self.complete, decisions, self._built)
+        set_aside(self.duration, self.complete, decisions, self._build_time)
         return near(decisions)
 
     @once

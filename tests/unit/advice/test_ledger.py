@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outpace.advice import founded, rank
+from outpace.advice import drop_unfounded, rank
 from outpace.advice.ledger import Ledger
 from outpace.metrics.program.budget import ALL_HOSTS, Budget
 from outpace.model import OUTSIDE, Category, Finding, Severity
@@ -90,8 +90,8 @@ def test_where_no_step_is_known_nothing_is_promised() -> None:
 def test_where_no_step_is_known_the_capture_alone_is_to_be_changed() -> None:
     asked, capture = finding("waits", 0.3), replace(finding("waits", 0.0), id="capture.no_steps", saving=None)
     stated = page(asked, capture)
-    assert founded([stated], {})[0].findings == stated.findings[1:]
-    assert founded([stated], {"a": budget("a", input=0.4)}) == (stated,)
+    assert drop_unfounded([stated], {})[0].findings == stated.findings[1:]
+    assert drop_unfounded([stated], {"a": budget("a", input=0.4)}) == (stated,)
 
 
 def test_hosts_have_ledgers_of_their_own() -> None:

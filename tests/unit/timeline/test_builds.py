@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outpace.testing import GpuBuilder
-from outpace.timeline.builds import first_builds, launched_by_builds, open_build
+from outpace.timeline.builds import first_builds, launches_of_builds, open_build
 from outpace.timeline.steady import Aside
 from outpace.timeline.steps import Steps, no_steps
 from tests.unit.timeline.loops import MS, Loop, durations
@@ -126,7 +126,7 @@ def test_time_of_builds_by_step(builds: list[tuple[int, int]], lengths: list[int
     held = [
         sum(any(b <= moment < e for b, e in spans.tolist()) for moment in range(s, t)) for s, t in zip(start, end, strict=True)
     ]
-    assert found._built.tolist() == held
+    assert found._build_time.tolist() == held
 
 
 def passes(loop: Loop, function: str, count: int = 3) -> Loop:
@@ -167,5 +167,5 @@ def test_what_the_compiler_launches_is_its_own() -> None:
     gpu.kernel("early", 5 * MS, MS, called=4 * MS).kernel("late", 46 * MS, MS, called=45 * MS)
     compiler.kernel("tried", 8 * MS, MS, called=7 * MS).kernel("tried", 20 * MS, MS, called=19 * MS)
     trace = loop.run.hosts[0].trace
-    _, device = launched_by_builds(trace)
+    _, device = launches_of_builds(trace)
     assert [trace.names[at] for at in trace.name[device].tolist()] == ["tried", "tried"]

@@ -22,7 +22,7 @@ from outpace.metrics.spans import Busy, union, within
 from outpace.model import Category, Field, Table, Unit
 from outpace.model.arrays import Codes, Column, Indices, Mask, Picoseconds, Values
 from outpace.timeline import Run, Timeline
-from outpace.timeline.builds import launched_by_builds
+from outpace.timeline.builds import launches_of_builds
 from outpace.timeline.names import Is
 from outpace.timeline.workers import runs_jax
 from outpace.trace import ByRow, Plane, dialect
@@ -312,7 +312,7 @@ def event_kinds(timeline: Timeline) -> Codes:
         code = np.fromiter((_CODE[name] for name in KINDS_OF_DEVICES), np.uint8)
         for events, kinds in device_kinds(timeline):
             kind[events] = code[kinds]
-        for events in launched_by_builds(trace):
+        for events in launches_of_builds(trace):
             kind[events] = _CODE["compile"]
     stages = trace.stat(dialect.IPL_STAGE).row
     kind[stages] = np.maximum(kind[stages], _CODE["wait_input"])

@@ -40,7 +40,7 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
         if timeline.host in budgets(run):
             yield from _per_call(run, timeline.host, program)
             yield from _stops(run, timeline.host, program)
-            yield from _awaited(run, timeline.host, program)
+            yield from _waits_in_calls(run, timeline.host, program)
             yield from _copies_of_the_model(run, timeline.host)
     yield from _exchanged(run)
 
@@ -167,7 +167,7 @@ def _stops(run: Run, host: str, program: Program) -> Iterator[Finding]:
     if found is None or share < _STOP.value:
         return
     launching = (Category.HOST_COMPUTE, Category.KERNEL_LAUNCH) if run.has_device else ()
-    beside = _held(budgets(run)[host], *launching)  # a host that stops no more runs ahead of its device
+    beside = _share_of(budgets(run)[host], *launching)  # a host that stops no more runs ahead of its device
     between = f" between {found.after} and {found.before or 'the end of the step'}" if found.after else ""
     much = share >= _MUCH_STOP.value
     yield Finding(
@@ -193,12 +193,12 @@ def _stops(run: Run, host: str, program: Program) -> Iterator[Finding]:
     )
 
 
-def _held(budget: Budget, *categories: Category) -> float:
+def _share_of(budget: Budget, *categories: Category) -> float:
     """What categories have of the step."""
     return sum(budget.shares[category.value] for category in categories)
 
 
-def _awaited(run: Run, host: str, program: Program) -> Iterator[Finding]:
+def _waits_in_calls(run: Run, host: str, program: Program) -> Iterator[Finding]:
     """Calls that return only when the device is done: what the host does from there to the next launch is done beside an idle device."""
     timeline, budget = run.by_host[host], budgets(run)[host]
     waits = device_waits(timeline)
@@ -206,7 +206,7 @@ def _awaited(run: Run, host: str, program: Program) -> Iterator[Finding]:
         return
     time, steps = float(waits.idle.mean()), counted(len(timeline.steps.whole), "step")
     taken = (Category.ALL_OTHERS, Category.HOST_COMPUTE, Category.KERNEL_LAUNCH)
-    share = min(float(waits.idle.sum()) / float(timeline.steps.duration[timeline.steps.whole].sum()), _held(budget, *taken))
+    share = min(float(waits.idle.sum()) / float(timeline.steps.duration[timeline.steps.whole].sum()), _share_of(budget, *taken))
     if share < _STOP.value:
         return
     much = share >= _MUCH_STOP.value
