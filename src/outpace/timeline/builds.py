@@ -16,9 +16,9 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import derived
-from outpace.model.arrays import Indices, Mask
+from outpace.model.arrays import Indices, Mask, Picoseconds
 from outpace.timeline.causality import launches
-from outpace.timeline.names import Is, called_function, module_function, names
+from outpace.timeline.names import COMPILER_THREADS, Is, called_function, module_function, names
 from outpace.timeline.overlap import Spans
 from outpace.timeline.workers import runs_jax
 from outpace.trace import Trace, dialect
@@ -99,27 +99,45 @@ def open_build(trace: Trace) -> OpenBuild | None:
 
 @derived
 def launches_of_builds(trace: Trace) -> tuple[Indices, Indices]:
-    """(rows of the host's calls, rows of what each launched on a device) of the compiler, which runs programs to choose the fastest.
+    """(rows of the host's calls, rows of what each launched on a device) of the compiler: while it compiles for a GPU, XLA runs kernels there,
+    times what it may choose from, and compares the results (autotuning).
 
-    It launches while it builds: on the thread that asked for the build, and on threads of its own, which launch at no other time and call no
-    function.
+    Its own is what the thread that builds launches meanwhile, what XLA's compile pool launches, and kernels of no program from threads that
+    launch at no other time and call no function.
     """
     host, device = launches(trace)
     builds, cut = jax_builds(trace), open_build(trace)
-    spans = [(b.start, b.end) for b in builds] + ([(cut.start, trace.span[1])] if cut is not None else [])
-    if len(host) == 0 or not spans:
-        return host[:0], device[:0]
-    start, end = np.array(sorted(spans), np.int64).T
-    at = np.searchsorted(start, trace.start[host], side="right") - 1
-    within = (at >= 0) & (trace.start[host] < np.maximum.accumulate(end)[np.maximum(at, 0)])
-    elsewhere = np.zeros(len(trace.lines), bool)
-    elsewhere[trace.line[host[~within]]] = elsewhere[trace.line[names(trace).rows(Is.CALL)]] = True
-    own = within & ~elsewhere[trace.line[host]]
-    for build in builds:
-        own |= (
-            (trace.line[host] == trace.line[build.row]) & (trace.start[host] >= build.start) & (trace.start[host] < build.end)
-        )
+    if len(host) == 0:
+        return host, device
+    line, called = trace.line[host], trace.start[host]
+    spans = [(build.start, build.end) for build in builds] + ([(cut.start, trace.span[1])] if cut is not None else [])
+    pool = np.fromiter((name.startswith(COMPILER_THREADS) for name in trace.lines.names), bool, len(trace.lines))
+    within, trains = _during(spans, called), np.zeros(len(trace.lines), bool)
+    trains[line[~within]] = trains[trace.line[names(trace).rows(Is.CALL)]] = True
+    own = pool[line] | (within & ~trains[line] & _of_no_program(trace, device))
+    for each in {int(trace.line[build.row]) for build in builds}:
+        mine = [(build.start, build.end) for build in builds if trace.line[build.row] == each]
+        own |= (line == each) & _during(mine, called)
     return host[own], device[own]
+
+
+def _during(spans: list[tuple[int, int]], times: Picoseconds) -> Mask:
+    """Whether each of some times lies in one of the spans, which may overlap."""
+    if not spans:
+        return np.zeros(len(times), bool)
+    start, end = np.array(sorted(spans), np.int64).T
+    at = np.searchsorted(start, times, side="right") - 1
+    return np.asarray((at >= 0) & (times < np.maximum.accumulate(end)[np.maximum(at, 0)]))
+
+
+def _of_no_program(trace: Trace, rows: Indices) -> Mask:
+    """Whether each kernel is one of no program that the profile knows; what copies is none."""
+    order = np.argsort(rows, kind="stable")
+    in_order = rows[order].astype(np.int64)
+    found = np.zeros(len(rows), bool)
+    found[order[common(in_order, trace.stat(dialect.KERNEL_DETAILS).row)[0]]] = True
+    found[order[common(in_order, trace.stat(dialect.PROGRAM_ID).row)[0]]] = False
+    return found
 
 
 def _first_of_jax(trace: Trace) -> list[tuple[int, int]]:

@@ -60,7 +60,8 @@ def _others(timeline: Timeline, program: Program) -> Iterator[_Other]:
     update the weights; or as often, where their names say that they predict, or beside Keras' `fit`, which updates them where it trains.
 
     A step spends on them their calls, or, where the host waits for results, what devices compute for them, and the calls that run beside no
-    other work of devices.
+    other work of devices. Where only some steps make them, it is all from a step's first of these calls to its last: what the program does with
+    each result before the next one belongs to it.
     """
     trace, steps = timeline.trace, timeline.steps
     rows = function_calls(timeline)
@@ -81,8 +82,22 @@ def _others(timeline: Timeline, program: Program) -> Iterator[_Other]:
             start, end = union(trace.start[rows[mine]], trace.end[rows[mine]])
             _, begin, stop = within(start, end, idle)
             computed = works.get(plain_function(called), 0.0)
+            calls, every = _rhythm(timeline, rows[mine])
             time = max(float((end - start).sum()), computed + float((stop - begin).sum()))
-            yield _Other(called, *_rhythm(timeline, rows[mine]), time / total)
+            if every > 1:
+                time = max(time, _in_bursts(timeline, rows[mine], rows[training]))
+            yield _Other(called, calls, every, time / total)
+
+
+def _in_bursts(timeline: Timeline, calls: Indices, training: Indices) -> float:
+    """The time from the first to the last of some calls in each step, without the calls that train, ps."""
+    trace, step = timeline.trace, timeline.step_of[calls]
+    order = np.lexsort((trace.start[calls], step))
+    first = np.flatnonzero(np.diff(step[order], prepend=-1))
+    begin, end = trace.start[calls][order][first], np.maximum.reduceat(trace.end[calls][order], first)
+    order = np.argsort(begin)
+    _, start, stop = within(begin[order], end[order], union(trace.start[training], trace.end[training]))
+    return float((end - begin).sum() - (stop - start).sum())
 
 
 def _rhythm(timeline: Timeline, calls: Indices) -> tuple[float, int]:

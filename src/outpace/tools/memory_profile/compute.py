@@ -153,7 +153,7 @@ def breakdown(logs: Logs) -> Table:
 
 def earlier(logs: Logs) -> Table:
     """Allocations of the capture that are live at the peak but were made before the peak's step, largest sum first."""
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for log in fullest_first(logs):
         live = log.live_at(log.at_peak)
         found = merged(log, live[log.phase[live] != log.phase[log.at_peak]])
