@@ -20,6 +20,7 @@ LOOPS = ("arithmetic", "memory", "Python")  # as `capture/calibration.py` times 
 _TOLERANCE = math.log(1.05)  # loops of one machine differ by that
 _FOLLOWS = 0.1  # of the log of a loop's ratio, by which a program may follow it less, or more
 _CONTENDED = 2.0  # times as much as the cores that others use may cost: threads that wait for the slowest of them, caches that are shared
+_CHANCE = 0.5  # sd of the log of what waiting for cores makes of a class, where others use all of the machine
 _FULL = 0.9  # share of the machine for others beyond which nothing more can be told apart
 
 
@@ -62,8 +63,9 @@ class Evidence:
 
     @property
     def uneven(self) -> float:
-        """By how much it lets classes of work lie apart (sd of the log): others take cores from what uses many, and none from one thread."""
-        return abs(_crowded(self.others))
+        """By how much it lets classes of work lie apart (sd of the log): others take cores from what uses many, and none from one thread; and
+        beside others it is chance what has to wait for a core."""
+        return math.hypot(_crowded(self.others), _CHANCE * max(self.others or (0.0, 0.0)))
 
     def explains(self, log: float) -> bool:
         """Whether the machine may be what makes all work take longer by this log factor."""

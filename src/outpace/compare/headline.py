@@ -134,9 +134,10 @@ def _suspect(found: Comparison) -> str:
     if change is not None and abs(change.delta) >= _SUSPECT * abs(more):
         captures = counted(min(len(found.before.captures), len(found.after.captures)), "capture")
         where = f"Python in {line.named}" if line is not None else change.named
-        amount = humanize(abs((line or change).delta), Unit.PS)
-        whole = f"{humanize(abs(more), Unit.PS)} {'more' if more > 0 else 'less'}"
-        return f" {amount} of the {whole} may be {where}: {captures} a side cannot tell."
+        amount = abs((line or change).delta)
+        of = f"{humanize(abs(more), Unit.PS)} {'more' if more > 0 else 'less'}"
+        part = f"{humanize(amount, Unit.PS)} of the {of}" if amount <= abs(more) else f"The {of}"
+        return f" {part} may be {where}, which {said(line or change)}: {captures} a side cannot tell."
     if found.machine_known or abs(math.log(found.ratio)) <= math.log1p(found.effect):
         return _beside(found)
     alike = math.log(found.step_expected / found.step_before.value) / math.log(found.ratio)
@@ -185,7 +186,7 @@ def _rest(found: Comparison) -> str:
     if abs(found.step_expected / found.step_before.value - 1) <= _REST:
         return ""
     if found.machine_known:
-        return f"{whole}: the rest is the machine's ({_outside(found)})."
+        return f"{whole}: the rest may be the machine's ({_outside(found)})."
     return f"{whole}: the rest changed all work alike, and nothing says whether the machine did that."
 
 

@@ -5,10 +5,10 @@ middle of its parts' log ratios to their mean over all captures. What is left of
 in the part, mixed with what they do in others of its class; where there are too few captures to say, how far the parts of the class lie from
 its factor, mixed with a stated prior. A class of few parts says little of itself: its error holds how far classes lie apart.
 
-No part can make itself the machine. A class of many parts has the middle of these, however long each takes. Fewer parts have two middles, one
-that counts them and one that counts their time on the side where each is shorter, and the factor is the value between the two that is nearest
-to that of all parts; that of all parts is nearest to what evidence from outside says (`evidence.py`; nothing, where there is none). A part that
-grows moves neither middle past the others, and one that holds most of the time does not outvote them.
+No part can make itself the machine. A class of many parts has the middle of these, however long each takes. Fewer have two middles, one that
+counts parts and one that counts their time on the side where each is shorter, and the factor is the value between the two that is nearest to
+that of all parts, and not far from it; that of all parts is nearest to what evidence from outside says (`evidence.py`; nothing, where there is
+none). A part that grows moves neither middle past the others, and one that holds most of the time does not outvote them.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ SPREAD = {False: 0.06, True: 0.02}  # prior sd of log ratios within a class: on 
 CLASSES = 0.1  # prior sd of the log of the ratio of two classes' factors
 FEW = 6  # parts that do not tell how far parts of their class lie apart
 _OWN = 3  # parts that have a factor of their own: of two, either may be the one that changed
+_REACH = 2.0  # times the prior of how far classes lie apart, that one of few parts lies from all parts at most
 _ALONE = 2.0  # how much wider the prior of a class of few parts is
 TAILS = 8  # degrees of freedom of how far parts lie from their class: some lie far, as no normal number does
 _MODERATE = 2  # degrees of freedom, from which captures say how far captures differ
@@ -89,10 +90,8 @@ def explained(
     works = {work: [row for row in told if row.work == work] for work in sorted({row.work for row in rows})}
     shift = np.repeat((-outside / 2, outside / 2), (count, (len(rows[0].means) if rows else count) - count))
     usual = shift if blind or not told else _factor(told, logs, count, outside)
-    middles = {
-        work: usual if blind or len(mine) < _OWN else _factor(mine, logs, count, _between(usual, count), own=True)
-        for work, mine in works.items()
-    }
+    most = _REACH * math.hypot(CLASSES, uneven)
+    middles = {work: usual if blind else _of_class(mine, logs, count, usual, most) for work, mine in works.items()}
     speaking = [_between(middles[work], count) for work, mine in works.items() if len(mine) >= FEW and not blind]
     apart = math.hypot(CLASSES, uneven, max(speaking) - min(speaking) if speaking else 0.0)
     found: dict[int, Row] = {}
@@ -120,6 +119,18 @@ def _share(some: Sequence[Row], rows: Sequence[Row], side: slice) -> float:
     """How much of the time of all parts some of them take on one side."""
     whole = sum(sum(row.means[side]) for row in rows)
     return sum(sum(row.means[side]) for row in some) / whole if whole else 0.0
+
+
+def _of_class(mine: Sequence[Row], logs: dict[int, Values], count: int, usual: Values, most: float) -> Values:
+    """The log factor of a class in each capture: its own where it has many parts; of few it lies near that of all parts, since two of three
+    may be what the program changed."""
+    if len(mine) < _OWN:
+        return usual
+    own = _factor(mine, logs, count, _between(usual, count), own=True)
+    away = _between(own, count) - _between(usual, count)
+    if len(mine) >= FEW or abs(away) <= most:
+        return own
+    return np.asarray(usual + (own - usual) * most / abs(away), np.float64)
 
 
 def _factor(told: Sequence[Row], logs: dict[int, Values], count: int, near: float, own: bool = False) -> Values:

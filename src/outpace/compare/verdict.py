@@ -116,7 +116,9 @@ STATES = (
     _Row(State.APART, lambda found: found.apart, _whole, _whole, lambda _: False),
     _Row(State.IN_TURNS, lambda found: found.ruled_out, _whole, _whole, lambda _: True),
     _Row(State.FEW_SHARED, lambda found: found.blind, _whole, _whole, lambda _: True),
-    _Row(State.MORE, lambda found: found.more, _parts, lambda found: found.parts.joined(found.whole), _sure),
+    _Row(
+        State.MORE, lambda found: found.more, _parts, lambda found: found.parts.joined(found.whole).joined(found.every), _sure
+    ),
     _Row(State.BESIDE, lambda found: found.disagree, _whole, _whole, _bears),
     _Row(State.COARSE, lambda found: found.parts.half > found.whole.half, _whole, _whole, _sure),
     _Row(State.PARTS, lambda _: True, _parts, lambda found: found.parts.joined(found.every), _sure),

@@ -53,7 +53,7 @@ def test_loops_explain_what_follows_them_and_no_more() -> None:
 def test_others_explain_no_more_than_twice_what_they_take() -> None:
     found = known(machine(others=0.0), machine(others=0.5))
     assert found.explains(math.log(2)) and found.explains(math.log(3.9)) and not found.explains(math.log(10))
-    assert found.uneven == pytest.approx(math.log(2)) and not found.explains(-math.log(2))
+    assert found.uneven == pytest.approx(math.hypot(math.log(2), 0.25)) and not found.explains(-math.log(2))
     back = known(machine(others=0.5), machine(others=0.0))
     assert back.explains(-math.log(2)) and not back.explains(math.log(2))
 

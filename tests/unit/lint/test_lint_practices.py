@@ -42,7 +42,7 @@ def test_every_text_is_used() -> None:
 
 def test_findings_that_are_named_exist() -> None:
     ids = set(re.findall(r"`([a-z]+_[a-z_0-9]+)`", " ".join(row[3] for row in ROWS)))
-    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src" / "outpace" / "tools").glob("*/findings.py"))
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src" / "outpace" / "tools").glob("*/*.py"))
     options = {"steps_per_execution", "py_function", "run_eagerly", "jit_compile", "force_gpu_compatible", "channels_first"}
     assert {name for name in ids - options if f'id="{name}"' not in source} == set()
 

@@ -65,8 +65,8 @@ def test_stages_work_as_long_as_asked_for() -> None:
     assert [stage.type for stage in pipeline.stages] == ["Root", "Prefetch", "ParallelMapV2", "Shuffle", "TensorSlice"]
     assert [stage.parent for stage in pipeline.stages] == [-1, 0, 1, 2, 3]
     by_type = {stage.type: stage for stage in pipeline.stages}
-    assert by_type["Shuffle"].own == 8 * 3 * MS
-    assert by_type["ParallelMapV2"].function == 8 * 5 * MS
+    assert by_type["Shuffle"].own == 7 * 3 * MS and by_type["Shuffle"].calls == 7  # the first was ready before the first step
+    assert 7 * 5 * MS < by_type["ParallelMapV2"].function < 8 * 5 * MS
     assert by_type["TensorSlice"].own < 8 * 10_000
     assert pipeline.bottleneck is by_type["ParallelMapV2"]
 
