@@ -10,8 +10,8 @@ from outpace.model import Category
 from outpace.timeline import Confidence, StepSource, Timeline
 from outpace.timeline.builds import first_builds, jax_builds
 from outpace.timeline.causality import launches
-from outpace.timeline.part import part_of
 from outpace.timeline.steady import Aside, limit
+from outpace.trace.part import part_of
 from tests.support import FAST, PROFILES, opened
 
 UNMARKED = [

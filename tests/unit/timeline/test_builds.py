@@ -105,8 +105,8 @@ def test_a_build_that_makes_no_step_longer_sets_none_aside() -> None:
 )
 def test_time_of_builds_by_step(builds: list[tuple[int, int]], lengths: list[int]) -> None:
     """As counted moment by moment."""
-    end = np.cumsum(lengths)
-    start = end - lengths
+    end = np.cumsum(np.array(lengths, np.int64), dtype=np.int64)
+    start = end - np.array(lengths, np.int64)
     spans = np.array(sorted((begin, begin + length) for begin, length in builds), np.int64).reshape(-1, 2)
     none = no_steps("")
     count = len(lengths)
