@@ -15,7 +15,8 @@ from tests.support import profile_path
 
 FIT, LOOP, GPU = (str(profile_path(name)) for name in ("keras_fit", "custom_loop", "tf_gpu_v100_bert"))
 TRACED = str(profile_path("verbose_tracer"))  # takes less than the loop
-XLA = str(profile_path("keras_fit_xla"))  # takes more than the fit
+PYTHON = str(profile_path("python_tracer"))
+XLA = str(profile_path("keras_fit_xla"))  # other ops than the fit
 
 Outpace = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -38,15 +39,19 @@ def test_the_exit_code_speaks_only_with_a_gate(outpace: Outpace, tmp_path: Path)
     assert failed.stdout.startswith("**Gate of 5% failed: ")
     (suite,) = junitparser.JUnitXml.fromfile(str(tmp_path / "gate.xml"))
     assert suite.failures >= 2 and next(iter(suite)).classname == "step"
-    passed = outpace("compare", XLA, FIT, "--gate", "5")
-    assert passed.returncode == 0 and not passed.stderr and "Gate of 5% passed: the program is faster." in passed.stdout
-    wide = outpace("compare", FIT, FIT, "--gate", "50%", "--json")
+    passed = outpace("compare", LOOP, TRACED, "--gate", "6")
+    assert passed.returncode == 0 and not passed.stderr and "Gate of 6% passed: the program saves 22" in passed.stdout
+    wide = outpace("compare", LOOP, TRACED, "--gate", "50%", "--json")
     assert wide.returncode == 0 and json.loads(wide.stdout)["headline"].startswith("Gate of 50% passed: ")
 
 
 def test_what_was_not_shown_and_what_cannot_be_compared_are_open(outpace: Outpace, tmp_path: Path) -> None:
-    narrow = outpace("compare", FIT, FIT, "--gate", "0.1")
-    assert narrow.returncode == 11 and "Gate of 0.1% inconclusive: the program may add up to" in narrow.stderr
+    narrow = outpace("compare", PYTHON, TRACED, "--gate", "0.1")
+    assert narrow.returncode == 11 and "Gate of 0.1% inconclusive: the program adds at most" in narrow.stderr
+    same = outpace("compare", FIT, FIT, "--gate", "50%")
+    assert same.returncode == 11 and "both sides are the same run, so that nothing is compared" in same.stderr
+    fused = outpace("compare", XLA, FIT, "--gate", "5%")
+    assert fused.returncode == 11 and "too few ops are known on both sides" in fused.stderr
     apart = outpace("compare", FIT, GPU, "--gate", "5%", "--junit", "gate.xml")
     assert apart.returncode == 11 and "the runs cannot be compared, because they differ in" in apart.stderr
     (suite,) = junitparser.JUnitXml.fromfile(str(tmp_path / "gate.xml"))
@@ -96,9 +101,9 @@ def test_a_baseline_stands_for_its_profile(outpace: Outpace, tmp_path: Path) -> 
         from_run = json.loads(outpace("compare", FIT, LOOP, "--json").stdout)
         tables = [report["tools"]["compare"]["tables"] for report in (from_file, from_run)]
         assert tables[0] == tables[1] and len(tables[0]["changes"]["rows"]) > 30
-    assert outpace("compare", XLA, "main", "--gate", "5%").returncode == 0
-    itself = outpace("compare", "main", "main", "--gate", "50%")
-    assert itself.returncode == 0 and "takes 0.0% longer" in " ".join(itself.stdout.split())
+    for other in ("main", FIT):
+        itself = outpace("compare", "main", other, "--gate", "50%")
+        assert itself.returncode == 11 and "The same run: both sides are 16 steps of" in " ".join(itself.stdout.split())
     twice = outpace("compare", "main", LOOP, "--before", FIT)
     assert twice.returncode == 2 and "A capture of main is given twice" in twice.stderr
 

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from outpace.compare.evidence import LOOPS, Machine
+from outpace.compare.facts import EXAMPLES
 from outpace.compare.sampled import Line
-from outpace.compare.side import Capture, Part, Side
+from outpace.compare.side import SIDES, Capture, Part, Side
 from outpace.model import Category, ProfileError
 from outpace.model.arrays import Values
 from outpace.model.codec import decode
@@ -26,6 +27,7 @@ from outpace.model.files import read_json, whole
 from outpace.model.inputs import BASELINE
 
 FORMAT = 1
+_MOST = 2**62  # ps
 
 
 def save(side: Side, path: Path) -> None:
@@ -47,9 +49,17 @@ def load(path: Path, name: str = "") -> Side:
             f"{path} has format {document['baseline']!r:.20}, and this version of Outpace reads {FORMAT}. Save it again from its profiles."
         )
     try:
-        return Side(name or str(path), tuple(_captures(document)), decode(dict[str, str], document["facts"]))
+        return Side(name or str(path), tuple(_captures(document)), _facts(document["facts"]))
     except (KeyError, TypeError, ValueError) as error:
         raise ProfileError(f"{path} is damaged: {type(error).__name__}: {error}. Save it again from its profiles.") from error
+
+
+def _facts(value: Any) -> dict[str, str]:
+    facts: dict[str, str] = decode(dict[str, str], value)
+    examples = facts.get(EXAMPLES, "")
+    if examples and (not examples.isascii() or not examples.isdigit() or not int(examples[:18])):
+        raise ValueError(f"a step has no {examples:.20} examples")
+    return facts
 
 
 def _lines(side: Side) -> Iterator[str]:
@@ -99,8 +109,10 @@ def _captures(document: Mapping[str, Any]) -> Iterator[Capture]:
     if len(set(parts)) < len(parts):
         raise ValueError("a part is there twice")
     columns = list(zip(*(row[3:] for row in rows), strict=True)) if rows else [()] * len(captures)
+    if not {part[0] for part in parts} <= SIDES:
+        raise ValueError("a part runs nowhere")
     unit = decode(int, document["unit_ps"])
-    if unit < 1:
+    if not 1 <= unit < _MOST:
         raise ValueError("times have no unit")
     for capture, column in zip(captures, columns, strict=True):
         steps = _times(capture["steps"], unit)
@@ -156,4 +168,6 @@ def _times(value: Any, unit: int, steps: int | None = None) -> Values:
         raise ValueError(f"{min(value)} is no time")
     if steps is not None and len(value) != steps:
         raise ValueError(f"there are {len(value)} times of {steps} steps")
+    if value and max(value) * unit >= _MOST:
+        raise ValueError("a time is longer than can be counted")
     return np.array(value, np.float64) * unit

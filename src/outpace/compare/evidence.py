@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from itertools import pairwise
 from statistics import fmean, median
 from typing import Protocol
 
@@ -43,13 +44,12 @@ class HasMachine(Protocol):
 
 @dataclass(frozen=True)
 class Evidence:
-    """low, high: log factors by which the second side's machine is slower, at least and at most; loops: by what each loop says that, as a
-    ratio; others: share of the machine's time that other programs used, on each side; both empty where it is not known."""
+    """loops: how many times as long each loop takes on the second side's machine; others: share of the machine's time that other programs used
+    on each side; both empty where it is not known. middle: the log factor of the middle loop, of each capture, so that none says it alone."""
 
-    low: float = 0.0
-    high: float = 0.0
     loops: Mapping[str, float] = field(default_factory=dict)
     others: tuple[float, float] | None = None
+    middle: float = 0.0
 
     @property
     def known(self) -> bool:
@@ -57,9 +57,27 @@ class Evidence:
         return bool(self.loops or self.others)
 
     @property
-    def middle(self) -> float:
-        """The log factor that the loops say."""
-        return median(map(math.log, self.loops.values())) if self.loops else 0.0
+    def expected(self) -> float:
+        """The log factor by which a program should take longer there: what the loops say, and what the cores cost that others took."""
+        return self.middle + _crowded(self.others)
+
+    @property
+    def low(self) -> float:
+        """The log factor by which the machine is slower at least."""
+        return self._ends[0] + _CONTENDED * min(_crowded(self.others), 0.0)
+
+    @property
+    def high(self) -> float:
+        """The log factor by which the machine is slower at most."""
+        return self._ends[1] + _CONTENDED * max(_crowded(self.others), 0.0)
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        """What the two loops say that agree best, and how far programs of one machine lie from that."""
+        logs = sorted(map(math.log, self.loops.values())) or [0.0]
+        low, high = min(pairwise(logs), key=lambda pair: pair[1] - pair[0], default=(logs[0], logs[0]))
+        tolerance = _TOLERANCE + _FOLLOWS * max(abs(low), abs(high))
+        return min(low, self.middle) - tolerance, max(high, self.middle) + tolerance
 
     @property
     def uneven(self) -> float:
@@ -87,20 +105,16 @@ def machine_of(run: Run, hosts: Sequence[str]) -> Machine:
 def evidence(before: Sequence[HasMachine], after: Sequence[HasMachine]) -> Evidence:
     """What is known of both sides' machines, each in all of its captures."""
     one, two = ([each.machine for each in side] for side in (before, after))
-    loops = {
-        loop: math.exp(_log(two, loop) - _log(one, loop)) for loop in LOOPS if all(loop in each.loops for each in (*one, *two))
-    }
+    common = [loop for loop in LOOPS if all(loop in each.loops for each in (*one, *two))]
+    loops = {loop: math.exp(_log(two, [loop]) - _log(one, [loop])) for loop in common}
     others = fmean(each.others for each in one), fmean(each.others for each in two)
-    known = None if math.isnan(sum(others)) else others
-    if not loops and known is None:
-        return Evidence()
-    logs = [math.log(ratio) for ratio in loops.values()] or [0.0]
-    crowded, tolerance = _CONTENDED * _crowded(known), _TOLERANCE + _FOLLOWS * max(map(abs, logs))
-    return Evidence(min(logs) - tolerance + min(crowded, 0.0), max(logs) + tolerance + max(crowded, 0.0), loops, known)
+    middle = _log(two, common) - _log(one, common) if common else 0.0
+    return Evidence(loops, None if math.isnan(sum(others)) else others, middle)
 
 
-def _log(machines: Sequence[Machine], loop: str) -> float:
-    return fmean(math.log(each.loops[loop]) for each in machines)
+def _log(machines: Sequence[Machine], loops: Sequence[str]) -> float:
+    """The mean over captures of the log of the middle one of some loops."""
+    return fmean(median(math.log(each.loops[loop]) for loop in loops) for each in machines)
 
 
 def _crowded(others: tuple[float, float] | None) -> float:

@@ -6,6 +6,7 @@ that the machine makes whatever the step takes longer beyond that. What lies bet
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 
 from outpace._dataclass import dataclass
@@ -51,24 +52,24 @@ def judged(found: Comparison, allowed: float) -> Gate:
     if not found.comparable:
         what = ", ".join(name for name, *_, forbids in found.differs if forbids)
         return Gate(allowed, Outcome.OPEN, f"the runs cannot be compared, because they differ in {what}")
+    if found.state is State.FEW_SHARED and not found.evidence.loops:
+        return Gate(allowed, Outcome.OPEN, "too few ops are known on both sides to tell the program from the machine")
     if found.verdict is Verdict.SLOWER and found.program.low > allowed:
-        if found.state is State.FEW_SHARED and not found.evidence.loops:
-            return Gate(
-                allowed, Outcome.OPEN, "the step takes longer, and too few ops are known to tell the program from the machine"
-            )
         return Gate(allowed, Outcome.FAILED, f"the program {adds(found)}")
     at_most = f"the program {adds(found) if found.verdict in (Verdict.FASTER, Verdict.SLOWER) else _at_most(found)}"
     if found.bound.high > allowed:
         beyond = f", and all that is not sure together up to {found.bound.high:.1%}" if "CI" in at_most else ""
         return Gate(allowed, Outcome.OPEN, f"{at_most}{beyond}; more captures would tell")
-    if found.rest <= allowed:
+    rest, limit = math.log1p(found.rest), math.log1p(allowed)
+    if min(rest, math.log(found.ratio)) <= limit + min(found.evidence.high, 0.0):
         return Gate(allowed, Outcome.PASSED, at_most)
-    if found.machine_known:
+    if found.machine_known and (found.verdict is Verdict.FASTER or rest <= limit + found.evidence.expected):
         return Gate(allowed, Outcome.PASSED, f"{at_most}; what the step takes beyond that is the machine's")
+    takes = f"{found.rest:.1%} longer" if found.rest >= 0 else f"{-found.rest:.1%} less"
+    slower = "nothing says that the machine is slower" + " by as much" * found.evidence.known
+    faster = f"the machine is faster by more: it should take {-math.expm1(found.evidence.expected):.0%} less"
     return Gate(
-        allowed,
-        Outcome.OPEN,
-        f"{at_most}, but the step takes {found.rest:.1%} longer and nothing says that the machine is slower",
+        allowed, Outcome.OPEN, f"{at_most}, but the step takes {takes} and {slower if found.rest > allowed else faster}"
     )
 
 

@@ -30,7 +30,7 @@ SEEN = 0.002  # of a step, below which a part says nothing of its class
 SPREAD = {False: 0.06, True: 0.02}  # prior sd of log ratios within a class: on a host's cores, on devices
 CLASSES = 0.1  # prior sd of the log of the ratio of two classes' factors
 FEW = 6  # parts that do not tell how far parts of their class lie apart
-_OWN = 3  # parts that have a factor of their own: of two, either may be the one that changed
+OWN_FACTOR = 3  # parts that have a factor of their own: of two, either may be the one that changed
 _REACH = 2.0  # times the prior of how far classes lie apart, that one of few parts lies from all parts at most
 _ALONE = 2.0  # how much wider the prior of a class of few parts is
 TAILS = 8  # degrees of freedom of how far parts lie from their class: some lie far, as no normal number does
@@ -83,7 +83,7 @@ def explained(
 ) -> Explanation:
     """What the machine explains. count: captures of the first side; steps: both sides' times, ps; outside: the log factor that evidence from
     outside the parts gives; uneven: sd of the log by which that evidence lets classes lie apart."""
-    told = [row for row in rows if min(row.means) > 0 and max(row.means) >= SEEN * min(steps)]
+    told = [row for row in rows if min(row.means) > 0 and _shorter(row, count) >= SEEN * min(steps)]  # whatever a part grows to
     shared = _share(told, rows, slice(count) if steps[0] <= steps[1] else slice(count, None))
     blind = shared < SHARED
     logs = {id(row): np.log(row.means) - np.log(row.means).mean() for row in told}
@@ -115,6 +115,11 @@ def _between(logs: Values, count: int) -> float:
     return float(logs[count:].mean() - logs[:count].mean())
 
 
+def _shorter(row: Row, count: int) -> float:
+    """The time of a part on the side where it is shorter, ps."""
+    return min(float(np.mean(row.means[:count])), float(np.mean(row.means[count:])))
+
+
 def _share(some: Sequence[Row], rows: Sequence[Row], side: slice) -> float:
     """How much of the time of all parts some of them take on one side."""
     whole = sum(sum(row.means[side]) for row in rows)
@@ -124,7 +129,7 @@ def _share(some: Sequence[Row], rows: Sequence[Row], side: slice) -> float:
 def _of_class(mine: Sequence[Row], logs: dict[int, Values], count: int, usual: Values, most: float) -> Values:
     """The log factor of a class in each capture: its own where it has many parts; of few it lies near that of all parts, since two of three
     may be what the program changed."""
-    if len(mine) < _OWN:
+    if len(mine) < OWN_FACTOR:
         return usual
     own = _factor(mine, logs, count, _between(usual, count), own=True)
     away = _between(own, count) - _between(usual, count)
@@ -137,7 +142,7 @@ def _factor(told: Sequence[Row], logs: dict[int, Values], count: int, near: floa
     """The log factor of some parts in each capture: between their two middles, where the sides differ by most nearly as much as `near`. Of many
     parts of one class (`own`) it is the plain one: most of them are not changed, whatever time they take."""
     each = np.array([logs[id(row)] for row in told])
-    shorter = np.array([min(np.mean(row.means[:count]), np.mean(row.means[count:])) for row in told])
+    shorter = np.array([_shorter(row, count) for row in told])
     plain = _middle(each, np.ones(len(told)), count, near)
     if own and len(told) >= FEW:
         return plain

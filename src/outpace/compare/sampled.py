@@ -43,6 +43,11 @@ def by_line(captures: Sequence[HasLines]) -> dict[tuple[str, str], list[Line | N
     return {key: [lines.get(key) for lines in known] for key in dict.fromkeys(key for lines in known for key in lines)}
 
 
+def _whole(time: float, error: float) -> tuple[float, float]:
+    """In picoseconds, as baselines keep them, so that a capture is the same there."""
+    return float(round(time)), float(round(error))
+
+
 def lines_of(run: Run) -> tuple[Line, ...]:
     """The lines of a capture; what the capture itself costs is a line too. None where it was not sampled."""
     table = python_lines(run)
@@ -60,6 +65,11 @@ def lines_of(run: Run) -> tuple[Line, ...]:
         error = (row["high"] - row["low"]) / (2 * _Z) * math.sqrt(row["python_share"] / row["share"])  # as counts have it
         told[key].append((row["python_share"] * step / len(hosts), error * step / len(hosts)))
     return tuple(
-        Line(key[0], key[1], names[key][0], math.fsum(time for time, _ in parts), math.hypot(*(error for _, error in parts)))
+        Line(
+            key[0],
+            key[1],
+            names[key][0],
+            *_whole(math.fsum(time for time, _ in parts), math.hypot(*(error for _, error in parts))),
+        )
         for key, parts in told.items()
     )

@@ -39,6 +39,7 @@ _BESIDE = (Category.ALL_OTHERS, Category.COMPILATION)  # what no op stands for
 BESIDE = "Step"
 SHORT_OPS: Part = (HOST, "", "short ops and the executor")
 OF_INPUT = _INPUT  # stages of the input pipeline, and what runs in them
+SIDES = frozenset((HOST, DEVICE, OF_INPUT, BESIDE))  # where parts run
 _NANOSECOND = 1000  # ps
 
 

@@ -4,8 +4,8 @@ Two things speak of what the program adds to a step. The *parts* say what those 
 says how much longer it takes as a whole, which is the program's as far as it is not the machine's. Which of them speaks depends on what is
 known: `STATES` is the table, and the first state that applies is the comparison's.
 
-Three rules hold in every state. A verdict never stands against the interval of the step's own ratio,
-unless the machine is known to be slower, or faster, by as much. Time that nothing explains is neither the
+Three rules hold in every state. A verdict never stands against the step's own ratio, unless the machine
+is known to be slower, or faster, by as much. Time that nothing explains is neither the
 program's nor the machine's: the machine is named only where evidence from outside the parts says so (`evidence.py`). And there is one number,
 with its interval, for what the program adds: the headline and the gate read the same.
 """
@@ -22,7 +22,7 @@ from outpace._once import once
 from outpace.compare.changes import ENOUGH, NOTHING, OWN, Change, Kind, Share, bounded, changes_of, matters, share, summed
 from outpace.compare.evidence import Evidence, evidence
 from outpace.compare.facts import Difference, differences, other_programs
-from outpace.compare.machine import CLASSES, FEW, Factor, Row, explained
+from outpace.compare.machine import CLASSES, OWN_FACTOR, Factor, Row, explained
 from outpace.compare.means import Mean, apart_in_turns
 from outpace.compare.pairs import pairs
 from outpace.compare.side import Part, Side, class_of
@@ -30,6 +30,7 @@ from outpace.model import Category, UsageError
 from outpace.tune.trial.statistics import LEVEL, student
 
 EFFECT = 0.05  # of a step: up to that, "no difference" is said
+_AGAINST = math.log(1.05)  # of the step's ratio, that may stand against a verdict where nothing is known of the machine
 _HALF = 1.96  # standard errors: half of a 95% interval of a normal number
 
 
@@ -219,10 +220,13 @@ def _direction(found: Comparison) -> Verdict | None:
     if not found.supported or not found.program.sure or found.program.value <= -1:
         return None
     slower, known = found.program.value > 0, found.evidence
-    if math.log(found.high) < known.low if slower else math.log(found.low) > known.high:
+    step = math.log(found.ratio)
+    if step < min(known.low, -_AGAINST) if slower else step > max(known.high, _AGAINST):
         return None
     few = min(len(found.before.captures), len(found.after.captures)) < ENOUGH
     alone = found.state in (State.IN_TURNS, State.FEW_SHARED)
+    if found.state is State.FEW_SHARED and not known.loops:  # of other parts on another machine nobody knows anything
+        return None
     nearest = found.program.low if slower else found.program.high
     least = found.effect if few or alone else matters(found.before, found.after)
     if abs(math.log1p(nearest if alone else found.program.value)) <= math.log1p(least):
@@ -245,11 +249,12 @@ def compare(before: Side, after: Side, effect: float = EFFECT, *, in_turns: bool
     changes = changes_of(explanation.rows, explanation.factors, before, after, min(one.value, two.value))
     apart_by = apart_in_turns(before.step_times, after.step_times) if in_turns else math.inf
     low, high = _interval(one, two, apart_by)
-    machine = _slowed(changes)
-    ruled_out = abs(math.log(two.value / one.value if explanation.blind else machine)) - apart_by > math.log1p(effect)
+    machine, loops = _slowed(changes), math.exp(known.middle)
+    common = math.log((two.value / one.value if explanation.blind else machine) / loops)
+    ruled_out = abs(common) - apart_by > math.log1p(effect)
     if explanation.blind and not ruled_out:  # nobody knows whose a change is of a part that both have
         changes = [replace(each, kind=Kind.MACHINE) if each.kind is Kind.CHANGED else each for each in changes]
-    step = one.value * (1.0 if ruled_out else machine)
+    step = one.value * (loops if ruled_out else machine)
     differs = differences(before.facts, after.facts) + other_programs(before.facts, after.facts, explanation.shared)
     ratios = (two.value / one.value, low, high)
     measurement = Measurement(
@@ -259,7 +264,7 @@ def compare(before: Side, after: Side, effect: float = EFFECT, *, in_turns: bool
         explanation.blind,
         summed([each for each in changes if each.kind is not Kind.MACHINE], step),
         share(*(ratio * one.value / step - 1 for ratio in ratios)),
-        _every(changes, explanation.factors, step),
+        _every(changes, explanation.factors, step, known.middle),
     )
     row = next(row for row in STATES if row.applies(measurement))
     changes.sort(key=lambda each: -abs(each.delta))
@@ -299,12 +304,12 @@ def _slowed(changes: Sequence[Change]) -> float:
     return math.fsum(each.expected for each in changes) / before if before else 1.0
 
 
-def _every(changes: Sequence[Change], factors: Mapping[str, Factor], step: float) -> Share:
-    """What all parts add to a step at least and at most, with what a class takes more, or less, than others would have it, beyond what machines
-    make of classes: the program may have changed all of it."""
+def _every(changes: Sequence[Change], factors: Mapping[str, Factor], step: float, outside: float) -> Share:
+    """What all parts add to a step at least and at most, with what a class takes more, or less, than others would have it, and than evidence
+    from outside would, beyond what machines make of classes: the program may have changed all of it."""
     parts = bounded(changes, step)
-    known = {work: factor for work, factor in factors.items() if factor.parts >= FEW}
-    logs = [factor.log for factor in known.values()] or [0.0]
+    known = {work: factor for work, factor in factors.items() if factor.parts >= OWN_FACTOR}
+    logs = [outside, *(factor.log for factor in known.values())]
     least, most = min(logs) + _HALF * CLASSES, max(logs) - _HALF * CLASSES
     low = high = 0.0
     for work, factor in known.items():
