@@ -212,7 +212,7 @@ def test_no_secret_is_in_any_output_of_a_captured_script(tmp_path: Path) -> None
     folder = tmp_path / f"{USER}" / PROJECT
     folder.mkdir(parents=True)
     (folder / "secret_model.py").write_text(SCRIPT)
-    arguments = ("--key", "s3cr3t-token", "batch-of-doom")
+    arguments = ("--name", "s3cr3t-token", "batch-of-doom")  # named as a secret, dots would stand for it anyway
     script = str(folder / "secret_model.py")
     done = run("profile", "--logdir", "logs", "--redact", "--json", script, *arguments, cwd=tmp_path)
     run("profile", "--logdir", "more", "--json", script, *arguments, cwd=tmp_path)

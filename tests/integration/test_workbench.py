@@ -147,10 +147,10 @@ def test_a_store_that_fails_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest
     known = runs_at
     fails = iter([True] * 3)
 
-    def sometimes(place: str) -> Any:
+    def sometimes(place: str, looks: Any = None) -> Any:
         if next(fails, False):
             raise RuntimeError("the store is away")
-        return known(place)
+        return known(place, looks)
 
     monkeypatch.setattr(runs, "runs_at", sometimes)
     deadline = time.monotonic() + 60

@@ -74,7 +74,7 @@ def decoded(trace: Trace) -> dict[tuple[int, int], list[Event]]:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_real_profiles_decode_as_protobuf_reads_them(name: str) -> None:
-    for file in profile_path(name).iterdir():
+    for file in profile_path(name).glob("*.xplane.pb*"):
         data = profile_bytes(name, file.name.split(".xplane")[0])
         space, trace = XSpace.FromString(data), read_trace(data)
         assert decoded(trace) == expected(space)

@@ -75,10 +75,10 @@ class Lines:
         made = {}
         for run, verdict, before in _in_turn(runs, self._cache):
             of = (run, verdict, before and before[1], before and before[0])
-            known = self._known.get(run.id)
+            known = self._known.get(run.info.folder)
             if known is None or any(one is not other for one, other in zip(known[0], of, strict=True)):
                 known = of, _json(_line(run, verdict, before))
-            made[run.id] = known
+            made[run.info.folder] = known  # two links to one run are two lines with one id
         self._known = made
         return [text for _, text in made.values()][::-1]
 

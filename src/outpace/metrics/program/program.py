@@ -11,6 +11,11 @@ from outpace.timeline.names import Is
 from outpace.trace import dialect
 
 _OWN_MARKS = "own marks"  # how the record calls steps that the program, or Keras 2, marks
+_SAY_NOTHING = (
+    "",
+    _OWN_MARKS,
+    "program",
+)  # modes of captures that did not see what trains: the program opened and closed the last itself
 
 
 class Framework(str, Enum):
@@ -112,7 +117,7 @@ def _time_of(timeline: Timeline, what: Is) -> int:
 
 def _is_keras(run: Run, timeline: Timeline) -> bool:
     mode = str(run.record(timeline.host).get("mode") or "")
-    if mode and mode != _OWN_MARKS:
+    if mode not in _SAY_NOTHING:
         return mode.startswith("keras") or (mode == "seconds" and timeline.steps.source is StepSource.KERAS_BATCH)
     if timeline.steps.source is StepSource.KERAS_BATCH:
         return True

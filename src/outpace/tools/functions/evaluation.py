@@ -90,14 +90,14 @@ def _others(timeline: Timeline, program: Program) -> Iterator[_Other]:
 
 
 def _in_bursts(timeline: Timeline, calls: Indices, training: Indices) -> float:
-    """The time from the first to the last of some calls in each step, without the calls that train, ps."""
-    trace, step = timeline.trace, timeline.step_of[calls]
-    order = np.lexsort((trace.start[calls], step))
-    first = np.flatnonzero(np.diff(step[order], prepend=-1))
+    """The time from the first to the last of some calls in each step, between two calls that train, ps."""
+    trace = timeline.trace
+    trained = np.searchsorted(np.sort(trace.start[training]), trace.start[calls])
+    burst = np.stack((timeline.step_of[calls], trained))
+    order = np.lexsort((trace.start[calls], *burst[::-1]))
+    first = np.flatnonzero(np.diff(burst[:, order], axis=1, prepend=-1).any(axis=0))
     begin, end = trace.start[calls][order][first], np.maximum.reduceat(trace.end[calls][order], first)
-    order = np.argsort(begin)
-    _, start, stop = within(begin[order], end[order], union(trace.start[training], trace.end[training]))
-    return float((end - begin).sum() - (stop - start).sum())
+    return float((end - begin).sum())
 
 
 def _rhythm(timeline: Timeline, calls: Indices) -> tuple[float, int]:
@@ -140,6 +140,7 @@ def _finding(run: Run, host: str, top: _Other, share: float, program: Program) -
     times = "once" if round(top.calls) == 1 else f"{top.calls:.0f} times"
     step, of = ("Each step", "it") if top.every == 1 else (f"Every {ordinal(top.every)} step", "the mean step")
     jax = program.framework is Framework.JAX
+    table = "jit_calls" if jax else "function_calls"
     rather = "on a larger batch (jax.vmap), or in jax.lax.scan." if jax else "on a larger batch, or in the step's tf.function."
     evaluation = f"If this is an evaluation, do it every few hundred steps, or on fewer batches. {_INSTEAD} {rather}"
     return Finding(
@@ -152,8 +153,8 @@ def _finding(run: Run, host: str, top: _Other, share: float, program: Program) -
             jax=evaluation,
         ),
         evidence=(
-            Evidence("share of the steps in functions without gradients", share, Unit.FRACTION, "function_calls"),
-            Evidence(f"calls of '{top.name}' in a step that makes any", top.calls, Unit.RATIO, "function_calls"),
+            Evidence("share of the steps in functions without gradients", share, Unit.FRACTION, table),
+            Evidence(f"calls of '{top.name}' in a step that makes any", top.calls, Unit.RATIO, table),
         ),
         threshold=_MUCH,
         saving=at_most(

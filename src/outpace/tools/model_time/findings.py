@@ -22,10 +22,10 @@ from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving
 from outpace.model.text import is_most, largest_part
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import ONEDNN, Work
+from outpace.tools.model_time import facts
 from outpace.tools.model_time.actions import CPU, GPU, TPU, Here, cheaper, narrows
 from outpace.tools.model_time.facts import (
     COMPUTE,
-    LARGE,
     Kind,
     Part,
     by_line,
@@ -496,7 +496,7 @@ def _bound(
     }
     rest = ", ".join(f"{names[c]} {limit:.1%}" for c, limit in limits.items())
     rest += "".join(f", {what} {part:.1%}" for what, part in outside.items() if part >= _TOLD and not has_device)
-    many = work and (not mine or mine[0].share < LARGE)  # no part stands out: what they do, added up, says more
+    many = work and (not mine or mine[0].share < facts.LARGE)  # no part stands out: what they do, added up, says more
     told = (
         [(kind.work.value, kind.share, "model_work") for kind in work] if many else [(str(p), p.share, p.table) for p in mine]
     )

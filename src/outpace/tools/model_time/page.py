@@ -16,9 +16,9 @@ from outpace.metrics.program.program import program
 from outpace.metrics.slices import slices
 from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, filled
 from outpace.timeline import Run
-from outpace.tools.model_time import TOOL
+from outpace.tools.model_time import TOOL, facts
 from outpace.tools.model_time import findings as rules
-from outpace.tools.model_time.facts import LARGE, Part, parts
+from outpace.tools.model_time.facts import Part, parts
 from outpace.tools.model_time.schema import MODEL_SHARES
 
 _BY = ("layer_type", "top_op", "source", "kind")
@@ -50,8 +50,8 @@ def _shares(parts: Table) -> Table:
 
 def _headline(largest: Part) -> str:
     """The largest part, where it is large: what takes a hundredth is nobody's headline."""
-    if largest.share < LARGE:
-        return f"No part of the model takes {LARGE:.0%} of the step; the largest is {largest} with {largest.share:.0%}."
+    if largest.share < facts.LARGE:
+        return f"No part of the model takes {facts.LARGE:.0%} of the step; the largest is {largest} with {largest.share:.0%}."
     return f"{largest} takes {largest.share:.0%} of the step, {largest.most}."
 
 

@@ -27,13 +27,13 @@ from outpace.model import (
 from outpace.model.text import is_most, largest_part
 from outpace.model.units import counted
 from outpace.tools.pod.compute import OWN
+from outpace.tools.pod.kinds import are_a_kind
 
 _OURS = "our choice: below it, workers differ by chance"
 SLOW = Threshold("slower than the other workers", 0.10, Unit.FRACTION, _OURS)
 _MATERIAL = 0.02  # of the step time: a device that computes little may differ much from the others without harm
 _VERY_SLOW = 0.30
 _LEAST_STEPS = 3
-_SEVERAL, _FEW = 3, 0.1  # workers, and of all workers: stragglers are few
 _NAMED = 3
 _FIXES = {
     Category.INPUT.label: "Check the input pipeline of the slow worker: give it the same files, cores and storage as the others, and "
@@ -49,11 +49,6 @@ _FIX = "Compare the slow worker's hardware, clock and share of the work with the
 def is_slow(row: dict[str, Any]) -> bool:
     """Whether a row of the summary is of a worker that is slower than the others, by a part of the step that matters."""
     return bool(row["excess_fraction"] >= SLOW.value and row["excess_ps"] >= _MATERIAL * row["duration_ps"])
-
-
-def are_a_kind(slow: int, every: int) -> bool:
-    """Whether so many slow workers are a kind of workers, and no stragglers."""
-    return slow >= _SEVERAL and slow > _FEW * every
 
 
 def find(found: tuple[Worker, ...], summary: Table) -> Iterator[Finding]:

@@ -26,6 +26,7 @@ from outpace.tools.pod import TOOL
 from outpace.tools.pod import findings as rules
 from outpace.tools.pod.align import align
 from outpace.tools.pod.compute import by_program, collectives, steps, summary
+from outpace.tools.pod.kinds import are_a_kind
 
 _COLORS = {f"{c.value}_ps": c.value for c in Category}
 _SHOWN = ("worker", "steps", "duration_ps", "own_ps", "excess_ps", "excess_fraction", "cause", "repair_ps")
@@ -96,7 +97,7 @@ def _headline(found: tuple[Worker, ...], compared: Table) -> str:
     if not rules.is_slow(slowest):
         return f"No worker is more than {rules.SLOW.value:.0%} slower than the others; {slowest['worker']} is the slowest."
     slow = sum(rules.is_slow(row) for row in rows)
-    if rules.are_a_kind(slow, len(rows)):
+    if are_a_kind(slow, len(rows)):
         return f"{slow} of {len(rows)} workers are slower than the others; {slowest['worker']} is the slowest."
     why = f"; its {slowest['cause']} alone takes {humanize(slowest['cause_ps'], Unit.PS)} more" if slowest["cause"] else ""
     return (
