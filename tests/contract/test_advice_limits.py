@@ -44,10 +44,6 @@ VERDICTS = {
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("outpace.metrics.machine.cpu_saturation", "_MOMENTS"): "how many moments are looked at, which limits nothing",
     ("outpace.metrics.machine.cpu_saturation", "_GOLDEN"): "spreads these moments evenly",
-    (
-        "pod.findings",
-        "_SEVERAL",
-    ): "whether slow workers are one finding or several, where a case holds one: tests/unit/tools_pod/test_kinds.py",
     ("memory_profile.growth", "len(used) >= 2"): "which rows the table has; a finding needs five steps anyway",
 }
 """Limits by file and name, or numbers by file and comparison, that no case can feel, and why."""
