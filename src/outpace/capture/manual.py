@@ -14,6 +14,7 @@ from types import TracebackType
 
 from outpace.capture.calibration import calibrate
 from outpace.capture.choose import profiler_in_use
+from outpace.capture.main_thread import between_calls, serve_while
 from outpace.capture.notes import Notes, write_notes
 from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions
 from outpace.capture.profilers import ProfilerBusy
@@ -40,6 +41,7 @@ class Capture:
         self._began = 0.0
         self._calibration: dict[str, int] = {}
         self._sampler: FrameSampler | None = None
+        self._trains = threading.main_thread()
 
     def __enter__(self) -> Capture:
         self.start()
@@ -59,7 +61,8 @@ class Capture:
         """Begin, or wait for `delay` and begin then. Raises UsageError when a capture runs already, CaptureError when the profiler is taken."""
         _claim(self)
         try:
-            self._sampler = FrameSampler(threading.current_thread())
+            self._trains = threading.current_thread()
+            self._sampler = FrameSampler(self._trains)
             if self._delay or self._duration is not None:
                 profiler_in_use(self._options, self._framework)  # a missing framework is said here, not by a thread
                 self._thread = threading.Thread(target=self._timed, name="outpace-capture", daemon=True)
@@ -77,8 +80,14 @@ class Capture:
         """End and save. Does nothing when the duration is over already."""
         self._over.set()
         if self._thread is not None and self._thread is not threading.current_thread() and self._thread.is_alive():
-            self._thread.join()
+            serve_while(self._goes_on)
         self._end()
+
+    def _goes_on(self, seconds: float) -> bool:
+        """Wait for our thread, so many seconds at most."""
+        assert self._thread is not None
+        self._thread.join(seconds)
+        return self._thread.is_alive()
 
     def _begin(self) -> None:
         recording = Recording(profiler_in_use(self._options, self._framework), self._logdir)
@@ -104,11 +113,11 @@ class Capture:
             if self._over.wait(self._delay):
                 return
             try:
-                self._begin()
+                between_calls(self._trains, self._begin)
             except OutpaceError as error:
                 self._lost(str(error))
         if self._duration is not None and not self._over.wait(self._duration):
-            self._end()
+            between_calls(self._trains, self._end)
 
     def _end(self) -> None:
         recording, self._recording = self._recording, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -118,9 +119,10 @@ class JaxProfiler:
         return lambda: trace.__exit__(None, None, None)
 
     def sync(self) -> None:
-        """Wait until the devices are idle: each device runs its work in order, so a fresh tiny result is the last."""
-        for device in self._jax.local_devices():
-            (self._jax.device_put(0, device) + 0).block_until_ready()
+        """Wait until the devices are idle, by all arrays that the program holds: work of our own would stand among the program's."""
+        for array in self._jax.live_arrays():
+            with contextlib.suppress(RuntimeError):  # donated or deleted meanwhile, or its computation failed: the program will be told
+                array.block_until_ready()
 
 
 MAKERS: dict[str, Callable[[Any, CaptureOptions], Profiler]] = {"tensorflow": TensorFlowProfiler, "jax": JaxProfiler}

@@ -16,6 +16,7 @@ from concurrent.futures import Executor, Future
 from types import TracebackType
 from typing import Any
 
+from outpace.capture.main_thread import serve_while
 from outpace.capture.recording import tell
 from outpace.capture.remote.grpc_ import load_grpc
 from outpace.capture.remote.sampler import Refused, Sampler
@@ -44,7 +45,7 @@ class ProfilerServer:
         atexit.unregister(self.stop)
         self._sampler.end()
         # gRPC's own grace needs a thread, and from Python 3.12 on none can be started when the interpreter ends.
-        self._calls.wait(GRACE)
+        serve_while(self._calls.open, GRACE)
         server.stop(None)
 
     def __enter__(self) -> ProfilerServer:
@@ -63,7 +64,7 @@ def serve(port: int = DEFAULT_PORT, host: str = "127.0.0.1") -> ProfilerServer:
     if not 0 <= port < 65536:
         raise _no_port(port)
     grpc = load_grpc()
-    sampler = Sampler()
+    sampler = Sampler(threading.current_thread())
     # Without the first option a second server on the same port would be no error, and get every other request.
     options = [("grpc.so_reuseport", 0), ("grpc.max_send_message_length", -1)]
     server = grpc.server(_Threads(), options=options, maximum_concurrent_rpcs=8)
@@ -175,10 +176,10 @@ class _Calls:
             self._count -= 1
             self._changed.notify_all()
 
-    def wait(self, seconds: float) -> None:
-        """Wait until no call is open, so long at most."""
+    def open(self, seconds: float) -> bool:
+        """Whether a call is open still, after so many seconds at most."""
         with self._changed:
-            self._changed.wait_for(lambda: self._count <= 0, seconds)
+            return not self._changed.wait_for(lambda: self._count <= 0, seconds)
 
 
 class _Threads(Executor):

@@ -28,6 +28,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from outpace.capture.main_thread import run_requests
+
 Point = tuple[int, int]  # moment on the monotonic clock, and the time that it stands for, both ns
 Take = Callable[[FrameType, list[Point]], None]
 
@@ -79,7 +81,8 @@ class _Claim:
         self.told: Callable[[FrameType], None] | None = None
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """The signal's handler; a tick that comes late finds nobody to tell."""
+        """The signal's handler; a tick that comes late finds nobody to tell. Python sleeps through what is pending, and not through signals."""
+        run_requests(frame)
         told = self.told
         if told is not None and frame is not None:
             told(frame)
@@ -87,6 +90,7 @@ class _Claim:
     def drop(self) -> None:
         """Leave the signal as it was found; only the main thread can."""
         if self.number is not None and _in_main():
+            signal.signal(self.number, signal.SIG_IGN)  # which drops one that is on its way: by default it would end the process
             signal.signal(self.number, signal.SIG_DFL)
             self.number = None
 

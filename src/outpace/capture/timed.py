@@ -10,11 +10,16 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from outpace.capture.choose import framework_in_use, keras_backend
 from outpace.capture.compiles import CompileWatch
+from outpace.capture.main_thread import on_main_thread, serve_while
 from outpace.capture.session import Session
 from outpace.capture.window import Candidate
+
+_T = TypeVar("_T")
 
 LENGTH_S = 3.0  # of a window that opens by itself
 STEADY_S = 2.0  # of it at least after the last compilation
@@ -55,7 +60,13 @@ class TimedWindow:
         is waited for."""
         self._over.set()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(_END_S)
+            serve_while(self._goes_on, _END_S)
+
+    def _goes_on(self, seconds: float) -> bool:
+        """Wait for our thread, so many seconds at most."""
+        assert self._thread is not None
+        self._thread.join(seconds)
+        return self._thread.is_alive()
 
     def _wait(self) -> None:
         options = self._session.options
@@ -100,12 +111,16 @@ class TimedWindow:
     def _capture(self, step: Candidate, seconds: float) -> None:
         window = self._session.window
         step.framework = framework_in_use() or "tensorflow"
-        if not window.open_for_time(step, although_steps=step.seconds is not None):
+        if not self._on_main_thread(lambda: window.open_for_time(step, although_steps=step.seconds is not None)):
             return
         self._over.wait(seconds)
         if step.seconds is not None:
             self._outlast_compilations(time.monotonic() + LONGEST_S - seconds)
-        window.close()
+        self._on_main_thread(window.close)
+
+    def _on_main_thread(self, change: Callable[[], _T]) -> _T:
+        """Open or close the window between two calls of the training, unless it is being opened or closed already."""
+        return on_main_thread(change, ready=lambda: not self._session.window.changing)
 
     def _outlast_compilations(self, until: float) -> None:
         """A window that opened during set-up, or at a step of a new shape, goes on until it holds steps that only run."""

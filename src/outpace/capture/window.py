@@ -6,10 +6,11 @@ their own `Candidate`; the first one to finish the warm-up becomes the step, and
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from enum import Enum
 from typing import Protocol
@@ -75,8 +76,8 @@ class Candidate:
 class StepWindow:
     """Counts steps and opens, marks and closes the window.
 
-    All methods are called on the script's main thread; those that open and close by time also on a thread of ours, and never both at once:
-    whoever comes second waits, so that the script's end finds a profile that is saved and no profiler at work.
+    All methods are called on the script's main thread; those that open and close by time on a thread of ours where the main one only waits for
+    others, and never both at once: whoever comes second waits, so that the script's end finds a profile that is saved and no profiler at work.
     """
 
     def __init__(self, options: CaptureOptions, profiling: Profiling, clock: Callable[[], int] = time.perf_counter_ns) -> None:
@@ -102,6 +103,7 @@ class StepWindow:
         self._settle = SETTLE
         self.stopping = False  # the script was told to stop
         self._turn = threading.RLock()
+        self.changing = False  # it is being opened or closed
         self.fitting = False  # Keras is at it, and its batches will be the steps
         self._last_begin: int | None = None
         self._last_trained: int | None = None
@@ -167,18 +169,27 @@ class StepWindow:
         return (although_steps or self.most is None) and self._open(step)
 
     def _open(self, step: Candidate) -> bool:
-        with self._turn:
+        with self._change():
             if self.phase is not Phase.WAITING:
                 return False
-            self.calibration = (
-                self.calibration or calibrate()
-            )  # once, before the profiler opens: what it does is no part of a step
+            if not self.calibration:  # once, before the profiler opens: what it does is no part of a step
+                self.calibration = calibrate()
             if not self._profiling.open(step):
                 return False
             self.phase, self.chosen = Phase.OPEN, step
             self.opened_ns, self._cpu_opened = self._clock(), time.process_time()
             self._load_opened = load.ticks()
             return True
+
+    @contextlib.contextmanager
+    def _change(self) -> Iterator[None]:
+        """One at a time; where it is the main thread's turn, nothing that waits for the main thread comes in between."""
+        with self._turn:
+            before, self.changing = self.changing, True
+            try:
+                yield
+            finally:
+                self.changing = before
 
     def yield_to_user(self) -> None:
         """The script starts a profiler itself: forget an open window, as if it had not been opened yet."""
@@ -191,7 +202,7 @@ class StepWindow:
 
     def close(self) -> None:
         """Close an open window now, with what it has; waits where another thread is doing it."""
-        with self._turn:
+        with self._change():
             if self.phase is not Phase.OPEN:
                 return
             self._finish_mark()

@@ -57,9 +57,15 @@ class Evidence:
         return bool(self.loops or self.others)
 
     @property
+    def shift(self) -> float:
+        """The log factor by which the loops say that the machine is slower; 0 where loops of one machine may differ by as much."""
+        low, high = self._ends
+        return 0.0 if low <= 0 <= high else self.middle
+
+    @property
     def expected(self) -> float:
         """The log factor by which a program should take longer there: what the loops say, and what the cores cost that others took."""
-        return self.middle + _crowded(self.others)
+        return self.shift + _crowded(self.others)
 
     @property
     def low(self) -> float:

@@ -68,8 +68,8 @@ def _per_example(found: Comparison) -> str:
 def _changed(found: Comparison) -> str:
     if found.state in (State.IN_TURNS, State.FEW_SHARED):
         by = f"{abs(found.program.value):.1%}"
-        known = abs(found.evidence.middle) > math.log1p(_REST)
-        machine = f" where the machine alone makes {math.exp(found.evidence.middle):.2f}" if known else ""
+        shift = found.evidence.shift
+        machine = f" where the machine alone makes {math.exp(shift):.2f}" if shift else ""
         return f"{found.after.name} is {by} {found.verdict.value} ({_interval(found)}{machine}); {_as_a_whole(found)}."
     time = humanize(abs(found.program.value) * found.step_expected, Unit.PS)
     share = f"{abs(found.program.value):.1%} of a step {'more' if found.program.value > 0 else 'less'} ({time})"

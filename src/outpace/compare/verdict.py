@@ -245,11 +245,11 @@ def compare(before: Side, after: Side, effect: float = EFFECT, *, in_turns: bool
     one, two = before.step, after.step
     known = evidence(before.captures, after.captures)
     rows, times = _rows(before, after), (one.value, two.value)
-    explanation = explained(rows, len(before.captures), times, known.middle, known.uneven)
+    explanation = explained(rows, len(before.captures), times, known.shift, known.uneven)
     changes = changes_of(explanation.rows, explanation.factors, before, after, min(one.value, two.value))
     apart_by = apart_in_turns(before.step_times, after.step_times) if in_turns else math.inf
     low, high = _interval(one, two, apart_by)
-    machine, loops = _slowed(changes), math.exp(known.middle)
+    machine, loops = _slowed(changes), math.exp(known.shift)
     common = math.log((two.value / one.value if explanation.blind else machine) / loops)
     ruled_out = abs(common) - apart_by > math.log1p(effect)
     if explanation.blind and not ruled_out:  # nobody knows whose a change is of a part that both have
@@ -264,7 +264,7 @@ def compare(before: Side, after: Side, effect: float = EFFECT, *, in_turns: bool
         explanation.blind,
         summed([each for each in changes if each.kind is not Kind.MACHINE], step),
         share(*(ratio * one.value / step - 1 for ratio in ratios)),
-        _every(changes, explanation.factors, step, known.middle),
+        _every(changes, explanation.factors, step, known.shift),
     )
     row = next(row for row in STATES if row.applies(measurement))
     changes.sort(key=lambda each: -abs(each.delta))

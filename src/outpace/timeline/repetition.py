@@ -2,7 +2,7 @@
 
 A training that has begun goes on until the capture is over: from its first step on, steps fill most of what was captured. A function that
 computes gradients is the training's, whatever comes behind it; one whose name says so predicts. What fills less than half and computes none
-is a call that happened to come more than once, unless it came very often. And of a call or two, and of primitives that ran by themselves, only
+is a call that happened to come more than once. And of a call or two, and of primitives that ran by themselves, only
 that they fill the capture says that they are the training's.
 """
 
@@ -24,9 +24,6 @@ from outpace.timeline.steps import Confidence, Steps, no_steps
 from outpace.trace import Trace, dialect
 
 _MOST = 0.5  # of the time from the first step to the end of the capture
-_MANY = (
-    30  # calls of one function that is built: set-up makes fewer (one for each layer or array); of as many, certainty is low
-)
 _FEWEST = 3  # whole steps: of fewer nothing shows that they come again
 _UNIX = 10**17  # ns: 1973; times since the start of a capture are far below
 _PS_PER_NS = 1000
@@ -51,8 +48,6 @@ def _no_training(trace: Trace, calls: Indices, steps: Steps, function: str, trai
     if (trained or steps.kind == "prediction") and not few:
         return ""
     primitives = len(calls) > 0 and bool(names(trace).are(Is.GLUE)[trace.name[calls]].all())
-    if not few and len(calls) >= _MANY and not primitives and not _build_each(trace, calls):
-        return ""
     begin, until = _capture_span(trace)
     least = min(_MOST, len(steps) / (len(steps) + 2))  # calls that the capture's begin and end cut off left no event
     if few or primitives:

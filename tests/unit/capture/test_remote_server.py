@@ -114,7 +114,7 @@ def test_serve_says_what_is_wrong_before_the_script_runs(tmp_path: Path) -> None
 
 
 def test_a_request_for_a_time_far_ahead_is_refused() -> None:
-    server = sampler.Sampler()
+    server = sampler.Sampler(threading.current_thread())
     for start in (time.time_ns() + 366 * 86_400 * 10**9, 2**64 - 1):
         with pytest.raises(sampler.Refused, match="within an hour") as refusal:
             server.sample(ProfileRequest(duration_ms=1, start_ns=start), threading.Event())
@@ -123,7 +123,7 @@ def test_a_request_for_a_time_far_ahead_is_refused() -> None:
 
 @pytest.mark.usefixtures("no_framework")
 def test_who_waits_for_a_later_time_is_in_nobodys_way() -> None:
-    server, cancel, refusals = sampler.Sampler(), threading.Event(), []
+    server, cancel, refusals = sampler.Sampler(threading.current_thread()), threading.Event(), []
 
     def later() -> None:
         with pytest.raises(sampler.Refused) as refusal:

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from outpace.compare import Outcome, Side, Verdict, compare, judged, report_of
-from outpace.compare.evidence import Machine
+from outpace.compare.evidence import LOOPS, Machine
 from outpace.compare.headline import headline
 from outpace.compare.means import apart_in_turns
 from outpace.compare.side import Part
@@ -44,19 +44,31 @@ def test_their_interval_is_students() -> None:
 def test_whole_classes_that_the_program_slows_are_its_own() -> None:
     one, two = pair(1, 1.3, 4, 0.03)
     alone, turns = compare(one, two), compare(one, two, in_turns=True)
-    loops = math.exp(turns.evidence.middle)  # which the step leaves out
     assert alone.verdict is Verdict.OPEN and alone.state is not State.IN_TURNS
     assert (
         turns.verdict is Verdict.SLOWER
         and turns.state is State.IN_TURNS
-        and turns.step_expected == pytest.approx(turns.step_before.value * loops)
+        and turns.step_expected == turns.step_before.value
     )
-    assert turns.low < 1.3 < turns.high and turns.low / loops - 1 == pytest.approx(turns.program.low)
+    assert turns.low < 1.3 < turns.high and turns.low - 1 == pytest.approx(turns.program.low)
     assert "captures in turns rule the machine out" in headline(turns) and "other ops 1.3" in headline(turns)
     page = " ".join(terminal.render(report_of(turns), width=80, tools=["compare"]).split())
     assert "the program changed whole classes" in page and "The machine, by class" not in page
     back = compare(two, one, in_turns=True)
     assert back.verdict is Verdict.FASTER and back.state is State.IN_TURNS
+
+
+@pytest.mark.parametrize(("loops", "left_out"), [(0.97, 1.0), (1.04, 1.0), (0.8, 0.8), (1.15, 1.15)])
+def test_the_step_leaves_out_what_loops_say_beyond_what_those_of_one_machine_differ_by(loops: float, left_out: float) -> None:
+    one, two = pair(1, 1.3, 4, 0.0)
+    one, two = (
+        replace(side, captures=tuple(replace(each, machine=Machine(dict.fromkeys(LOOPS, time))) for each in side.captures))
+        for side, time in ((one, 1e6), (two, loops * 1e6))
+    )
+    found = compare(one, two, in_turns=True)
+    assert found.state is State.IN_TURNS and found.step_expected == pytest.approx(found.step_before.value * left_out)
+    assert found.program.value == pytest.approx(found.ratio / left_out - 1)
+    assert (f"the machine alone makes {loops:.2f}" in headline(found)) == (left_out != 1.0)
 
 
 def test_a_gate_fails_for_it() -> None:
@@ -96,7 +108,7 @@ def test_programs_that_share_few_ops_are_told_by_the_step_and_by_what_each_has()
     assert (
         plain.state is State.FEW_SHARED and turns.state is State.IN_TURNS and turns.verdict is plain.verdict is Verdict.SLOWER
     )
-    assert all(factor.log == plain.evidence.middle for factor in plain.factors.values())
+    assert all(factor.log == plain.evidence.shift for factor in plain.factors.values())
     gone = [each for each in plain.changes if each.after.value == 0]
     assert len(gone) == 12 and all(each.delta == pytest.approx(-each.before.value, rel=0.01) for each in gone)
     assert judged(plain, 0.05).outcome is Outcome.FAILED and judged(turns, 0.05).outcome is Outcome.FAILED

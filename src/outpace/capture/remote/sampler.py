@@ -10,6 +10,7 @@ import threading
 import time
 
 from outpace.capture.choose import framework_in_use, profiler_in_use
+from outpace.capture.main_thread import between_calls
 from outpace.capture.options import CaptureOptions
 from outpace.capture.profilers import Profiler, ProfilerBusy
 from outpace.capture.remote.wire import ProfileRequest, ProfileResponse, has_events
@@ -28,7 +29,9 @@ class Refused(Exception):
 class Sampler:
     """Takes one sample at a time. `end` makes a running one stop early and keep what it has, and refuses later ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, trains: threading.Thread) -> None:
+        """A sampler of the process in which this thread trains."""
+        self._trains = trains
         self._one = threading.Lock()
         self._ending = False
         self._changed = threading.Condition()
@@ -54,9 +57,9 @@ class Sampler:
         try:
             name, profiler = _profiler(request)
             folder = tempfile.mkdtemp(prefix="outpace-")
-            _start(profiler, folder)
+            between_calls(self._trains, lambda: _start(profiler, folder))
             self._pause(request.duration_ms / 1e3, cancel)
-            _stop(profiler, save=not cancel.is_set())
+            between_calls(self._trains, lambda: _stop(profiler, save=not cancel.is_set()))
             xspace = b"" if cancel.is_set() else _read(folder)
             note = (
                 f"{name} here takes no tracer levels: its defaults were used"
@@ -106,6 +109,7 @@ def _start(profiler: Profiler, folder: str) -> None:
 
 def _stop(profiler: Profiler, save: bool) -> None:
     try:
+        profiler.sync()
         profiler.stop(save=save)
     except Exception as error:  # the script has stopped it, for instance
         raise Refused("ABORTED", f"The profiler was stopped by somebody else, or could not save: {error}") from error

@@ -135,7 +135,7 @@ def _ran(timeline: Timeline) -> Iterator[Ran]:
         found += [(side, op, float(t), int(n), float(full)) for op, t, n, full in zip(ops, *sums, strict=True) if t or n]
     for side, op, time, count, full in found:
         of = max(len(devices[side]), 1)
-        share = min(time / (length * of), 1.0) if length else float("nan")
+        share = time / (length * of) if length else float("nan")
         yield Ran(side, op, time / (max(steps, 1) * of), share, count, max(steps, 1) * of, full)
 
 
