@@ -24,7 +24,7 @@ from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.capture.session import Session
 from outpace.capture.sources import SourceRecorder
 from outpace.capture.steps_keras import KerasSteps
-from outpace.capture.steps_tf import LoopSteps, hook_marks, hook_profiler
+from outpace.capture.steps_tf import LoopSteps, hook_jax_profiler, hook_marks, hook_profiler
 from outpace.capture.timed import TimedWindow
 from outpace.capture.tracing import TraceRecorder
 from outpace.capture.window import Phase
@@ -42,7 +42,7 @@ class Launch:
         self.tracing = TraceRecorder(self.sources.traced)
         self._loops: LoopSteps | None = None
         self.compiles = CompileWatch(lambda: self.session.window.phase is Phase.OPEN)
-        self._timed = TimedWindow(self.session, self.compiles)
+        self._timed = TimedWindow(self.session, self.compiles, plan.questions)
         self._code: int | None = None
         os.register_at_fork(after_in_child=self.session.window.disable)
 
@@ -74,6 +74,7 @@ class Launch:
         self.session.add_framework("jax", jax)
         self.compiles.install(jax)
         hook_marks(self.session, self._loops, jax.profiler, "StepTraceAnnotation", "jax")
+        hook_jax_profiler(self.session, self._timed, jax)
         self._begin_waiting()
 
     def _begin_waiting(self) -> None:
@@ -107,6 +108,7 @@ class Launch:
         if os.getpid() == self.session.pid:
             self.session.end()
             self._timed.end()
+            self.session.seen = self._timed.seen()
         outcome = self.session.finish(code, stopped=False)
         if os.getpid() == self.session.pid:
             announce(self.plan.outcome, outcome)

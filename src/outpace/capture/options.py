@@ -69,7 +69,8 @@ class CaptureOptions:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the launcher reads in the script's process: the script, the options, and where to leave the outcome."""
+    """What the launcher reads in the script's process: the script, the options, where to leave the outcome, and the folder in which questions
+    are answered ("": nobody does)."""
 
     script: str
     argv: tuple[str, ...]
@@ -77,6 +78,7 @@ class Plan:
     shown_logdir: str
     outcome: str
     options: CaptureOptions
+    questions: str = ""
 
     def to_json(self) -> str:
         """The plan as JSON text."""
@@ -89,6 +91,36 @@ class Plan:
         data["options"] = CaptureOptions(**data["options"])
         data["argv"] = tuple(data["argv"])
         return cls(**data)
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """What comes round in a profile.
+
+    rounds: how many whole times; seconds: how long one takes; what: the function that is called; trains: it computes gradients; predicts: its
+    name says so; busy: the framework did anything at all; why: what the rounds were found by, or why there are none.
+    """
+
+    rounds: int = 0
+    seconds: float = 0.0
+    what: str = ""
+    trains: bool = False
+    predicts: bool = False
+    busy: bool = False
+    why: str = ""
+
+    def with_signs(self, works: bool, derives: bool) -> Repetition:
+        """The same, where the framework was seen at work meanwhile, and at a gradient."""
+        return dataclasses.replace(self, busy=self.busy or works, trains=self.trains or derives)
+
+    def to_json(self) -> str:
+        """It as JSON text."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Repetition:
+        """What `to_json` wrote."""
+        return cls(**json.loads(text))
 
 
 @dataclass(frozen=True)

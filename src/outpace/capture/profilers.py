@@ -112,6 +112,23 @@ class JaxProfiler:
         """End the session and write the profile; JAX cannot end one unsaved, so the caller removes the files."""
         self._stop()
 
+    def host_session(self) -> HostSession:
+        """A session that records the host alone, and has begun. Raises ProfilerBusy while another one runs, or where this JAX has none."""
+        behind = sys.modules.get("jax._src.profiler")
+        for module in (getattr(behind, "_profiler", None), getattr(getattr(behind, "xla_client", None), "profiler", None)):
+            kinds = getattr(module, "ProfilerSession", None), getattr(self._jax.profiler, "ProfileOptions", None)
+            if None not in kinds:
+                return HostSession(*kinds, getattr(behind, "_profile_state", None))
+        raise ProfilerBusy("this JAX has no session of its own")
+
+    def works(self) -> bool:
+        """Whether a device is at work: a result that the program holds is not there yet."""
+        for array in self._jax.live_arrays():
+            with contextlib.suppress(Exception):
+                if not array.is_ready():
+                    return True
+        return False
+
     def mark(self, name: str, number: int) -> Callable[[], None]:
         """Open a step mark; the answer closes it. Both must happen on one thread."""
         trace = self._mark(name, step_num=number)
@@ -123,6 +140,23 @@ class JaxProfiler:
         for array in self._jax.live_arrays():
             with contextlib.suppress(RuntimeError):  # donated or deleted meanwhile, or its computation failed: the program will be told
                 array.block_until_ready()
+
+
+class HostSession:
+    """A short session of JAX's profiler that records the host alone: no tracer of a device runs, which a program might not survive."""
+
+    def __init__(self, kind: Any, options: Any, state: Any) -> None:
+        """Begin; `state`: where JAX keeps the session that the program itself began."""
+        if getattr(state, "profile_session", None) is not None:
+            raise ProfilerBusy
+        chosen = options()
+        chosen.host_tracer_level, chosen.python_tracer_level, chosen.device_tracer_level = 1, 0, 0
+        self._session = kind(chosen)
+
+    def stop(self) -> bytes:
+        """End, and answer the profile."""
+        data: bytes = self._session.stop()
+        return data
 
 
 MAKERS: dict[str, Callable[[Any, CaptureOptions], Profiler]] = {"tensorflow": TensorFlowProfiler, "jax": JaxProfiler}

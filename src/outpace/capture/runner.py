@@ -13,13 +13,14 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import FrameType
 from typing import IO
 
 from outpace._dataclass import dataclass
 from outpace.capture.family import Family
+from outpace.capture.looks import QUESTION
 from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions, Outcome, Plan
 from outpace.capture.relaunch import flush, python_command, require_script
 from outpace.model.errors import CaptureError, OutputError, UsageError
@@ -69,12 +70,16 @@ def run_script(
     with Family(released=not options.stop) as family:
         folder = family.folder
         local = os.path.join(folder, "logs") if is_url(shown) else os.path.abspath(os.path.expanduser(shown))
-        plan = Plan(script, tuple(argv), local, shown, os.path.join(folder, "outcome.json"), options)
+        plan = Plan(script, tuple(argv), local, shown, os.path.join(folder, "outcome.json"), options, folder)
         path = os.path.join(folder, "plan.json")
         with open(path, "w", encoding="utf-8") as file:
             file.write(plan.to_json())
         code, outcome = watched(
-            python_command("outpace.capture.launch", path), plan.outcome, variables=variables, output=output
+            python_command("outpace.capture.launch", path),
+            plan.outcome,
+            variables=variables,
+            output=output,
+            meanwhile=lambda: _answer(folder),
         )
         if outcome is not None and outcome.ending:
             family.release()  # the script came to its own end, and what it left running is its own
@@ -96,10 +101,12 @@ def watched(
     limit: float | None = None,
     variables: Mapping[str, str] | None = None,
     output: IO[bytes] | None = None,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> tuple[int, Outcome | None]:
     """Run a script's process to its end, signals passed on: its exit code (128 + n after signal n), and the outcome that it left. quiet: what
     it says on stderr is not shown; silent: nor what it prints. limit: seconds, after which it is killed. variables: set besides ours. output:
-    takes all that it prints; it then has no terminal, and a signal to us is no signal to it: whatever ends the waiting ends it, too."""
+    takes all that it prints; it then has no terminal, and a signal to us is no signal to it: whatever ends the waiting ends it, too. meanwhile:
+    called again and again until it has ended."""
     flush()
     out, err = (subprocess.DEVNULL if each else output for each in (silent, quiet))
     alone = output is not None
@@ -115,11 +122,11 @@ def watched(
     except OSError as error:
         raise CaptureError(f"Python could not be started for the script: {error}.") from error
     with _ended_with_us(process) if alone else _forwarding(process):
-        code = _wait(process, outcome, limit)
+        code = _wait(process, outcome, limit, meanwhile)
     return code, _read(outcome)
 
 
-def _wait(process: subprocess.Popen[bytes], path: str, limit: float | None) -> int:
+def _wait(process: subprocess.Popen[bytes], path: str, limit: float | None, meanwhile: Callable[[], object]) -> int:
     """The script's exit code; ends a process that hangs in the interpreter's own end, or takes longer than it may."""
     left, end = GRACE, math.inf if limit is None else time.monotonic() + limit
     while True:
@@ -128,6 +135,7 @@ def _wait(process: subprocess.Popen[bytes], path: str, limit: float | None) -> i
             return code if code >= 0 else 128 - code
         except subprocess.TimeoutExpired:
             outcome = _read(path)
+        meanwhile()
         if time.monotonic() > end:
             process.kill()
         if outcome is not None and outcome.ending:
@@ -136,6 +144,14 @@ def _wait(process: subprocess.Popen[bytes], path: str, limit: float | None) -> i
                 process.kill()
                 process.wait()
                 return outcome.exit_code or 0
+
+
+def _answer(folder: str) -> None:
+    """Judge a profile that the script's process asks about."""
+    if os.path.exists(os.path.join(folder, QUESTION)):
+        from outpace.capture.judge import answer  # once something is asked: the script need not wait for the analysis to be imported
+
+        answer(folder)
 
 
 def _read(path: str) -> Outcome | None:

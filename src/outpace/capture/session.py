@@ -13,12 +13,16 @@ from typing import Any
 
 from outpace.capture.options import CaptureOptions, Outcome
 from outpace.capture.profilers import MAKERS, Profiler, ProfilerBusy
-from outpace.capture.recording import Recording, Saved, tell
+from outpace.capture.recording import ENDING, Recording, Saved, tell
 from outpace.capture.sampler import FrameSampler
 from outpace.capture.window import Candidate, StepWindow, describe
 from outpace.model.errors import OutpaceError
 from outpace.model.units import counted
 from outpace.store.record import PythonSamples
+
+
+class Refused(Exception):
+    """A profile is not kept; its text says why."""
 
 
 class Session:
@@ -46,6 +50,7 @@ class Session:
         self.saved: Saved | None = None
         self.reason: str | None = None
         self.user_logdir: str | None = None
+        self.seen = ""  # what ran while the training was waited for
         self.samples: PythonSamples | None = None  # of the window, once it is closed
         self._sampler: FrameSampler | None = None
         self._note, self._saved, self._stop = note, saved, stop
@@ -88,25 +93,36 @@ class Session:
         assert self._profiler is not None
         return self._profiler.mark(name, number)
 
-    def close(self) -> None:
-        """Stop the profiler and move the finished run folder into place, record included."""
+    def close(self, refused: Callable[[str], str] | None = None) -> bool:
+        """Stop the profiler and move the finished run folder into place, record included; False where `refused` says why its profile is not
+        kept."""
         recording, self._recording = self._recording, None
         if recording is None:
-            return
+            return True
         self._end_sampling()
+
+        def finish(saved: Saved) -> None:
+            self._note(self, saved)
+            if refused is not None and (why := refused(os.path.join(saved.run, saved.host + ENDING))):
+                raise Refused(why)
+
         try:
-            self.saved = recording.stop(finish=lambda saved: self._note(self, saved))
+            self.saved = recording.stop(finish)
+        except Refused as why:
+            tell(f"the window is thrown away, since it holds no three whole steps ({why}); another one opens")
+            return False
         except OutpaceError as error:
             self._fail(self._own(error))
-            return
+            return True
         except Exception as error:
             self._fail(f"the profile could not be saved in {self.shown_logdir}: {error}")
-            return
+            return True
         self._saved(self.saved)
         window = self.window
         taken = f"{window.seconds:.1f} s" if window.seconds >= 1 else f"{window.seconds * 1e3:.0f} ms"
         what = f"{counted(len(window.during), 'step')} in {taken}" if window.during else taken
         tell(f"captured {what}; profile in {self.shown(self.saved.run)}")
+        return True
 
     def yield_to_user(self, logdir: object) -> None:
         """The script is about to start its own profiler: give way, and wait for it to end."""
@@ -163,7 +179,7 @@ class Session:
         options = self.options
         seconds = f"{options.seconds:g} s" if options.seconds is not None else ""
         if candidate is None or candidate.mode == "seconds":
-            alone = f"{candidate.seconds:g} s, as no step can be seen" if candidate and candidate.seconds is not None else ""
+            alone = f"{candidate.seconds:.2g} s, as no step can be seen" if candidate and candidate.seconds is not None else ""
             return seconds or alone
         first = candidate.count
         if options.steps is None:
@@ -193,6 +209,7 @@ class Session:
                 f"{ended} without a training step that could be seen (a Keras batch, a repeated tf.function call, "
                 "an eager loop over a tf.data iterator, or a step marker), or too early for a capture by time. "
                 "Let it run longer, or use --seconds to capture by time."
+                + self.seen
             )
         seen = window.most.count
         if seen > options.warmup:

@@ -6,6 +6,7 @@ this one, so that the input it waited for belongs to it; an eager loop's step ru
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 import weakref
@@ -199,6 +200,21 @@ def hook_profiler(session: Session, tf: Any) -> None:
     module = sys.modules.get(original.__module__)
     if module is not None and getattr(module, "start", None) is original:
         module.start = start  # type: ignore[attr-defined]  # the Profile context manager looks it up here
+
+
+def hook_jax_profiler(session: Session, timed: TimedWindow, jax: Any) -> None:
+    """Give way when the script starts JAX's profiler itself."""
+    original, behind = jax.profiler.start_trace, sys.modules.get("jax._src.profiler")
+
+    @functools.wraps(original)
+    def start_trace(log_dir: Any, *args: Any, **kwargs: Any) -> Any:
+        timed.give_way()
+        session.yield_to_user(log_dir)
+        return original(log_dir, *args, **kwargs)
+
+    jax.profiler.start_trace = start_trace
+    if behind is not None and getattr(behind, "start_trace", None) is original:
+        behind.start_trace = start_trace  # type: ignore[attr-defined]  # the context manager `trace` looks it up here
 
 
 def _publish(namespace: Any, name: str, original: Any, replaced: Any) -> None:

@@ -1,35 +1,42 @@
 """A window by time alone, for scripts whose steps cannot be seen (JAX loops without marks, eager loops over arrays).
 
 With `seconds` among the options it opens `delay` seconds after the framework's import. Without, it opens by itself when training runs and no
-source of steps has seen any of it: JAX's own calls are C++ and cannot be watched without changing what the script gets from `jax.jit`.
-The analysis then infers the steps from what was recorded.
+source of steps has seen any of it: in TensorFlow when gradients are taken again and again, in JAX when looks say that something comes round
+(`looks.py`). One in which nothing came round three whole times is thrown away, and another one opens. The analysis then infers the steps from
+what was recorded.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from outpace.capture.choose import framework_in_use, keras_backend
+from outpace.capture.choose import framework_in_use
 from outpace.capture.compiles import CompileWatch
+from outpace.capture.looks import ROUNDS, Looks, Questions, Signs, may_train, place
 from outpace.capture.main_thread import on_main_thread, serve_while
+from outpace.capture.options import Repetition
+from outpace.capture.profilers import JaxProfiler, ProfilerBusy
+from outpace.capture.recording import tell
 from outpace.capture.session import Session
 from outpace.capture.window import Candidate
 
 _T = TypeVar("_T")
 
 LENGTH_S = 3.0  # of a window that opens by itself
+MOST_ROUNDS = 8  # of what comes round, for which it lasts longer
+LONGEST_ROUNDS_S = 60.0
 STEADY_S = 2.0  # of it at least after the last compilation
 LONGEST_S = 14.0  # it lasts: a script may compile in every step
-FIRST_LOOK_S = 1.5  # after the first sign of training; a script that trains for five seconds must be captured
-KERAS_LOOK_S = 12.0  # where Keras runs on JAX: it builds models with JAX long before `fit` says that it begins
-QUIET_S = 1.0  # without a compilation, before such a window opens
-LATEST_S = 8.0  # it opens all the same: a script may compile in every step
-LONGEST_COMPILATION_S = 60.0  # a single one that is waited for beyond that
+FIRST_LOOK_S = 1.5  # after the first sign of an eager loop that trains
 TAPES = 5  # gradient tapes outside any step that say: an eager loop trains here
+LOOK_EVERY_S = 0.8
+TRIES = 3  # windows, of which the last one is kept whatever it holds
+TOLD_S = (5.0, 15.0, 30.0, 60.0)  # that the training is waited for, when that is told; then every minute
 _POLL_S = 0.1
 _END_S = 10.0  # for a profiler that is being started or stopped when the script ends
 
@@ -37,15 +44,21 @@ _END_S = 10.0  # for a profiler that is being started or stopped when the script
 class TimedWindow:
     """Opens the window by time, if no step was seen by then; closes it, and stops the script when that is asked for."""
 
-    def __init__(self, session: Session, compiles: CompileWatch) -> None:
-        """A window for this session, not waiting yet."""
+    def __init__(self, session: Session, compiles: CompileWatch, questions: str = "") -> None:
+        """A window for this session, not waiting yet. `questions`: the folder in which profiles are judged; "" where nobody does."""
         self._session = session
         self._compiles = compiles
+        self._folder, self._questions = questions, Questions(questions)
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
+        self._looking = threading.Lock()  # a look is being taken
         self._imported = 0.0  # when the last framework was, monotonic seconds: TensorFlow imports JAX before it is there itself
-        self._training: float | None = None  # when it was first seen, monotonic seconds
+        self._training: float | None = None  # when a sign of it was first seen, monotonic seconds
+        self._waited: float | None = None  # since when it is waited for
+        self._told = 0
+        self._longer = 0.0  # what a window lasts at least that opens after one too short, seconds
         self.tapes = 0  # gradient tapes that were entered outside any step
+        self.signs = Signs(may_train)
 
     def start(self) -> None:
         """A framework was imported: start waiting; where we wait already, the delay counts from now."""
@@ -62,6 +75,16 @@ class TimedWindow:
         if self._thread is not None and self._thread is not threading.current_thread():
             serve_while(self._goes_on, _END_S)
 
+    def give_way(self) -> None:
+        """The script is about to start its own profiler: wait for the end of a look that is being taken."""
+        with self._looking:
+            pass
+
+    def seen(self) -> str:
+        """What ran while the training was waited for, as a sentence; "" where nothing did."""
+        seen = self.signs.seen()
+        return f" What was seen: {seen}" if seen and not self._session.window.taken else ""
+
     def _goes_on(self, seconds: float) -> bool:
         """Wait for our thread, so many seconds at most."""
         assert self._thread is not None
@@ -76,31 +99,29 @@ class TimedWindow:
                     return
             self._capture(Candidate("seconds", mark=None), options.seconds)
             return
-        while not self._session.window.taken:
-            if self._over.wait(_POLL_S):
-                return
-            if self.due(time.monotonic()):
-                self._capture(Candidate("seconds", mark=None, seconds=LENGTH_S), LENGTH_S)
+        tries = TRIES
+        while not self._over.is_set() and not self._session.window.taken and tries:
+            seconds = self._length()
+            if seconds is not None:
+                tries -= 1
+                seconds = self._longer = min(max(seconds, self._longer), LONGEST_ROUNDS_S)
+                self._capture(Candidate("seconds", mark=None, seconds=seconds), seconds, self._nothing_round if tries else None)
+            elif self._over.wait(_POLL_S):
                 return
 
     def _reachable(self) -> bool:
         """Whether the framework that would be captured is there: TensorFlow imports JAX, and may take longer than the delay from then on."""
         return (framework_in_use() or "tensorflow") in self._session.profilers
 
-    def due(self, now: float) -> bool:
-        """Whether a window without steps is to open at `now`, in monotonic seconds."""
+    def _length(self) -> float | None:
+        """How long a window without steps is to last that opens now, seconds; None where none is to open."""
         if self._session.window.expecting or not self._trains():
-            self._training = None
-            return False
-        if self._training is None:
-            self._training = now
-        since, watch = now - self._training, self._compiles
-        quiet = QUIET_S if watch.last_s is None else now - watch.last_s
-        if since < (KERAS_LOOK_S if keras_backend() == "jax" else FIRST_LOOK_S):
-            return False
-        if watch.pending and quiet >= QUIET_S:  # in the middle of a long one
-            return quiet > LONGEST_COMPILATION_S
-        return quiet >= QUIET_S or since >= LATEST_S
+            self._training = self._waited = None
+            return None
+        if framework_in_use() == "jax":
+            return self._look()
+        self._training = self._training or time.monotonic()
+        return LENGTH_S if time.monotonic() - self._training >= FIRST_LOOK_S else None
 
     def _trains(self) -> bool:
         """A sign of training: JAX has touched a device, or gradients are taken again and again."""
@@ -108,7 +129,39 @@ class TimedWindow:
             return bool(getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None))
         return self.tapes >= TAPES
 
-    def _capture(self, step: Candidate, seconds: float) -> None:
+    def _look(self) -> float | None:
+        """Look at what JAX runs; how long a window is to last where that is the training."""
+        profiler = self._session.profilers.get("jax")
+        self._waiting()
+        if not isinstance(profiler, JaxProfiler) or self._compiles.pending or self._over.wait(LOOK_EVERY_S):
+            return None
+        with contextlib.suppress(ProfilerBusy), self._looking:
+            found = Looks(profiler, self._questions, self._folder).take(self.signs.next_s, self._over)
+            if found is not None and self.signs.add(found, time.monotonic()) and not self._session.window.expecting:
+                return min(max(LENGTH_S, MOST_ROUNDS * found.seconds), LONGEST_ROUNDS_S)
+        return None
+
+    def _waiting(self) -> None:
+        """Tell now and then that the training is waited for, and what runs meanwhile."""
+        now = time.monotonic()
+        self._waited = self._waited or now
+        due = TOLD_S[self._told] if self._told < len(TOLD_S) else TOLD_S[-1] * (self._told - len(TOLD_S) + 2)
+        if now - self._waited >= due:
+            self._told += 1
+            at, last = place(), self.signs.last
+            what = f": {last.what} comes round, and computes no gradients" if last is not None and last.rounds and not last.trains else ""
+            tell(f"waiting for the training since {now - self._waited:.0f} s{what}{f' (now at {at})' if at else ''}")
+
+    def _nothing_round(self, profile: str) -> str:
+        """Why a window is thrown away: nothing came round in it three whole times; "" where something did, or nobody can tell."""
+        found = self._questions.ask(profile) or Repetition(rounds=ROUNDS)
+        if found.rounds >= ROUNDS:
+            return ""
+        self._longer = max(2 * self._longer, (ROUNDS + 1) * found.seconds)
+        return found.why or "nothing came round in it"
+
+    def _capture(self, step: Candidate, seconds: float, refused: Callable[[str], str] | None = None) -> None:
+        """Open a window for so long; `refused` says why the profile at a path is not kept."""
         window = self._session.window
         step.framework = framework_in_use() or "tensorflow"
         if not self._on_main_thread(lambda: window.open_for_time(step, although_steps=step.seconds is not None)):
@@ -116,7 +169,9 @@ class TimedWindow:
         self._over.wait(seconds)
         if step.seconds is not None:
             self._outlast_compilations(time.monotonic() + LONGEST_S - seconds)
-        self._on_main_thread(window.close)
+        self._on_main_thread(lambda: window.close(None if self._over.is_set() else refused))
+        if not window.taken:  # thrown away, and with it what was noted
+            self._compiles.compilations.clear()
 
     def _on_main_thread(self, change: Callable[[], _T]) -> _T:
         """Open or close the window between two calls of the training, unless it is being opened or closed already."""

@@ -45,8 +45,8 @@ class Profiling(Protocol):
     def mark(self, name: str, number: int) -> Callable[[], None]:
         """Begin a step mark; the returned function ends it."""
 
-    def close(self) -> None:
-        """End recording and save."""
+    def close(self, refused: Callable[[str], str] | None) -> bool:
+        """End recording and save, unless `refused` says why the profile at a path is not kept; False where it does."""
 
     def stop(self) -> None:
         """End the script: its capture is over. Comes back where the script is at its end already."""
@@ -200,8 +200,9 @@ class StepWindow:
         self.during.clear()
         self.interrupted.clear()
 
-    def close(self) -> None:
-        """Close an open window now, with what it has; waits where another thread is doing it."""
+    def close(self, refused: Callable[[str], str] | None = None) -> None:
+        """Close an open window now, with what it has; waits where another thread is doing it. Where `refused` says why its profile (a path) is
+        not kept, it is as if it had not been opened."""
         with self._change():
             if self.phase is not Phase.OPEN:
                 return
@@ -209,8 +210,10 @@ class StepWindow:
             self.seconds, self.cpu_seconds = (self._clock() - self.opened_ns) / 1e9, time.process_time() - self._cpu_opened
             self.machine_busy = load.busy(self._load_opened)
             self.phase = Phase.AFTER
-            self._profiling.close()
-            self._maybe_stop()
+            if self._profiling.close(refused):
+                self._maybe_stop()
+            elif self.phase is Phase.AFTER:
+                self.phase, self.chosen = Phase.WAITING, None
 
     def disable(self) -> None:
         """Stop counting for good."""

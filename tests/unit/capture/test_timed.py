@@ -1,9 +1,12 @@
-"""When a window without steps opens by itself."""
+"""When a window without steps opens by itself, and which profile it keeps."""
 
 from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,94 +14,138 @@ import pytest
 
 from outpace.capture import timed
 from outpace.capture.compiles import CompileWatch
-from outpace.capture.timed import FIRST_LOOK_S, LATEST_S, LONGEST_COMPILATION_S, TAPES, TimedWindow
+from outpace.capture.judge import answer, repetition
+from outpace.capture.looks import FIRST_S, GROWTH, LONG_LOOKS, LONGEST_S, QUESTION, UNTRAINED_S, Questions, Signs, may_train
+from outpace.capture.options import Repetition
+from outpace.capture.timed import FIRST_LOOK_S, LENGTH_S, TAPES, TimedWindow
+from tests.support import profile_path
+
+TRAINS = Repetition(rounds=20, seconds=0.005, what="train_step", trains=True, busy=True)
+SET_UP = Repetition(rounds=20, seconds=0.005, what="make_batch", busy=True)
+NOTHING = Repetition()
+WORKS = Repetition(busy=True, why="nothing in the profile repeats like a training step")
 
 
-class Training:
-    """A script with JAX, and a clock that the test turns."""
+def signs(may: bool = True) -> Signs:
+    return Signs(lambda: may)
+
+
+def test_what_comes_round_and_computes_gradients_is_the_training() -> None:
+    assert signs().add(TRAINS, 0.0)
+
+
+def test_what_comes_round_without_gradients_waits_where_a_training_may_follow() -> None:
+    found = signs()
+    assert not found.add(SET_UP, 100.0) and not found.add(SET_UP, 100.0 + UNTRAINED_S / 2)
+    assert found.add(SET_UP, 100.0 + UNTRAINED_S)
+
+
+def test_the_wait_begins_anew_once_the_program_does_something_else() -> None:
+    found = signs()
+    found.add(SET_UP, 100.0)
+    found.add(NOTHING, 110.0)
+    assert not found.add(SET_UP, 100.0 + UNTRAINED_S)
+
+
+def test_a_program_that_cannot_train_is_captured_at_once() -> None:
+    assert signs(may=False).add(SET_UP, 0.0) and signs().add(Repetition(rounds=3, predicts=True, busy=True), 0.0)
+
+
+def test_rounds_of_one_training_are_counted_over_looks() -> None:
+    """A step of a second comes round once in a look."""
+    found, one = signs(), Repetition(rounds=1, what="train_step", trains=True, busy=True)
+    assert [found.add(one, float(at)) for at in range(3)] == [False, False, True]
+    apart = signs()
+    assert not any(apart.add(replace(one, what=what), 0.0) for what in ("init", "warm_up", "load"))
+
+
+def test_looks_grow_while_jax_works_and_nothing_comes_round() -> None:
+    """Steps that are longer than the longest look are captured all the same, once that is certain."""
+    found, looks = signs(), []
+    while not found.add(WORKS, 0.0):
+        looks.append(found.next_s)
+        assert len(looks) < 20
+    assert looks[0] == GROWTH * FIRST_S and looks[-1] == LONGEST_S and looks.count(LONGEST_S) == LONG_LOOKS
+
+
+def test_reading_data_is_no_sign() -> None:
+    found = signs()
+    assert not any(found.add(NOTHING, float(at)) for at in range(100)) and found.next_s == FIRST_S
+
+
+@pytest.mark.parametrize(
+    ("text", "may"), [("loss, g = jax.value_and_grad(f)(w)", True), ("trainer.fit(data)", True), ("y = forward(w, x)", False)]
+)
+def test_whether_it_may_train_later_is_in_its_text(text: str, may: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "job.py").write_text(text)
+    monkeypatch.setattr(sys, "modules", {"__main__": SimpleNamespace(__file__=str(tmp_path / "job.py"))})
+    assert may_train() == may
+
+
+def test_a_question_is_answered_by_the_rule_of_every_profile(tmp_path: Path) -> None:
+    """Who asks waits; who answers reads the profile. What trains, and what has no step, is told apart."""
+    profile = next(Path(profile_path("jax_loop")).glob("*.xplane.pb.gz"))
+    found: list[Repetition | None] = []
+    asking = Thread(target=lambda: found.append(Questions(str(tmp_path)).ask(str(profile))))
+    asking.start()
+    until = time.monotonic() + 20
+    while asking.is_alive() and time.monotonic() < until:
+        answer(str(tmp_path))
+        asking.join(0.01)
+    assert found == [repetition(str(profile))] and found[0] is not None and found[0].rounds >= 3
+    assert not (tmp_path / QUESTION).exists()
+
+
+def test_nobody_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("outpace.capture.looks.ANSWER_S", 0.05)
+    assert Questions("").ask("x") is None and Questions(str(tmp_path)).ask("x") is None
+
+
+def test_a_profile_that_cannot_be_read_holds_nothing(tmp_path: Path) -> None:
+    (tmp_path / "x.xplane.pb").write_bytes(b"\xff" * 100)
+    assert repetition(str(tmp_path / "x.xplane.pb")).rounds == 0
+
+
+class Program:
+    """A program, its window, and what looks see of it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, framework: str = "jax") -> None:
         monkeypatch.setattr(timed, "framework_in_use", lambda: framework)
         self.bridge = SimpleNamespace(_backends={})
         monkeypatch.setitem(sys.modules, "jax._src.xla_bridge", self.bridge)
         self.window = SimpleNamespace(expecting=False, taken=False)
-        session: Any = SimpleNamespace(window=self.window)
-        self.watch = CompileWatch(lambda: False)
-        self.timed = TimedWindow(session, self.watch)
-
-    def opens(self, *, until: float, since: float = 0.0) -> float | None:
-        """The first moment at which it would open."""
-        for tenth in range(round(since * 10), round(until * 10)):
-            if self.timed.due(tenth / 10):
-                return tenth / 10
-        return None
+        session: Any = SimpleNamespace(window=self.window, profilers={})
+        self.timed = TimedWindow(session, CompileWatch(lambda: False))
+        self.looks: list[float | None] = []
+        monkeypatch.setattr(self.timed, "_look", lambda: self.looks.append(None))
 
 
-@pytest.fixture
-def training(monkeypatch: pytest.MonkeyPatch) -> Training:
-    return Training(monkeypatch)
-
-
-def test_jax_that_has_touched_no_device_trains_nothing(training: Training) -> None:
-    assert training.opens(until=100.0) is None
-
-
-def test_a_loop_without_compilations_opens_at_the_first_look(training: Training) -> None:
-    training.bridge._backends["cpu"] = object()
-    assert training.opens(until=5.0) == pytest.approx(FIRST_LOOK_S)
-
-
-def test_it_waits_for_the_end_of_compilations(training: Training) -> None:
-    training.bridge._backends["cpu"] = object()
-    training.watch.last_s = 3.0
-    opened = training.opens(until=20.0)
-    assert opened == pytest.approx(4.0)
-
-
-def test_a_script_that_always_compiles_is_captured_all_the_same(training: Training) -> None:
-    training.bridge._backends["cpu"] = object()
-    opened = None
-    for tenth in range(200):
-        training.watch.last_s = tenth / 10
-        if training.timed.due(tenth / 10):
-            opened = tenth / 10
-            break
-    assert opened == pytest.approx(LATEST_S)
-
-
-def test_one_long_compilation_is_waited_for(training: Training) -> None:
-    training.bridge._backends["cpu"] = object()
-    training.watch.last_s, training.watch.pending = 1.0, True
-    assert training.opens(until=50.0) is None
-    training.watch.last_s, training.watch.pending = 50.0, False
-    opened = training.opens(since=50.0, until=60.0)
-    assert opened is not None and opened <= 51.0
-
-
-def test_a_compilation_that_is_never_heard_of_again_is_given_up(training: Training) -> None:
-    training.bridge._backends["cpu"] = object()
-    training.watch.last_s, training.watch.pending = 1.0, True
-    opened = training.opens(until=100.0)
-    assert opened is not None and opened == pytest.approx(1.0 + LONGEST_COMPILATION_S, abs=0.2)
-
-
-def test_steps_that_are_expected_keep_it_closed(training: Training) -> None:
-    training.bridge._backends["cpu"] = object()
-    training.window.expecting = True
-    assert training.opens(until=50.0) is None
+def test_jax_that_has_touched_no_device_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Program(monkeypatch)
+    assert program.timed._length() is None and not program.looks
+    program.bridge._backends["cpu"] = object()
+    program.window.expecting = True  # steps are counted, or Keras has begun to fit
+    assert program.timed._length() is None and not program.looks
+    program.window.expecting = False
+    program.timed._length()
+    assert program.looks
 
 
 def test_eager_tensorflow_is_known_by_its_gradient_tapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    training = Training(monkeypatch, "tensorflow")
-    training.timed.tapes = TAPES - 1
-    assert training.opens(until=50.0) is None
-    training.timed.tapes = TAPES
-    assert training.opens(since=50.0, until=60.0) == pytest.approx(50.0 + FIRST_LOOK_S)
+    program, now = Program(monkeypatch, "tensorflow"), [50.0]
+    monkeypatch.setattr(timed, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    program.timed.tapes = TAPES - 1
+    assert program.timed._length() is None
+    program.timed.tapes = TAPES
+    assert program.timed._length() is None
+    now[0] += FIRST_LOOK_S
+    assert program.timed._length() == LENGTH_S
 
 
 def test_a_window_by_time_waits_for_a_framework_that_is_still_being_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     """TensorFlow imports JAX first, and what comes after it may take longer than the delay."""
     monkeypatch.setattr(timed, "framework_in_use", lambda: "tensorflow")
+    monkeypatch.setattr(timed, "on_main_thread", lambda change, **_: change())
     opened: list[list[str]] = []
     session: Any = SimpleNamespace(
         options=SimpleNamespace(seconds=0.0, delay=0.0),

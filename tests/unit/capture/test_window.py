@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -24,8 +25,9 @@ class FakeProfiling:
         self.log.append(f"{name} {number}")
         return lambda: self.log.append(f"end {number}")
 
-    def close(self) -> None:
+    def close(self, refused: Callable[[str], str] | None) -> bool:
         self.log.append("close")
+        return refused is None or not refused("profile")
 
     def stop(self) -> None:
         self.log.append("stop")
@@ -231,15 +233,25 @@ def test_steps_are_expected_while_they_are_counted_and_during_a_fit() -> None:
     assert not window.expecting
 
 
+def test_a_profile_that_is_refused_leaves_the_window_unopened() -> None:
+    window, profiling = make()
+    assert window.open_for_time(Candidate("seconds", mark=None))
+    window.close(lambda _: "nothing came round in it")
+    assert not window.taken and window.chosen is None and profiling.log == ["open", "close"]
+    assert window.open_for_time(Candidate("seconds", mark=None))
+    window.close()
+    assert window.taken and profiling.log[:4] == ["open", "close", "open", "close"]
+
+
 def test_who_closes_second_waits_until_the_profile_is_saved() -> None:
     window, profiling = make()
     begun, go_on = threading.Event(), threading.Event()
     close = profiling.close
 
-    def slow() -> None:
+    def slow(refused: Callable[[str], str] | None) -> bool:
         begun.set()
         assert go_on.wait(10)
-        close()
+        return close(refused)
 
     profiling.close = slow  # type: ignore[method-assign]
     assert window.open_for_time(Candidate("seconds", mark=None))

@@ -1,0 +1,63 @@
+"""What comes round in a profile, as a capture asks while its script runs: by the rule that finds the steps of every profile.
+
+This runs in the command that waits for the script, so that no analysis, and nothing that it imports, gets into the training's process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+
+from outpace.capture.looks import ANSWER, QUESTION
+from outpace.capture.options import Repetition
+from outpace.model.errors import OutpaceError
+from outpace.timeline import Timeline
+from outpace.timeline.gradients import trains
+from outpace.timeline.names import Is, jitted_function, names
+from outpace.trace import Trace, dialect, open_trace
+
+_PS = 1e12
+
+
+def answer(folder: str) -> None:
+    """Answer a question that was left in a folder, if there is one."""
+    question = os.path.join(folder, QUESTION)
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        with open(question, encoding="utf-8") as file:
+            profile = str(json.load(file)["profile"])
+        os.remove(question)
+        found = repetition(profile)
+        path = os.path.join(folder, ANSWER)
+        with open(f"{path}.part", "w", encoding="utf-8") as file:
+            file.write(found.to_json())
+        os.replace(f"{path}.part", path)
+
+
+def repetition(path: str) -> Repetition:
+    """What comes round in the profile at a path; nothing in one that cannot be read."""
+    try:
+        trace = open_trace(path)
+    except OutpaceError as error:
+        return Repetition(why=str(error))
+    timeline = Timeline(trace)
+    steps = timeline.steps
+    rounds = int(steps.complete.sum())
+    if not rounds:
+        return Repetition(busy=_works(trace), why=steps.how)
+    heads = steps.root_row
+    called = trace.names[trace.name[heads[0]]] if len(heads) else ""
+    return Repetition(
+        rounds=rounds,
+        seconds=float(steps.duration[steps.complete].mean()) / _PS,
+        what=jitted_function(called) or called,
+        trains=bool(trains(trace, heads).any()) if len(heads) else False,
+        predicts=steps.kind == "prediction",
+        busy=True,
+        why=steps.how,
+    )
+
+
+def _works(trace: Trace) -> bool:
+    """Whether JAX did anything: called a function, or ran an op of a program."""
+    return bool(len(names(trace).rows(Is.JITTED)) or len(trace.stat(dialect.HLO_OP).row))

@@ -1,0 +1,169 @@
+"""Short looks at what a JAX program runs, until something comes round there as a training does. Standard library only.
+
+JAX's own calls are C++, and cannot be watched without changing what the script gets from `jax.jit`. So the profiler records the host alone for
+a tenth of a second, every second, without any tracer of a device; the command that waits for the script reads what was recorded (`judge.py`),
+with the rule that finds the steps of a finished profile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from outpace.capture.options import Repetition
+from outpace.capture.profilers import JaxProfiler, ProfilerBusy
+from outpace.capture.sampler import owner_of
+
+FIRST_S, LONGEST_S = 0.1, 3.0  # of a look
+GROWTH = 4  # times as long as the last one is the next look while JAX works and nothing comes round
+ROUNDS = 3  # whole times that something must come round
+LONG_LOOKS = 2  # of the longest, in which JAX worked and nothing came round: its steps are longer than a look
+UNTRAINED_S = 20.0  # that something must come round which computes no gradients, where the program may train later on
+ANSWER_S = 10.0  # for the command that judges
+_POLL_S = 0.01
+_MAY_TRAIN = re.compile(r"grad|vjp|\bfit\b|train", re.IGNORECASE)
+_LARGEST_SOURCE = 4 << 20
+_DERIVATIVES = "jax/_src/interpreters/ad.py"  # where a gradient is computed op by op
+
+
+class Questions:
+    """Profiles that the command which waits for the script is to judge, one at a time; it answers with what comes round in them."""
+
+    def __init__(self, folder: str) -> None:
+        """`folder`: where questions and answers are left; "" where nobody answers."""
+        self._folder = folder
+        self._asking = threading.Lock()
+
+    def ask(self, profile: str) -> Repetition | None:
+        """What comes round in the profile at this path; None where nobody answers in time."""
+        if not self._folder:
+            return None
+        question, answer = (os.path.join(self._folder, name) for name in (QUESTION, ANSWER))
+        with self._asking, contextlib.suppress(OSError, ValueError, TypeError):
+            for old in (question, answer):
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(old)
+            with open(f"{question}.part", "w", encoding="utf-8") as file:
+                json.dump({"profile": profile}, file)
+            os.replace(f"{question}.part", question)
+            until = time.monotonic() + ANSWER_S
+            while time.monotonic() < until:
+                with contextlib.suppress(FileNotFoundError), open(answer, encoding="utf-8") as file:
+                    return Repetition.from_json(file.read())
+                time.sleep(_POLL_S)
+        return None
+
+
+QUESTION, ANSWER = "question.json", "answer.json"
+
+
+class Looks:
+    """Takes looks of the host alone; one at a time."""
+
+    def __init__(self, profiler: JaxProfiler, questions: Questions, folder: str) -> None:
+        """`folder`: where a look is written for who judges it."""
+        self._profiler, self._questions = profiler, questions
+        self._path = os.path.join(folder, "look.xplane.pb")
+
+    def take(self, seconds: float, over: threading.Event) -> Repetition | None:
+        """What comes round within so many seconds; None where it cannot be told. Raises ProfilerBusy while another profiler runs."""
+        session = self._profiler.host_session()
+        works, derives, until = False, False, time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and not over.wait(min(left, seconds / 8)):
+            works = works or self._profiler.works()
+            derives = derives or _derives()
+        data = session.stop()
+        with contextlib.suppress(OSError):
+            with open(self._path, "wb") as file:
+                file.write(data)
+            found = self._questions.ask(self._path)
+            os.remove(self._path)
+            return found and found.with_signs(works=works, derives=derives)
+        return None
+
+
+class Signs:
+    """What several looks say together: whether the program trains by now, and how long the next look is to be."""
+
+    def __init__(self, may_train: Callable[[], bool]) -> None:
+        """`may_train`: whether a program that computes no gradients yet may do so later."""
+        self.next_s = FIRST_S
+        self.last: Repetition | None = None
+        self._may_train = may_train
+        self._since: float | None = None  # something comes round that computes no gradients
+        self._rounds = Counter[str]()  # of what trains, in looks that each held too few
+        self._long = 0
+
+    def add(self, found: Repetition, now: float) -> bool:
+        """Take one look into account, at a time in seconds; True where the training runs."""
+        if found.busy or self.last is None:
+            self.last = found
+        if found.rounds >= ROUNDS:
+            self.next_s, self._long = FIRST_S, 0
+            if found.trains or found.predicts or not self._may_train():
+                return True
+            self._since = now if self._since is None else self._since
+            return now - self._since >= UNTRAINED_S
+        if not found.busy:
+            self.next_s, self._long, self._since = FIRST_S, 0, None
+            return False
+        self._rounds[found.what] += found.rounds if found.trains else 0
+        self._long += self.next_s >= LONGEST_S
+        self.next_s = min(GROWTH * self.next_s, LONGEST_S)
+        return self._rounds[found.what] >= ROUNDS or self._long >= LONG_LOOKS
+
+    def seen(self) -> str:
+        """What ran, where no training was seen, as a sentence; "" where nothing did."""
+        last = self.last
+        if last is None or not last.busy:
+            return ""
+        if last.rounds >= ROUNDS:
+            return f"{last.what} came round, and computed no gradients."
+        return f"JAX was at work, and nothing came round {ROUNDS} times within {self.next_s:.1g} s."
+
+
+def may_train() -> bool:
+    """Whether the program's own text speaks of gradients, or of training: one that does not will compute none later on."""
+    for module in tuple(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and file.endswith(".py") and not owner_of(os.path.abspath(file)):
+            with contextlib.suppress(OSError, ValueError), open(file, encoding="utf-8", errors="replace") as text:
+                if _MAY_TRAIN.search(text.read(_LARGEST_SOURCE)):
+                    return True
+    return False
+
+
+def place() -> str:
+    """The line of the program at which the main thread is, as in `train.py:14`; "" where there is none."""
+    frame = _main_frame()
+    while frame is not None and owner_of(frame.f_code.co_filename):
+        frame = frame.f_back
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame is not None else ""
+
+
+def _derives() -> bool:
+    """Whether the main thread is computing a gradient op by op, which no program's name tells."""
+    frame = _main_frame()
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(_DERIVATIVES):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _main_frame() -> FrameType | None:
+    frames: Any = sys._current_frames()
+    found: FrameType | None = frames.get(threading.main_thread().ident)
+    return found
+
+
+__all__ = ["ANSWER", "FIRST_S", "LONGEST_S", "QUESTION", "ROUNDS", "Looks", "ProfilerBusy", "Questions", "Signs", "may_train", "place"]
