@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from outpace.capture.faults import quietly
 from outpace.capture.jit_arguments import Change, JitArguments
 from outpace.capture.sampler import owner_of
 from outpace.store.record import Compilation
@@ -41,7 +41,7 @@ class CompileWatch:
         """JAX tells of something that took `duration` seconds and has just ended."""
         if not event.startswith(EVENTS):
             return
-        with contextlib.suppress(Exception):
+        with quietly():
             self.last_s = time.monotonic()
             done = event.endswith(DONE)
             self.pending = not done and (self.pending or event.endswith(LOWERED))

@@ -17,7 +17,8 @@ from outpace.timeline.gradients import trains
 from outpace.timeline.names import Is, jitted_function, names
 from outpace.trace import Trace, dialect, open_trace
 
-_PS = 1e12
+_PS, _PS_PER_NS = 1e12, 1000
+_MOST_TIMES = 50
 
 
 def answer(folder: str) -> None:
@@ -50,12 +51,23 @@ def repetition(path: str) -> Repetition:
     return Repetition(
         rounds=rounds,
         seconds=float(steps.duration[steps.complete].mean()) / _PS,
+        times_ns=tuple((steps.duration[steps.complete] // _PS_PER_NS).tolist()[:_MOST_TIMES]),
+        events=_events(trace, int(steps.start[0]), int(steps.end[-1])) / len(steps),
         what=jitted_function(called) or called,
         trains=bool(trains(trace, heads).any()) if len(heads) else False,
         predicts=steps.kind == "prediction",
         busy=True,
         why=steps.how,
     )
+
+
+def _events(trace: Trace, start: int, end: int) -> int:
+    """How many events begin in that time (ps) on the thread that has most: each takes some of its time."""
+    counts = []
+    for line in range(len(trace.lines)):
+        began = trace.start[trace.lines.every_row(line)]
+        counts.append(int(((began >= start) & (began < end)).sum()))
+    return max(counts, default=0)
 
 
 def _works(trace: Trace) -> bool:

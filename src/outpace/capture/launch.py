@@ -7,7 +7,6 @@ handlers run, files flushed): a pipeline that hangs there is the waiting parent'
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from types import ModuleType
@@ -16,6 +15,7 @@ from typing import Any
 from outpace.capture import ticks
 from outpace.capture.compiles import CompileWatch
 from outpace.capture.ending import announce, end_here, exit_code, leave, register_first
+from outpace.capture.faults import quietly
 from outpace.capture.notes import notes_of, write_notes
 from outpace.capture.options import Outcome, Plan
 from outpace.capture.pipeline import PipelineRecorder
@@ -78,7 +78,7 @@ class Launch:
         self._begin_waiting()
 
     def _begin_waiting(self) -> None:
-        with contextlib.suppress(Exception):
+        with quietly():
             ticks.prepare()  # on the main thread: a window by time opens on another one
         self._timed.start()
 

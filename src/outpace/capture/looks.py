@@ -67,21 +67,23 @@ QUESTION, ANSWER = "question.json", "answer.json"
 
 
 class Looks:
-    """Takes looks of the host alone; one at a time."""
+    """Takes looks of the host alone."""
 
     def __init__(self, profiler: JaxProfiler, questions: Questions, folder: str) -> None:
         """`folder`: where a look is written for who judges it."""
         self._profiler, self._questions = profiler, questions
+        self._recording = threading.Lock()
         self._path = os.path.join(folder, "look.xplane.pb")
 
     def take(self, seconds: float, over: threading.Event) -> Repetition | None:
         """What comes round within so many seconds; None where it cannot be told. Raises ProfilerBusy while another profiler runs."""
-        session = self._profiler.host_session()
         works, derives, until = False, False, time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0 and not over.wait(min(left, seconds / 8)):
-            works = works or self._profiler.works()
-            derives = derives or _derives()
-        data = session.stop()
+        with self._recording:
+            session = self._profiler.host_session()
+            while (left := until - time.monotonic()) > 0 and not over.wait(min(left, seconds / 8)):
+                works = works or self._profiler.works()
+                derives = derives or _derives()
+            data = session.stop()
         with contextlib.suppress(OSError):
             with open(self._path, "wb") as file:
                 file.write(data)
@@ -89,6 +91,17 @@ class Looks:
             os.remove(self._path)
             return found and found.with_signs(works=works, derives=derives)
         return None
+
+
+    def event_s(self) -> float:
+        """How long noting one event takes, seconds. Raises ProfilerBusy while another profiler runs."""
+        with self._recording:
+            return self._profiler.event_s()
+
+    def end(self) -> None:
+        """Wait for the end of a look that is being taken."""
+        with self._recording:
+            pass
 
 
 class Signs:

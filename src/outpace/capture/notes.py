@@ -6,10 +6,12 @@ import datetime
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from typing import Any
 
 from outpace._cores import granted_cpus, half_flags, usable_cpus
 from outpace._dataclass import dataclass
 from outpace._version import __version__
+from outpace.capture.faults import counts
 from outpace.capture.profilers import framework_versions
 from outpace.capture.recording import Saved
 from outpace.capture.window import StepWindow
@@ -26,18 +28,20 @@ from outpace.store.record import (
     write_record,
 )
 
-__all__ = ["Notes", "granted_cpus", "notes_of", "usable_cpus", "write_notes"]
+__all__ = ["Notes", "granted_cpus", "notes_of", "record_of", "usable_cpus", "write_notes"]
 
 
 @dataclass(frozen=True)
 class Notes:
-    """What was seen of the steps: how they were recognised, the window, steps per call, single durations, and how fast the machine was."""
+    """What was seen of the steps: how they were recognised, the window, steps per call, single durations, how fast the machine was, and whether
+    XLA could use CUDA graphs."""
 
     mode: str
     window: Window
     steps_per_execution: int = 1
     overhead: Overhead = field(default_factory=Overhead)
     calibration: Mapping[str, int] = field(default_factory=dict)
+    command_buffers: bool = True
 
 
 def notes_of(window: StepWindow) -> Notes:
@@ -55,13 +59,18 @@ def notes_of(window: StepWindow) -> Notes:
             window.machine_busy,
         ),
         step.steps_per_execution if step else 1,
-        Overhead(tuple(step.recent if step else ()), tuple(window.during), tuple(window.after)),
+        Overhead(*(window.rounds or (tuple(step.recent if step else ()), tuple(window.during), tuple(window.after)))),
         dict(window.calibration),
+        window.options.command_buffers,
     )
 
 
-def write_notes(
-    saved: Saved,
+def write_notes(saved: Saved, notes: Notes, script: str, argv: Sequence[str], **more: Any) -> None:
+    """Write the record of one capture beside its profile, `more` as for `record_of`; raises OSError when that is impossible."""
+    write_record(saved.run, saved.host, record_of(notes, script, argv, **more))
+
+
+def record_of(
     notes: Notes,
     script: str,
     argv: Sequence[str],
@@ -75,10 +84,9 @@ def write_notes(
     exit_code: int | None = None,
     stopped: bool = False,
     secrets: bool = False,
-) -> None:
-    """Write the record of one capture beside its profile; raises OSError when that is impossible. secrets: keep keys and passwords among the
-    arguments, for which dots stand otherwise."""
-    record = CaptureRecord(
+) -> CaptureRecord:
+    """The record of one capture. secrets: keep keys and passwords among the arguments, for which dots stand otherwise."""
+    return CaptureRecord(
         outpace=__version__,
         script=script,
         argv=tuple(argv),
@@ -89,6 +97,8 @@ def write_notes(
         steps_per_execution=notes.steps_per_execution,
         overhead=notes.overhead,
         calibration=notes.calibration,
+        faults=counts(),
+        command_buffers=notes.command_buffers,
         pipeline=tuple(stages),
         traces=tuple(traces),
         python_samples=samples,
@@ -103,4 +113,3 @@ def write_notes(
         secrets=secrets,
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     )
-    write_record(saved.run, saved.host, record)

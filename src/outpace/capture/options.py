@@ -31,6 +31,7 @@ class CaptureOptions:
     label: give each tf.data stage a name with its source line, which then appears in the profile.
     module: `script` is a module name, run as `python -m` does.
     secrets: the record keeps keys and passwords among the script's arguments, for which dots stand otherwise.
+    command_buffers: XLA may use CUDA graphs; without, launches take longer, and a capture may end on any thread.
     """
 
     logdir: str | None = None
@@ -47,6 +48,7 @@ class CaptureOptions:
     label: bool = True
     module: bool = False
     secrets: bool = False
+    command_buffers: bool = True
 
     @classmethod
     def of_window(cls, steps: int | None, seconds: float | None = None, **others: Any) -> CaptureOptions:
@@ -97,12 +99,15 @@ class Plan:
 class Repetition:
     """What comes round in a profile.
 
-    rounds: how many whole times; seconds: how long one takes; what: the function that is called; trains: it computes gradients; predicts: its
+    rounds: how many whole times; seconds: how long one takes; times_ns: how long single ones take; events: how many of them each makes the
+    thread note that notes most; what: the function that is called; trains: it computes gradients; predicts: its
     name says so; busy: the framework did anything at all; why: what the rounds were found by, or why there are none.
     """
 
     rounds: int = 0
     seconds: float = 0.0
+    times_ns: tuple[int, ...] = ()
+    events: float = 0.0
     what: str = ""
     trains: bool = False
     predicts: bool = False
@@ -113,6 +118,10 @@ class Repetition:
         """The same, where the framework was seen at work meanwhile, and at a gradient."""
         return dataclasses.replace(self, busy=self.busy or works, trains=self.trains or derives)
 
+    def plain_ns(self, event_s: float) -> tuple[int, ...]:
+        """How long single rounds take where nothing is noted, if noting an event takes so many seconds."""
+        return tuple(max(round(each - 1e9 * event_s * self.events), 1) for each in self.times_ns)
+
     def to_json(self) -> str:
         """It as JSON text."""
         return json.dumps(dataclasses.asdict(self))
@@ -120,7 +129,8 @@ class Repetition:
     @classmethod
     def from_json(cls, text: str) -> Repetition:
         """What `to_json` wrote."""
-        return cls(**json.loads(text))
+        found: dict[str, Any] = json.loads(text)
+        return cls(**{**found, "times_ns": tuple(found["times_ns"])})
 
 
 @dataclass(frozen=True)

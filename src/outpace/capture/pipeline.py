@@ -7,7 +7,6 @@ changes what is built: when anything about the recording fails, the original cal
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import os
@@ -17,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from outpace.capture import frames, stateful
+from outpace.capture.faults import quietly
 from outpace.store.record import PipelineStage
 
 SOURCES = (
@@ -110,7 +110,7 @@ class PipelineRecorder:
         trouble."""
         if place is None or self._rests:
             return None
-        with contextlib.suppress(Exception):
+        with quietly():
             return self._drafted(op, signature, args, kwargs, place)
         return None
 
@@ -132,7 +132,7 @@ class PipelineRecorder:
         return draft
 
     def _finish(self, draft: _Draft, result: Any) -> None:
-        with contextlib.suppress(Exception):
+        with quietly():
             function = stateful.function_of(result) if draft.op not in UNNAMED else None
             stage = PipelineStage(
                 id=len(self.stages),
@@ -221,7 +221,7 @@ def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
 def _unwrap(value: Any) -> Any:
     """A scalar tensor or NumPy number as a Python number; anything else as it is."""
     if getattr(value, "shape", None) == () and not callable(value):
-        with contextlib.suppress(Exception):
+        with quietly():
             number = getattr(value, "numpy", lambda: value)()
             return number.item()
     return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -120,6 +121,24 @@ class JaxProfiler:
             if None not in kinds:
                 return HostSession(*kinds, getattr(behind, "_profile_state", None))
         raise ProfilerBusy("this JAX has no session of its own")
+
+    def event_s(self) -> float:
+        """How long noting an event takes, seconds. Raises ProfilerBusy while another session runs."""
+        name, most = self._jax.profiler.TraceAnnotation, 1000
+
+        def noted() -> float:
+            began = time.perf_counter()
+            for _ in range(most):
+                with name("outpace"):
+                    pass
+            return time.perf_counter() - began
+
+        without = min(noted() for _ in range(3))
+        session = self.host_session()
+        try:
+            return max(0.0, min(noted() for _ in range(3)) - without) / most
+        finally:
+            session.stop()
 
     def works(self) -> bool:
         """Whether a device is at work: a result that the program holds is not there yet."""

@@ -31,6 +31,8 @@ from outpace.store.tree import is_url
 
 GRACE = 3.0  # seconds for the interpreter to end after the last exit handler: generator pipelines can hang there for ever
 POLL = 0.1
+_NO_COMMAND_BUFFERS = "--xla_gpu_enable_command_buffer="
+_CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS")
 FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT")
 
 
@@ -77,7 +79,7 @@ def run_script(
         code, outcome = watched(
             python_command("outpace.capture.launch", path),
             plan.outcome,
-            variables=variables,
+            variables={**_flags(options), **(variables or {})},
             output=output,
             meanwhile=lambda: _answer(folder),
         )
@@ -90,6 +92,12 @@ def run_script(
         if result.run and is_url(shown):
             result = replace(result, run=upload_run(result.run, shown))
     return result
+
+
+def _flags(options: CaptureOptions) -> dict[str, str]:
+    """What the options set in the script's environment."""
+    given = os.environ.get("XLA_FLAGS", "")
+    return {} if options.command_buffers else {"XLA_FLAGS": f"{given} {_NO_COMMAND_BUFFERS}".strip()}
 
 
 def watched(
@@ -221,11 +229,28 @@ def _result(code: int, outcome: Outcome | None) -> CaptureResult:
     return CaptureResult(outcome.run, None, code, record, outcome.stopped)
 
 
+def ended_by(code: int) -> str:
+    """The signal that ended a process with this exit code; "" where none did."""
+    if code <= 128:
+        return ""
+    try:
+        return signal.Signals(code - 128).name
+    except ValueError:
+        return f"signal {code - 128}"
+
+
+def crash(code: int) -> str:
+    """What is known of a process that a capture ran in and that ended with this exit code by a crash, as sentences; "" for another end."""
+    if ended_by(code) not in _CRASHES:
+        return ""
+    return (
+        "The script need not be at fault: on NVIDIA GPUs, JAX can crash when a profiler ends while CUDA graphs are launched. "
+        "With --command-buffers off it launches none."
+    )
+
+
 def _died(code: int) -> str:
-    if code > 128:
-        try:
-            name = signal.Signals(code - 128).name
-        except ValueError:
-            name = f"signal {code - 128}"
-        return f"The script's process was ended by {name} before the capture was complete; nothing was saved."
+    if name := ended_by(code):
+        told = f"The script's process was ended by {name} before the capture was complete; nothing was saved."
+        return f"{told} {crash(code)}".strip()
     return f"The script's process ended at once with code {code}, so nothing was saved."

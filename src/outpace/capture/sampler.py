@@ -7,7 +7,6 @@ instruction offsets, and everything else (lines, whose code it is) is worked out
 
 from __future__ import annotations
 
-import contextlib
 import linecache
 import os
 import re
@@ -17,6 +16,7 @@ import time
 from types import CodeType, FrameType
 
 from outpace.capture import ticks
+from outpace.capture.faults import count, quietly
 from outpace.capture.installed import library_of
 from outpace.capture.pauses import Pause, Pauses
 from outpace.capture.threads import OtherThreads
@@ -53,7 +53,7 @@ class FrameSampler:
         self._ticks: ticks.SignalTicks | ticks.ThreadTicks | None = None
         self._base = (0, 0)
         if self._thread is threading.main_thread():
-            with contextlib.suppress(Exception):
+            with quietly():
                 ticks.prepare()  # now: a timer of ours may start and stop the sampling
 
     def start(self) -> None:
@@ -62,13 +62,13 @@ class FrameSampler:
             return
         self._base = (time.time_ns(), time.monotonic_ns())
         self._pauses.start()
-        with contextlib.suppress(Exception):
+        with quietly():
             if self._thread is threading.main_thread() and ticks.prepare():
                 by_signal = ticks.SignalTicks()
                 if by_signal.start(self.take):
                     self._ticks = by_signal
                     return
-        with contextlib.suppress(Exception):
+        with quietly():
             by_thread = ticks.ThreadTicks(self._thread.ident or 0)
             if by_thread.start(self.take):
                 self._ticks = by_thread
@@ -83,7 +83,8 @@ class FrameSampler:
             used.stop()
             method = "signal" if isinstance(used, ticks.SignalTicks) else "thread"
             return self._samples(method, pauses) if self._rows else None
-        except Exception:
+        except Exception as error:
+            count(error)
             return None
 
     def take(self, frame: FrameType | None, points: list[ticks.Point]) -> None:

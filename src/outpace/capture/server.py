@@ -16,11 +16,12 @@ from concurrent.futures import Executor, Future
 from types import TracebackType
 from typing import Any
 
+from outpace._version import __version__
 from outpace.capture.main_thread import serve_while
 from outpace.capture.recording import tell
 from outpace.capture.remote.grpc_ import load_grpc
 from outpace.capture.remote.sampler import Refused, Sampler
-from outpace.capture.remote.wire import DEFAULT_PORT, NOTE_KEY, PROFILE_METHOD, ProfileRequest
+from outpace.capture.remote.wire import DEFAULT_PORT, NOTE_KEY, PROFILE_METHOD, VERSION_METHOD, ProfileRequest
 from outpace.model.errors import CaptureError, UsageError
 
 GRACE = 10.0  # seconds for a running capture to hand over its profile when the process ends
@@ -68,10 +69,12 @@ def serve(port: int = DEFAULT_PORT, host: str = "127.0.0.1") -> ProfilerServer:
     # Without the first option a second server on the same port would be no error, and get every other request.
     options = [("grpc.so_reuseport", 0), ("grpc.max_send_message_length", -1)]
     server = grpc.server(_Threads(), options=options, maximum_concurrent_rpcs=8)
-    service, method = PROFILE_METHOD.strip("/").split("/")
     calls = _Calls()
-    handler = grpc.unary_unary_rpc_method_handler(_profile_method(grpc, sampler, calls))
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
+    methods = {PROFILE_METHOD: _profile_method(grpc, sampler, calls), VERSION_METHOD: _version}
+    for name, function in methods.items():
+        service, method = name.strip("/").split("/")
+        handler = grpc.unary_unary_rpc_method_handler(function)
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
     try:
         bound = server.add_insecure_port(_join(host, port))
     except RuntimeError:
@@ -104,6 +107,11 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _version(_: bytes, context: Any) -> bytes:
+    """By which a client knows that the server is ours."""
+    return __version__.encode("ascii")
 
 
 def _profile_method(grpc: Any, sampler: Sampler, calls: _Calls) -> Callable[[bytes, Any], bytes]:

@@ -135,6 +135,10 @@ class Session:
         recording.discard()
         self._once("yield", "the script starts its own profiler; ours gives way and waits until that one has ended")
 
+    def tell(self, text: str) -> None:
+        """Tell the user something."""
+        tell(text)
+
     def stop(self) -> None:
         """End the script, unless it has come to its end meanwhile, or this is a forked child of it."""
         with self._ending:

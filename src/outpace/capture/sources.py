@@ -8,7 +8,6 @@ TensorFlow or Keras is left out, and nothing raises into the user's program.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import inspect
@@ -24,6 +23,7 @@ from dataclasses import replace
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
+from outpace.capture.faults import quietly
 from outpace.store.record import LayerSource, OpSources
 
 _MOST_OPS = 20_000  # ops whose stack is read
@@ -66,7 +66,7 @@ class SourceRecorder:
 
     def install(self, keras: ModuleType) -> None:
         """Hook the construction of layers and the name scopes around their calls, on TensorFlow as Keras 3's backend."""
-        with contextlib.suppress(Exception):
+        with quietly():
             scope = importlib.import_module("keras.src.backend.tensorflow.core").name_scope
             self._hook_layer(keras.layers.Layer)
             _hook_new(keras.metrics.Metric, self._metric)
@@ -74,7 +74,7 @@ class SourceRecorder:
 
     def install_layers(self, keras: ModuleType) -> None:
         """Hook the construction of layers alone, on backends whose programs name each op after its layer (JAX)."""
-        with contextlib.suppress(Exception):
+        with quietly():
             self._named = True
             self._hook_layer(keras.layers.Layer)
 
@@ -100,7 +100,7 @@ class SourceRecorder:
             if place is not None and not inner and type(made).__module__.startswith("keras."):
                 self.callbacks.setdefault(type(made).__name__, (*place, _text(place)))
 
-        with contextlib.suppress(Exception):
+        with quietly():
             _hook_new(owner, callback)
 
     def _hook_scope(self, owner: Any) -> None:
@@ -111,7 +111,7 @@ class SourceRecorder:
         def __enter__(scope: Any) -> Any:
             entered = original(scope)
             if recorder._known is None:
-                with contextlib.suppress(Exception):
+                with quietly():
                     recorder._entered(scope, ops)
             return entered
 
@@ -128,7 +128,7 @@ class SourceRecorder:
         """What the record's `op_sources` and `layers` hold; read once, from then on nothing more is remembered."""
         if self._known is None:
             self._known = OpSources(), {}
-            with contextlib.suppress(Exception):
+            with quietly():
                 self._known = self._read()
             for held in (self._graphs, self._scopes, self._made):
                 held.clear()
@@ -174,7 +174,7 @@ class SourceRecorder:
 def _with_updates(facts: LayerSource, optimizer: Any, graph: Any, path: str) -> LayerSource:
     """An optimizer with its variables and the ops that it runs for each: those whose names are numbered as the variables are. Keras updates one
     variable after the other, and assigns it last."""
-    with contextlib.suppress(Exception):
+    with quietly():
         variables = [str(v.path) for v in optimizer._trainable_variables][:_MOST_VARIABLES]
         of: dict[str, list[int]] = {}
         at = 0
@@ -259,7 +259,7 @@ def _hook_new(owner: Any, note: Callable[[Any, FrameType], None]) -> None:
     @functools.wraps(original)
     def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
         made = original(cls) if original is object.__new__ else original(cls, *args, **kwargs)
-        with contextlib.suppress(Exception):
+        with quietly():
             note(made, sys._getframe(1))
         return made
 

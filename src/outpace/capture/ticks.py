@@ -17,7 +17,6 @@ stack's end, where a signal would write over them, and the program crashes. With
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import signal
@@ -28,6 +27,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from outpace.capture.faults import count, quietly
 from outpace.capture.main_thread import run_requests
 
 Point = tuple[int, int]  # moment on the monotonic clock, and the time that it stands for, both ns
@@ -217,7 +217,8 @@ class SignalTicks:
                 self._take(frame, points)
             if self._slower_at is not None and now >= self._slower_at:
                 self._slow_down(now)
-        except Exception:
+        except Exception as error:
+            count(error)
             _claim.told = None  # a profile without Python lines, and a program that runs on
         finally:
             self._busy = False
@@ -258,7 +259,7 @@ class ThreadTicks:
     def _run(self, take: Take) -> None:
         last = time.monotonic_ns()
         seed = last
-        with contextlib.suppress(Exception):
+        with quietly():
             while True:
                 seed = (seed * 6364136223846793005 + 1442695040888963407) % 2**64  # the program's `random` is its own
                 wait = PERIOD_NS // 2 + (seed >> 33) % PERIOD_NS

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from outpace.capture.choose import framework_in_use
 from outpace.capture.compiles import CompileWatch
-from outpace.capture.looks import ROUNDS, Looks, Questions, Signs, may_train, place
+from outpace.capture.looks import FIRST_S, ROUNDS, Looks, Questions, Signs, may_train, place
 from outpace.capture.main_thread import on_main_thread, serve_while
 from outpace.capture.options import Repetition
 from outpace.capture.profilers import JaxProfiler, ProfilerBusy
@@ -35,6 +35,7 @@ LONGEST_S = 14.0  # it lasts: a script may compile in every step
 FIRST_LOOK_S = 1.5  # after the first sign of an eager loop that trains
 TAPES = 5  # gradient tapes outside any step that say: an eager loop trains here
 LOOK_EVERY_S = 0.8
+LONGEST_LOOK_S = 5.0  # behind the window, for the time of a round without a profiler
 TRIES = 3  # windows, of which the last one is kept whatever it holds
 TOLD_S = (5.0, 15.0, 30.0, 60.0)  # that the training is waited for, when that is told; then every minute
 _POLL_S = 0.1
@@ -51,11 +52,14 @@ class TimedWindow:
         self._folder, self._questions = questions, Questions(questions)
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
-        self._looking = threading.Lock()  # a look is being taken
+        self._looks: Looks | None = None
         self._imported = 0.0  # when the last framework was, monotonic seconds: TensorFlow imports JAX before it is there itself
         self._training: float | None = None  # when a sign of it was first seen, monotonic seconds
         self._waited: float | None = None  # since when it is waited for
         self._told = 0
+        self._before: Repetition | None = None  # what the last look before the window found
+        self._during: tuple[int, ...] = ()  # what single rounds took inside it, ns
+        self._last = False  # the window that is open is the last try
         self._longer = 0.0  # what a window lasts at least that opens after one too short, seconds
         self.tapes = 0  # gradient tapes that were entered outside any step
         self.signs = Signs(may_train)
@@ -77,8 +81,8 @@ class TimedWindow:
 
     def give_way(self) -> None:
         """The script is about to start its own profiler: wait for the end of a look that is being taken."""
-        with self._looking:
-            pass
+        if self._looks is not None:
+            self._looks.end()
 
     def seen(self) -> str:
         """What ran while the training was waited for, as a sentence; "" where nothing did."""
@@ -105,7 +109,8 @@ class TimedWindow:
             if seconds is not None:
                 tries -= 1
                 seconds = self._longer = min(max(seconds, self._longer), LONGEST_ROUNDS_S)
-                self._capture(Candidate("seconds", mark=None, seconds=seconds), seconds, self._nothing_round if tries else None)
+                self._last = not tries
+                self._capture(Candidate("seconds", mark=None, seconds=seconds), seconds, self._nothing_round)
             elif self._over.wait(_POLL_S):
                 return
 
@@ -135,9 +140,11 @@ class TimedWindow:
         self._waiting()
         if not isinstance(profiler, JaxProfiler) or self._compiles.pending or self._over.wait(LOOK_EVERY_S):
             return None
-        with contextlib.suppress(ProfilerBusy), self._looking:
-            found = Looks(profiler, self._questions, self._folder).take(self.signs.next_s, self._over)
+        self._looks = self._looks or Looks(profiler, self._questions, self._folder)
+        with contextlib.suppress(ProfilerBusy):
+            found = self._looks.take(self.signs.next_s, self._over)
             if found is not None and self.signs.add(found, time.monotonic()) and not self._session.window.expecting:
+                self._before = found
                 return min(max(LENGTH_S, MOST_ROUNDS * found.seconds), LONGEST_ROUNDS_S)
         return None
 
@@ -155,7 +162,8 @@ class TimedWindow:
     def _nothing_round(self, profile: str) -> str:
         """Why a window is thrown away: nothing came round in it three whole times; "" where something did, or nobody can tell."""
         found = self._questions.ask(profile) or Repetition(rounds=ROUNDS)
-        if found.rounds >= ROUNDS:
+        self._during = found.times_ns
+        if found.rounds >= ROUNDS or self._last:
             return ""
         self._longer = max(2 * self._longer, (ROUNDS + 1) * found.seconds)
         return found.why or "nothing came round in it"
@@ -169,9 +177,23 @@ class TimedWindow:
         self._over.wait(seconds)
         if step.seconds is not None:
             self._outlast_compilations(time.monotonic() + LONGEST_S - seconds)
-        self._on_main_thread(lambda: window.close(None if self._over.is_set() else refused))
+        more = self._before is not None
+        self._on_main_thread(lambda: window.close(None if self._over.is_set() else refused, more))
         if not window.taken:  # thrown away, and with it what was noted
             self._compiles.compilations.clear()
+        elif more:
+            rounds = self._rounds()
+            self._on_main_thread(lambda: window.settle(rounds))
+
+    def _rounds(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """What single rounds took before, inside and behind the window, ns: by looks, without what noting the host's events took."""
+        before, after, event_s = self._before, None, 0.0
+        assert before is not None and self._looks is not None
+        with contextlib.suppress(ProfilerBusy):
+            event_s = self._looks.event_s()
+            after = self._looks.take(min(max(FIRST_S, (ROUNDS + 1) * before.seconds), LONGEST_LOOK_S), self._over)
+        same = after is not None and after.what == before.what
+        return before.plain_ns(event_s), self._during, after.plain_ns(event_s) if after is not None and same else ()
 
     def _on_main_thread(self, change: Callable[[], _T]) -> _T:
         """Open or close the window between two calls of the training, unless it is being opened or closed already."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from outpace.capture.faults import quietly
 from outpace.store.record import FunctionTrace
 
 _WHERE = "tensorflow.python.eager.polymorphic_function.tracing_compilation"
@@ -43,12 +44,12 @@ class TraceRecorder:
             start, began = time.time_ns(), time.perf_counter_ns()
             try:
                 function = original(function_type, type_context, func_graph, tracing_options, *rest)
-                with contextlib.suppress(Exception):
+                with quietly():
                     self._built(function)
                 return function
             finally:
                 if len(self.traces) < _MOST:
-                    with contextlib.suppress(Exception):
+                    with quietly():
                         self.traces.append(_trace(function_type, tracing_options, start, time.perf_counter_ns() - began))
 
         return create

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import field
 from enum import Enum
+from itertools import pairwise
+from statistics import median
 from typing import Protocol
 
 from outpace._dataclass import dataclass
@@ -20,6 +22,8 @@ from outpace.capture import load
 from outpace.capture.calibration import calibrate
 from outpace.capture.options import MOST_STEPS, CaptureOptions
 
+SELDOM, SELDOM_SHARE = 3.0, 0.15  # times the median step, and of the window's time: what takes so much is waited for a second time
+LONGEST_WAIT = 10.0  # times as long as the window had lasted by then
 MOST_BEFORE = 50  # kept warm-up durations
 FIRST_DROPPED = 2  # the first steps trace and compile: no measure of the steady state
 SETTLE = 2  # steps after the window that still eat what the pipeline buffered while the profile was being saved
@@ -47,6 +51,9 @@ class Profiling(Protocol):
 
     def close(self, refused: Callable[[str], str] | None) -> bool:
         """End recording and save, unless `refused` says why the profile at a path is not kept; False where it does."""
+
+    def tell(self, text: str) -> None:
+        """Tell the user something."""
 
     def stop(self) -> None:
         """End the script: its capture is over. Comes back where the script is at its end already."""
@@ -95,8 +102,12 @@ class StepWindow:
         self._load_opened: tuple[int, int] | None = None
         self.calibration: dict[str, int] = {}
         self.during: list[int] = []
+        self._ends: list[int] = []  # of captured steps
+        self._waits_until: int | None = None  # for something that comes seldom
+        self._seldom = 0
         self.after: list[int] = []
         self.interrupted: list[int] = []
+        self.rounds: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None = None  # of a window without steps, ns
         self._profiling = profiling
         self._clock = clock
         self._end_mark: Callable[[], None] | None = None
@@ -198,11 +209,13 @@ class StepWindow:
         self._finish_mark()
         self.phase, self.chosen = Phase.WAITING, None
         self.during.clear()
+        self._ends.clear()
+        self._waits_until = None
         self.interrupted.clear()
 
-    def close(self, refused: Callable[[str], str] | None = None) -> None:
+    def close(self, refused: Callable[[str], str] | None = None, more: bool = False) -> None:
         """Close an open window now, with what it has; waits where another thread is doing it. Where `refused` says why its profile (a path) is
-        not kept, it is as if it had not been opened."""
+        not kept, it is as if it had not been opened. `more`: `settle` follows, before which nothing is stopped."""
         with self._change():
             if self.phase is not Phase.OPEN:
                 return
@@ -211,9 +224,15 @@ class StepWindow:
             self.machine_busy = load.busy(self._load_opened)
             self.phase = Phase.AFTER
             if self._profiling.close(refused):
-                self._maybe_stop()
+                if not more:
+                    self._maybe_stop()
             elif self.phase is Phase.AFTER:
                 self.phase, self.chosen = Phase.WAITING, None
+
+    def settle(self, rounds: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]) -> None:
+        """What comes round was timed before, inside and behind a window without steps, ns: the script need not run any longer."""
+        self.rounds = rounds
+        self._maybe_stop()
 
     def disable(self) -> None:
         """Stop counting for good."""
@@ -222,13 +241,32 @@ class StepWindow:
     def _end_captured(self, step: Candidate, now: int, duration: int) -> None:
         self._finish_mark()
         self.during.append(duration)
+        self._ends.append(now)
         if step.interrupted:
             self.interrupted.append(step.count - 1)
         options = self.options
         lasted = now - self.opened_ns >= options.lasting * 1e9 or len(self.during) >= MOST_STEPS
+        lasted = lasted and not self._awaits_seldom(now)
         full = options.steps is not None and len(self.during) >= options.steps and lasted
         if full or (options.seconds is not None and now - self.opened_ns >= options.seconds * 1e9):
             self.close()
+
+    def _awaits_seldom(self, now: int) -> bool:
+        """Whether the window stays open for a second one of what came once and took much of it (an evaluation, a checkpoint): how often it
+        comes is part of what a step costs. Only where nothing says how many steps are wanted."""
+        if not self.options.lasting or len(self.during) >= MOST_STEPS:
+            return False
+        if self._waits_until is None:
+            cycles = [later - sooner for sooner, later in pairwise(self._ends)]
+            seldom = [each for each in cycles if each >= SELDOM * median(cycles)]
+            if len(seldom) != 1 or seldom[0] < SELDOM_SHARE * (now - self.opened_ns):
+                return False
+            self._seldom, longest = seldom[0], LONGEST_WAIT * (now - self.opened_ns)
+            self._waits_until = now + round(longest)
+            took = f"{seldom[0] / 1e9:.2g} s of {(now - self.opened_ns) / 1e9:.2g} s"
+            self._profiling.tell(f"one step took {took}: the capture goes on until another one does, for {longest / 1e9:.2g} s at most")
+            return True
+        return now - self._ends[-2] < self._seldom / 2 and now < self._waits_until
 
     def _end_after(self, duration: int | None) -> None:
         if self._settle > 0:

@@ -41,6 +41,13 @@ class Then(str, Enum):
     CONTINUE = "continue"
 
 
+class Switch(str, Enum):
+    """Whether something is used."""
+
+    ON = "on"
+    OFF = "off"
+
+
 def profile(
     context: typer.Context,
     script: Script,
@@ -61,6 +68,9 @@ def profile(
     host_level: HostLevel = 2,
     python_level: PythonLevel = 0,
     device_level: DeviceLevel = 1,
+    command_buffers: Annotated[
+        Switch, typer.Option(help="off: XLA uses no CUDA graphs, so that a training in another thread survives its capture on a GPU.")
+    ] = Switch.ON,
     labels: Annotated[bool, typer.Option("--labels/--no-labels", help="Name tf.data stages after their source lines.")] = True,
     html: _ReportFile = None,
     csv: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every table as a CSV file.")] = None,
@@ -92,6 +102,7 @@ def profile(
         label=labels,
         module=module,
         secrets=show_secrets,
+        command_buffers=command_buffers is Switch.ON,
     )
     result = _captured(script, of_script(context, args), options)
     if result.run is not None:
@@ -107,6 +118,7 @@ def _captured(script: str, argv: list[str], options: CaptureOptions) -> CaptureR
     from outpace.capture.line_start import line_start
     from outpace.capture.recording import tell
     from outpace.capture.relaunch import require_script
+    from outpace.capture.runner import crash, ended_by
     from outpace.model import CaptureError
 
     require_script(script, options.module)
@@ -120,6 +132,8 @@ def _captured(script: str, argv: list[str], options: CaptureOptions) -> CaptureR
         raise CaptureError(result.reason or "No profile was captured.")
     if result.run is None and result.reason:  # the exit code is the script's, and says nothing of the capture
         note(f"outpace: {result.reason}")
+    if result.run is not None and not result.stopped and (why := crash(result.exit_code)):
+        note(f"outpace: The script's process was ended by {ended_by(result.exit_code)} after its profile was saved. {why}")
     return result
 
 

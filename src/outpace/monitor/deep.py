@@ -7,13 +7,15 @@ import sys
 from collections.abc import Callable, Sequence
 
 from outpace._dataclass import dataclass
+from outpace.capture.calibration import calibrate
 from outpace.capture.choose import profiler_in_use
 from outpace.capture.notes import Notes, write_notes
 from outpace.capture.options import CaptureOptions
 from outpace.capture.profilers import Profiler, ProfilerBusy
 from outpace.capture.recording import Recording, Saved
+from outpace.capture.sampler import FrameSampler
 from outpace.monitor.stats import Slowdown
-from outpace.store.record import Overhead, Window
+from outpace.store.record import Overhead, PythonSamples, Window
 
 RETRY = 5.0  # seconds between two looks whether another profiler has ended
 
@@ -48,6 +50,9 @@ class DeepCapture:
         self._recording: Recording | None = None
         self._profiler: Profiler | None = None
         self._end_mark: Callable[[], None] | None = None
+        self._sampler: FrameSampler | None = None
+        self._samples: PythonSamples | None = None
+        self._calibration: dict[str, int] = {}
         self._last: int | None = None  # when the last capture ended
         self._largest = 0.0
 
@@ -78,11 +83,14 @@ class DeepCapture:
         """
         profiler = profiler_in_use(self._options)
         recording = Recording(profiler, self._logdir)
+        self._calibration = calibrate()
         try:
             recording.start(at_exit=at_exit)
         except ProfilerBusy:
             return False
         self._recording, self._profiler = recording, profiler
+        self._sampler = FrameSampler()
+        self._sampler.start()
         self._began, self._first, self._marks = self._clock(), number, 0
         self._before, self._per_call = tuple(before), per_call
         self._during: list[int] = []
@@ -112,7 +120,8 @@ class DeepCapture:
         recording, self._recording = self._recording, None
         self._finish_mark()
         self._profiler, self.slowdown = None, None
-        assert recording is not None
+        assert recording is not None and self._sampler is not None
+        self._samples = self._sampler.stop()
         try:
             run = recording.stop(finish=self._finish).run
         finally:
@@ -128,6 +137,8 @@ class DeepCapture:
         """End a running capture without a trace of it."""
         recording, self._recording = self._recording, None
         self._end_mark = self._profiler = self.slowdown = None
+        if self._sampler is not None:
+            self._sampler.stop()
         if recording is not None:
             recording.discard()
 
@@ -141,7 +152,8 @@ class DeepCapture:
         seconds = (self._clock() - self._began) / 1e9
         window = Window(self._first, len(self._during), self._first, seconds, tuple(self._interrupted))
         overhead = Overhead(self._before, tuple(self._during))
-        write_notes(saved, Notes("monitor", window, self._per_call, overhead), sys.argv[0], sys.argv[1:])
+        notes = Notes("monitor", window, self._per_call, overhead, self._calibration)
+        write_notes(saved, notes, sys.argv[0], sys.argv[1:], samples=self._samples)
         size = sum(os.path.getsize(os.path.join(saved.run, name)) for name in os.listdir(saved.run)) / 1e6
         self._largest_now, self._largest = size, max(size, self._largest)
         self.used += size

@@ -193,7 +193,8 @@ class CaptureRecord:
     `cpu_flags`: of the CPU's instructions for 16 bits (`_cores.py`), those that it has. `callbacks`: (file, line, text) of the line that made
     the first of each class of Keras' own callbacks. `argv` has dots for secrets (`model/secrets.py`) unless `secrets` says that they were asked
     for; records of earlier versions lose them here. `calibration`: ns that short loops took just before the profiler opened, by their names
-    (`capture/calibration.py`), which tells how fast the machine was.
+    (`capture/calibration.py`), which tells how fast the machine was. `faults`: how often code of ours failed beside the training, by file,
+    line and kind. `command_buffers`: whether XLA could use CUDA graphs, which `--command-buffers off` forbids.
     """
 
     outpace: str
@@ -215,6 +216,8 @@ class CaptureRecord:
     callbacks: Mapping[str, tuple[str, int, str]] = field(default_factory=dict)
     cpu_flags: tuple[str, ...] = ()
     calibration: Mapping[str, int] = field(default_factory=dict)
+    faults: Mapping[str, int] = field(default_factory=dict)
+    command_buffers: bool = True
     exit: int | None = None
     stopped: bool = False
     created: str = ""

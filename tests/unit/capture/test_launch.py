@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from outpace.capture import runner
 from outpace.capture.ending import exit_code, leave
 from outpace.capture.frames import Place
 from outpace.capture.options import CaptureOptions, Outcome, Plan
@@ -40,3 +41,18 @@ def test_plan_and_outcome_survive_json(tmp_path: Path) -> None:
 def test_label_is_an_identifier(file: str, label: str) -> None:
     assert _label(Place(file, 7, None), "map") == label
     assert label.isidentifier()
+
+
+def test_without_command_buffers_xla_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/x")
+    assert runner._flags(CaptureOptions()) == {}
+    assert runner._flags(CaptureOptions(command_buffers=False)) == {
+        "XLA_FLAGS": "--xla_dump_to=/x --xla_gpu_enable_command_buffer="
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "signal", "known"), [(139, "SIGSEGV", True), (134, "SIGABRT", True), (143, "SIGTERM", False), (3, "", False)]
+)
+def test_a_crash_is_told_from_another_end(code: int, signal: str, known: bool) -> None:
+    assert runner.ended_by(code) == signal and ("--command-buffers off" in runner.crash(code)) == known

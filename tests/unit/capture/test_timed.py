@@ -160,3 +160,15 @@ def test_a_window_by_time_waits_for_a_framework_that_is_still_being_imported(mon
     assert window._thread is not None
     window._thread.join(20)
     assert opened == [["jax", "tensorflow"]]
+
+
+def test_a_round_without_a_profiler_takes_what_noting_its_events_took_less() -> None:
+    found = Repetition(rounds=3, times_ns=(1_000_000, 1_100_000, 900), events=100.0)
+    assert found.plain_ns(1e-6) == (900_000, 1_000_000, 1)
+    assert Repetition.from_json(found.to_json()) == found
+
+
+def test_a_profile_says_how_long_single_rounds_take(tmp_path: Path) -> None:
+    found = repetition(str(next(Path(profile_path("jax_loop")).glob("*.xplane.pb.gz"))))
+    assert 3 <= len(found.times_ns) <= 50 and found.events >= 1
+    assert sum(found.times_ns) / len(found.times_ns) / 1e9 == pytest.approx(found.seconds, rel=0.5)

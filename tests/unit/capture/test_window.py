@@ -29,6 +29,9 @@ class FakeProfiling:
         self.log.append("close")
         return refused is None or not refused("profile")
 
+    def tell(self, text: str) -> None:
+        self.log.append(text)
+
     def stop(self) -> None:
         self.log.append("stop")
 
@@ -262,3 +265,46 @@ def test_who_closes_second_waits_until_the_profile_is_saved() -> None:
     window.close()
     assert profiling.log == ["open", "close"]
     timer.join()
+
+
+class SetClock:
+    """A clock that stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+
+def captured_steps(seconds: Callable[[int], float], **options: object) -> tuple[int, FakeProfiling]:
+    """How many steps of these lengths a window of at least a tenth of a second holds."""
+    profiling, clock = FakeProfiling(), SetClock()
+    given: dict[str, object] = {"warmup": 0, "steps": 5, "lasting": 0.1, "stop": False, **options}
+    window, step = StepWindow(CaptureOptions(**given), profiling, clock), Candidate("keras fit")  # type: ignore[arg-type]
+    for number in range(1000):
+        window.begin(step)
+        clock.now += round(seconds(number) * 1e9)
+        window.end(step)
+    return len(window.during), profiling
+
+
+def test_what_comes_seldom_and_takes_much_is_waited_for_a_second_time() -> None:
+    count, profiling = captured_steps(lambda number: 0.5 if number % 30 == 8 else 0.01)
+    assert count == 39 and sum("until another one does" in line for line in profiling.log) == 1
+
+
+def test_it_is_waited_for_until_a_limit() -> None:
+    count, profiling = captured_steps(lambda number: 0.5 if number == 8 else 0.02)
+    waited = 0.02 * (count - 9)
+    assert waited == pytest.approx(10 * (0.5 + 0.16), rel=0.05) and "for 6.6 s at most" in " ".join(profiling.log)
+
+
+def test_a_number_of_steps_that_was_asked_for_is_kept() -> None:
+    count, profiling = captured_steps(lambda number: 0.5 if number % 30 == 3 else 0.01, lasting=0.0)
+    assert count == 5 and profiling.log[-1] == "close"
+
+
+def test_what_takes_little_is_not_waited_for() -> None:
+    count, profiling = captured_steps(lambda number: 0.04 if number == 40 else 0.01, lasting=0.5)
+    assert not any("another" in line for line in profiling.log) and count < 60

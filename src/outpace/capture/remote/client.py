@@ -10,10 +10,11 @@ from typing import Any
 from outpace._dataclass import dataclass
 from outpace.capture.remote.addresses import Address
 from outpace.capture.remote.grpc_ import load_grpc
-from outpace.capture.remote.wire import NOTE_KEY, PROFILE_METHOD, ProfileResponse, has_events
+from outpace.capture.remote.wire import NOTE_KEY, PROFILE_METHOD, VERSION_METHOD, ProfileResponse, has_events
 from outpace.model.text import clean
 
 LONGEST_CONNECT = 10.0  # seconds: a worker that is there accepts at once, even when it is busy
+_LONGEST_QUESTION = 2.0  # seconds, for whose server it is
 _BUSY = ("another profiling session", "another profiler", "another capture")
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),  # a profile has many megabytes, and the default stops at four
@@ -31,10 +32,11 @@ class Failure:
 
 @dataclass(frozen=True)
 class Answer:
-    """A worker's answer: its profile (None: the worker says that it wrote it to disk), and its remark."""
+    """A worker's answer: its profile (None: the worker says that it wrote it to disk), its remark, and the capture's record."""
 
     xspace: memoryview | bytes | None
     note: str = ""
+    record: memoryview | bytes = b""
 
 
 class Worker:
@@ -43,6 +45,7 @@ class Worker:
     def __init__(self, address: Address) -> None:
         self.address = address
         self._grpc = load_grpc()
+        self.is_ours = True
         self._channel: Any = None
         self._call: Any = None
 
@@ -69,7 +72,16 @@ class Worker:
             channel.close()
             return Failure(f"the connection is accepted, but within {timeout:g} s no profiler server answers on it")
         self._channel = channel
+        self.is_ours = self._knows_us(min(timeout, _LONGEST_QUESTION))
         return None
+
+    def _knows_us(self, timeout: float) -> bool:
+        """Whether the server there is one of Outpace."""
+        try:
+            self._channel.unary_unary(VERSION_METHOD)(b"", timeout=timeout)
+        except self._grpc.RpcError:
+            return False
+        return True
 
     def request(self, data: bytes, deadline: float, done: Callable[[], object]) -> None:
         """Send a request and return at once; `done` is called, on another thread, when the answer or a failure is there."""
@@ -92,7 +104,7 @@ class Worker:
         if nothing:
             return Failure("no event was recorded: the process did nothing that is traced", again=True)
         notes = [str(value) for key, value in self._call.trailing_metadata() or () if key == NOTE_KEY]
-        return Answer(response.xspace, "; ".join(notes))
+        return Answer(response.xspace, "; ".join(notes), response.record)
 
     def close(self) -> None:
         """Give up what is under way, and disconnect."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import threading
@@ -12,6 +13,7 @@ from typing import TypeVar
 
 from outpace._dataclass import dataclass
 from outpace.capture.options import DEFAULT_LOGDIR
+from outpace.capture.recording import tell
 from outpace.capture.remote.addresses import Address, Addresses, read_addresses
 from outpace.capture.remote.client import LONGEST_CONNECT, Failure, Worker
 from outpace.capture.remote.collect import SESSION, Dropbox
@@ -19,10 +21,17 @@ from outpace.capture.remote.options import RemoteOptions
 from outpace.capture.remote.result import HostOutcome, Progress, RemoteResult
 from outpace.capture.remote.wire import DEFAULT_PORT, ProfileRequest
 from outpace.model.errors import OutputError, UsageError
+from outpace.store.record import CaptureRecord, write_record
 from outpace.store.staging import Staging
 
 __all__ = ["HostOutcome", "Progress", "RemoteResult", "capture_addresses", "capture_remote"]
 PAUSE = 1.0  # seconds before workers are asked again
+FOREIGN = (
+    "the profiler server at {where} is TensorFlow's or JAX's own, and ends a capture on a thread of its own. Where it trains with JAX on an "
+    "NVIDIA GPU, that can crash the training (JAX 0.11 with CUDA graphs, its default). 'outpace serve SCRIPT' ends it between two calls; "
+    "XLA_FLAGS=--xla_gpu_enable_command_buffer= in the training's environment avoids it, too"
+)
+_MOST_NAMED = 3
 POLL = 0.1  # seconds between two looks at the clock, for progress and Ctrl-C
 
 T = TypeVar("T")
@@ -140,7 +149,11 @@ class Fleet:
                 continue
             member, member.failure = found
             left -= 1
-        return [member for member in members if member.failure is None]
+        reached = [member for member in members if member.failure is None]
+        foreign = [str(member.worker.address) for member in reached if not member.worker.is_ours]
+        if foreign and self._attempt == 1:
+            tell(FOREIGN.format(where=", ".join(foreign[:_MOST_NAMED]) + (" and more" if len(foreign) > _MOST_NAMED else "")))
+        return reached
 
     def _ask(self, members: list[_Member]) -> None:
         """Send every request, then wait for the answers and save each as it comes."""
@@ -181,6 +194,7 @@ class Fleet:
         target = os.path.join(self._staging.run_folder(), f"{address.file_stem}.xplane.pb")
         size = self._save(answer.xspace, target) if answer.xspace is not None else self._dropbox.fetch(address, target)
         if size:
+            self._save_record(answer.record, address.file_stem)
             self._finish(
                 member, HostOutcome(str(address), address.file_stem, "", size, member.seconds, member.attempts, answer.note)
             )
@@ -196,6 +210,12 @@ class Fleet:
                 return file.write(xspace)
         except OSError as error:
             raise OutputError(f"The profile cannot be saved in {self._staging.logdir}: {error.strerror or error}.") from None
+
+    def _save_record(self, data: memoryview | bytes, host: str) -> None:
+        """Save what the worker's Outpace noted, where this one can read it."""
+        with contextlib.suppress(ValueError):
+            if data:
+                write_record(self._staging.run_folder(), host, CaptureRecord.from_json(bytes(data).decode("utf-8")))
 
     def _finish(self, member: _Member, outcome: HostOutcome | None = None) -> None:
         address, failure = member.worker.address, member.failure

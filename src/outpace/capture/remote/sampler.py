@@ -5,15 +5,20 @@ from __future__ import annotations
 import glob
 import os
 import shutil
+import sys
 import tempfile
 import threading
 import time
 
+from outpace.capture.calibration import calibrate
 from outpace.capture.choose import framework_in_use, profiler_in_use
 from outpace.capture.main_thread import between_calls
+from outpace.capture.notes import Notes, record_of
 from outpace.capture.options import CaptureOptions
 from outpace.capture.profilers import Profiler, ProfilerBusy
 from outpace.capture.remote.wire import ProfileRequest, ProfileResponse, has_events
+from outpace.capture.sampler import FrameSampler
+from outpace.store.record import PythonSamples, Window
 
 LONGEST_MS = 3_600_000  # an hour: a request for more is a mistake, and its profile could not be sent
 
@@ -57,16 +62,17 @@ class Sampler:
         try:
             name, profiler = _profiler(request)
             folder = tempfile.mkdtemp(prefix="outpace-")
-            between_calls(self._trains, lambda: _start(profiler, folder))
+            window = _SampleWindow(profiler, folder, self._trains)
+            between_calls(self._trains, window.open)
             self._pause(request.duration_ms / 1e3, cancel)
-            between_calls(self._trains, lambda: _stop(profiler, save=not cancel.is_set()))
+            between_calls(self._trains, lambda: window.close(save=not cancel.is_set()))
             xspace = b"" if cancel.is_set() else _read(folder)
             note = (
                 f"{name} here takes no tracer levels: its defaults were used"
                 if getattr(profiler, "ignores_levels", False)
                 else ""
             )
-            return ProfileResponse(xspace, empty=not has_events(xspace)), note
+            return ProfileResponse(xspace, not has_events(xspace), window.record()), note
         finally:
             shutil.rmtree(folder, ignore_errors=True)
             self._one.release()
@@ -98,21 +104,46 @@ def _profiler(request: ProfileRequest) -> tuple[str, Profiler]:
     return name, profiler_in_use(options, name)
 
 
-def _start(profiler: Profiler, folder: str) -> None:
-    try:
-        profiler.start(folder)
-    except ProfilerBusy:
-        raise Refused("ALREADY_EXISTS", "Another profiler is running in this process.") from None
-    except Exception as error:
-        raise Refused("INTERNAL", f"The profiler could not be started: {error}") from error
+class _SampleWindow:
+    """The time of one sample: the profiler, Python's lines, and what else the capture's record holds."""
 
+    def __init__(self, profiler: Profiler, folder: str, trains: threading.Thread) -> None:
+        """A window that is not open yet; the profile goes into the folder."""
+        self._profiler, self._folder, self._trains = profiler, folder, trains
+        self._calibration: dict[str, int] = {}
+        self._samples: PythonSamples | None = None
+        self._sampler: FrameSampler | None = None
+        self._began = 0.0
+        self._seconds = 0.0
 
-def _stop(profiler: Profiler, save: bool) -> None:
-    try:
-        profiler.sync()
-        profiler.stop(save=save)
-    except Exception as error:  # the script has stopped it, for instance
-        raise Refused("ABORTED", f"The profiler was stopped by somebody else, or could not save: {error}") from error
+    def open(self) -> None:
+        """Begin. Raises Refused where the profiler cannot."""
+        self._calibration = calibrate()
+        try:
+            self._profiler.start(self._folder)
+        except ProfilerBusy:
+            raise Refused("ALREADY_EXISTS", "Another profiler is running in this process.") from None
+        except Exception as error:
+            raise Refused("INTERNAL", f"The profiler could not be started: {error}") from error
+        self._began = time.perf_counter()
+        self._sampler = FrameSampler(self._trains)
+        self._sampler.start()
+
+    def close(self, save: bool) -> None:
+        """End, when what was handed over is done. Raises Refused where there is nothing to save."""
+        self._seconds = time.perf_counter() - self._began
+        if self._sampler is not None:
+            self._samples = self._sampler.stop()
+        try:
+            self._profiler.sync()
+            self._profiler.stop(save=save)
+        except Exception as error:  # the script has stopped it, for instance
+            raise Refused("ABORTED", f"The profiler was stopped by somebody else, or could not save: {error}") from error
+
+    def record(self) -> bytes:
+        """The capture's record, as the bytes of its JSON."""
+        notes = Notes("server", Window(0, 0, 0, self._seconds), calibration=self._calibration)
+        return record_of(notes, sys.argv[0], sys.argv[1:], samples=self._samples).to_json().encode("utf-8")
 
 
 def _read(folder: str) -> bytes:

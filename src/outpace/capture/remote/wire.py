@@ -11,6 +11,8 @@ from outpace.model.wire import blob, fields, integer
 DEFAULT_PORT = 6009  # the one of TensorFlow's guide
 NOTE_KEY = "outpace-note"  # trailing metadata of an answer: a remark of our own server for the client
 PROFILE_METHOD = "/tensorflow.ProfilerService/Profile"
+VERSION_METHOD = "/outpace.Profiler/Version"  # which our own server has, and no other
+RECORD_TOOL = "outpace.json"  # what our own server noted beside it: a client saves it as <host>.outpace.json
 XPLANE_TOOL = "xplane.pb"  # the tool whose data is the profile itself: a client saves it as <host>.xplane.pb
 MOST_EVENTS = 1_000_000  # what TensorFlow's own client sends; CPU and GPU servers do not look at it
 
@@ -79,32 +81,39 @@ class ProfileRequest:
 
 @dataclass(frozen=True)
 class ProfileResponse:
-    """What a worker answers: the profile (None when it was written elsewhere), and whether no event was recorded."""
+    """What a worker answers: the profile (None when it was written elsewhere), whether no event was recorded, and the capture's record where the
+    server is ours."""
 
     xspace: memoryview | bytes | None
     empty: bool = False
+    record: memoryview | bytes = b""
 
     def encode(self, emit: bool) -> bytes:
         """The message as bytes: the profile in its own field when the client asked for that, otherwise as a file for the client to save."""
         data = b"" if self.xspace is None else bytes(self.xspace)
         body = blob(8, data) if emit else blob(6, blob(1, XPLANE_TOOL) + blob(2, data))
-        return body + _given(7, int(self.empty))
+        record = blob(6, blob(1, RECORD_TOOL) + blob(2, bytes(self.record))) if self.record else b""
+        return body + _given(7, int(self.empty)) + record
 
     @classmethod
     def decode(cls, data: bytes) -> ProfileResponse:
         """Read a message without copying the profile; raises ValueError when it is none."""
         xspace: memoryview | bytes | None = None
+        record: memoryview | bytes = b""
         empty = False
         for field, value in fields(memoryview(data)):
             if field == 7:
                 empty = bool(value)
             elif field == 8:
                 xspace = _bytes(value)
-            elif field == 6 and xspace is None:
+            elif field == 6:
                 tool = dict(fields(_bytes(value)))
-                if _text(tool.get(1, b"")).endswith(XPLANE_TOOL):
+                name = _text(tool.get(1, b""))
+                if name == RECORD_TOOL:
+                    record = _bytes(tool.get(2, b""))
+                elif name.endswith(XPLANE_TOOL) and xspace is None:
                     xspace = _bytes(tool.get(2, b""))
-        return cls(xspace, empty)
+        return cls(xspace, empty, record)
 
 
 def has_events(xspace: memoryview | bytes) -> bool:

@@ -95,10 +95,10 @@ def outside(timeline: Timeline) -> float:
     return max(0.0, 1 - int(steps.duration.sum()) / span) if span > 0 else 0.0
 
 
-def beyond(timeline: Timeline) -> float:
-    """Share of the time from the first step's start to the last one's end that slow steps take beyond the steady step."""
+def beyond(timeline: Timeline, aside: Aside = Aside.SLOW) -> float:
+    """Share of the time from the first step's start to the last one's end that steps set aside for one reason take beyond the steady step."""
     steps = timeline.steps
-    slow = np.array([why is Aside.SLOW for why in steps.aside], bool)
+    slow = np.array([why is aside for why in steps.aside], bool)
     span = int(steps.end.max() - steps.start.min())
     longer = float((steps.duration[slow] - steps.duration[steps.whole].mean()).sum()) if slow.any() else 0.0
     return longer / span if span > 0 else 0.0

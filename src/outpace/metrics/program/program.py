@@ -10,12 +10,7 @@ from outpace.timeline import Run, StepSource, Timeline
 from outpace.timeline.names import Is
 from outpace.trace import dialect
 
-_OWN_MARKS = "own marks"  # how the record calls steps that the program, or Keras 2, marks
-_SAY_NOTHING = (
-    "",
-    _OWN_MARKS,
-    "program",
-)  # modes of captures that did not see what trains: the program opened and closed the last itself
+_OWN_LOOPS = ("custom loop", "eager loop")  # modes of captures that saw a loop of the script's own
 
 
 class Framework(str, Enum):
@@ -117,8 +112,8 @@ def _time_of(timeline: Timeline, what: Is) -> int:
 
 def _is_keras(run: Run, timeline: Timeline) -> bool:
     mode = str(run.record(timeline.host).get("mode") or "")
-    if mode not in _SAY_NOTHING:
-        return mode.startswith("keras") or (mode == "seconds" and timeline.steps.source is StepSource.KERAS_BATCH)
+    if mode.startswith("keras") or mode in _OWN_LOOPS:
+        return mode not in _OWN_LOOPS
     if timeline.steps.source is StepSource.KERAS_BATCH:
         return True
     return bool(timeline.names.are(Is.KERAS).any()) or dialect.EPOCH_NUM in timeline.trace.stat_names

@@ -254,6 +254,8 @@ def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> list[str]:
         slower = slowdown(run, timeline)
         if slower is not None:
             lines.append(f"{_cost(slower)} ({timeline.host}){_measured(run, timeline, slower)}")
+    if any(run.record(timeline.host).get("command_buffers") is False for timeline in run.hosts):
+        lines.append("CUDA graphs were off (--command-buffers off): launches take longer than they do in the training")
     near = [f"{told} ({t.host})" if len(run.hosts) > 1 else told for t in run.hosts for told in t.steps.near]
     for told, what in ((unsteady.told(breakdown), "set aside (table steps)"), (near, "near a limit")):
         lines += told[:_MOST_TOLD]

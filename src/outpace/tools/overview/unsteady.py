@@ -81,11 +81,15 @@ def _means(steps: Table) -> list[float]:
 def find(run: Run, breakdown: StepBreakdown, program: Program) -> Iterator[Finding]:
     """Of a host one finding for each reason for which steps that took longer were set aside, and one for slow steps, for what comes round, and
     for steps that grow."""
+    much = [t.host for t in run.hosts if t.host in breakdown.per_row and beyond(t, Aside.ONE_OFF) >= _MUCH.value]
     for alike in _alike(unusual(breakdown)):
-        if alike[0].aside not in (Aside.BUFFERED.value, Aside.SLOW.value):
+        reason, host = alike[0].aside, alike[0].host
+        if reason not in (Aside.BUFFERED.value, Aside.SLOW.value) and not (reason == Aside.ONE_OFF.value and host in much):
             yield _aside(alike, program)
     for timeline in run.hosts:
-        yield from _slow(run, timeline, breakdown.of(timeline.host) if timeline.host in breakdown.per_row else None)
+        if timeline.host in breakdown.per_row:
+            aside = Aside.ONE_OFF if timeline.host in much else Aside.SLOW
+            yield from _slow(run, timeline, breakdown.of(timeline.host), aside)
         yield from _growing(timeline, breakdown.steps.of("host", timeline.host), program)
     whole = breakdown.whole
     for timeline in run.hosts:
@@ -144,9 +148,9 @@ def _aside(alike: list[Unusual], program: Program) -> Finding:
     )
 
 
-def _slow(run: Run, timeline: Timeline, mine: StepBreakdown | None) -> Iterator[Finding]:
-    """Steps that take much longer than the others, now and then."""
-    if mine is None or not (slow := mine.steps["aside"] == Aside.SLOW.value).any():
+def _slow(run: Run, timeline: Timeline, mine: StepBreakdown, aside: Aside) -> Iterator[Finding]:
+    """Steps that take much longer than the others, now and then; or one that holds much of the capture, however seldom it comes."""
+    if not (slow := mine.steps["aside"] == aside.value).any():
         return
     found, usual = mine.steps.take(slow), mine.whole
     times = found["duration_ps"].astype(np.float64)
@@ -162,7 +166,7 @@ def _slow(run: Run, timeline: Timeline, mine: StepBreakdown | None) -> Iterator[
     longest = " and ".join(humanize(time, Unit.PS) for time in sorted(times.tolist(), reverse=True)[:2]) + " and more" * (
         len(times) > 2
     )
-    hold = "holds" if len(times) == 1 else "hold"
+    hold, once = "holds" if len(times) == 1 else "hold", aside is Aside.ONE_OFF
     action = _STALLS.get(cause, "Find what runs there and in no other step")
     if only:
         where = f"{where}, in {only}, which runs in no other step"
@@ -173,7 +177,8 @@ def _slow(run: Run, timeline: Timeline, mine: StepBreakdown | None) -> Iterator[
     yield Finding(
         id="input_stalls" if cause is Category.INPUT else "slow_steps",
         severity=Severity.HIGH if held >= _MUCH.value else Severity.MODERATE,
-        sentence=f"{len(times)} of {counted(len(usual) + len(times), 'step')} {hold} {held:.0%} of the time: {longest} instead of "
+        sentence=f"{'Once in this capture: ' if once else ''}{len(times)} of "
+        f"{counted(len(usual) + len(times), 'step')} {hold} {held:.0%} of the time: {longest} instead of "
         f"{humanize(float(usual['duration_ps'].mean()), Unit.PS)}, {_spent(cause, extra)}{where}.",
         action=f"{action}: 'outpace explain' compares a slow step with the others. Capture more steps to see whether it recurs.",
         evidence=(
@@ -182,8 +187,15 @@ def _slow(run: Run, timeline: Timeline, mine: StepBreakdown | None) -> Iterator[
             Evidence(f"more {cause.label.lower()} in them", extra[cause], Unit.PS, "steps"),
         ),
         threshold=_MUCH,
-        saving=at_most(beyond(timeline), OUTSIDE, assumes="if these steps took as long as the others"),
-        counter_evidence=("They come at no period: something else on the machine may have held them up.",),
+        saving=at_most(
+            beyond(timeline, aside),
+            OUTSIDE,
+            assumes="if it comes as often as in this capture" if once else "if these steps took as long as the others",
+        ),
+        counter_evidence=(
+            "It came once: nothing shows how often it does." if once else
+            "They come at no period: something else on the machine may have held them up.",
+        ),
         location=place,
         certainty=Certainty.LIKELY if (lines or only) and len(times) > _TWICE and not longer else Certainty.POSSIBLE,
         host=timeline.host,

@@ -1,0 +1,48 @@
+"""Faults of our own code in the training's process. The training must not see them, and somebody must: the capture's record counts them.
+
+    with quietly():
+        recorder.note(function)  # what it cannot read of this version of TensorFlow is left out, and counted
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from types import TracebackType
+
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_MOST = 100  # places
+
+_counts: Counter[str] = Counter()
+
+
+class quietly:  # noqa: N801  # it reads as a statement, like contextlib.suppress
+    """A block whose exceptions end it, and are counted. KeyboardInterrupt and SystemExit pass: they are the program's."""
+
+    def __enter__(self) -> None:
+        """The block begins."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        """The block ends."""
+        if not isinstance(error, Exception):
+            return False
+        count(error)
+        return True
+
+
+def count(error: Exception) -> None:
+    """Count an exception that goes no further, by the innermost line of ours that it came through."""
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if file.startswith(_OWN):
+            place = f"{file[len(_OWN) :].replace(os.sep, '/')}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    key = f"{place} {type(error).__name__}"
+    if key in _counts or len(_counts) < _MOST:
+        _counts[key] += 1
+
+
+def counts() -> dict[str, int]:
+    """How often each fault was met in this process: by file, line and kind, as in `capture/sources.py:131 AttributeError`."""
+    return dict(_counts)
