@@ -295,9 +295,9 @@ def test_what_comes_seldom_and_takes_much_is_waited_for_a_second_time() -> None:
 
 
 def test_it_is_waited_for_until_a_limit() -> None:
-    count, profiling = captured_steps(lambda number: 0.5 if number == 8 else 0.02)
-    waited = 0.02 * (count - 9)
-    assert waited == pytest.approx(10 * (0.5 + 0.16), rel=0.05) and "for 6.6 s at most" in " ".join(profiling.log)
+    count, profiling = captured_steps(lambda number: 0.5 if number == 3 else 0.02)
+    waited = 0.02 * (count - 4)
+    assert waited == pytest.approx(10 * (0.5 + 0.06), rel=0.05) and "for 5.6 s at most" in " ".join(profiling.log)
 
 
 def test_a_number_of_steps_that_was_asked_for_is_kept() -> None:
