@@ -1,8 +1,4 @@
-"""Faults of our own code in the training's process. The training must not see them, and somebody must: the capture's record counts them.
-
-    with quietly():
-        recorder.note(function)  # what it cannot read of this version of TensorFlow is left out, and counted
-"""
+"""Faults of our own code in the training's process. The training must not see them, and somebody must: the capture's record counts them."""
 
 from __future__ import annotations
 
@@ -16,8 +12,11 @@ _MOST = 100  # places
 _counts: Counter[str] = Counter()
 
 
-class quietly:  # noqa: N801  # it reads as a statement, like contextlib.suppress
-    """A block whose exceptions end it, and are counted. KeyboardInterrupt and SystemExit pass: they are the program's."""
+class quietly:  # it reads as a statement, like contextlib.suppress
+    """A block whose exceptions end it, and are counted. KeyboardInterrupt and SystemExit pass: they are the program's.
+
+    Example: `with quietly(): recorder.note(function)` leaves out what it cannot read of this version of TensorFlow.
+    """
 
     def __enter__(self) -> None:
         """The block begins."""

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any
 
 from outpace.capture.options import Repetition
-from outpace.capture.profilers import JaxProfiler, ProfilerBusy
+from outpace.capture.profilers import JaxProfiler
 from outpace.capture.sampler import owner_of
 
 FIRST_S, LONGEST_S = 0.1, 3.0  # of a look
@@ -91,7 +91,6 @@ class Looks:
             os.remove(self._path)
             return found and found.with_signs(works=works, derives=derives)
         return None
-
 
     def event_s(self) -> float:
         """How long noting one event takes, seconds. Raises ProfilerBusy while another profiler runs."""
@@ -177,6 +176,3 @@ def _main_frame() -> FrameType | None:
     frames: Any = sys._current_frames()
     found: FrameType | None = frames.get(threading.main_thread().ident)
     return found
-
-
-__all__ = ["ANSWER", "FIRST_S", "LONGEST_S", "QUESTION", "ROUNDS", "Looks", "ProfilerBusy", "Questions", "Signs", "may_train", "place"]

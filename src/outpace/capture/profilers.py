@@ -157,7 +157,7 @@ class JaxProfiler:
     def sync(self) -> None:
         """Wait until the devices are idle, by all arrays that the program holds: work of our own would stand among the program's."""
         for array in self._jax.live_arrays():
-            with contextlib.suppress(RuntimeError):  # donated or deleted meanwhile, or its computation failed: the program will be told
+            with contextlib.suppress(RuntimeError):  # donated or deleted meanwhile, or it failed: the program will be told
                 array.block_until_ready()
 
 

@@ -26,7 +26,7 @@ def tell(text: str) -> None:
     """One line for the user, on the stderr that the process started with: the script may have replaced sys.stderr."""
     stream = sys.__stderr__
     if stream is not None:
-        with contextlib.suppress(OSError, ValueError, RuntimeError):  # the last: the program may be in the middle of a line of its own
+        with contextlib.suppress(OSError, ValueError, RuntimeError):  # the last: inside a write of the program's
             stream.flush()
             stream.write(f"{line_start(stream)}outpace: {clean_prose(text)}\n")
             stream.flush()

@@ -157,7 +157,7 @@ def _wait(process: subprocess.Popen[bytes], path: str, limit: float | None, mean
 def _answer(folder: str) -> None:
     """Judge a profile that the script's process asks about."""
     if os.path.exists(os.path.join(folder, QUESTION)):
-        from outpace.capture.judge import answer  # once something is asked: the script need not wait for the analysis to be imported
+        from outpace.capture.judge import answer  # the script need not wait for the analysis to be imported
 
         answer(folder)
 

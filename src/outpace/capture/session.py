@@ -212,8 +212,7 @@ class Session:
             return (
                 f"{ended} without a training step that could be seen (a Keras batch, a repeated tf.function call, "
                 "an eager loop over a tf.data iterator, or a step marker), or too early for a capture by time. "
-                "Let it run longer, or use --seconds to capture by time."
-                + self.seen
+                "Let it run longer, or use --seconds to capture by time." + self.seen
             )
         seen = window.most.count
         if seen > options.warmup:

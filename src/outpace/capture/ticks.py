@@ -90,7 +90,9 @@ class _Claim:
     def drop(self) -> None:
         """Leave the signal as it was found; only the main thread can."""
         if self.number is not None and _in_main():
-            signal.signal(self.number, signal.SIG_IGN)  # which drops one that is on its way: by default it would end the process
+            signal.signal(
+                self.number, signal.SIG_IGN
+            )  # which drops one that is on its way: by default it would end the process
             signal.signal(self.number, signal.SIG_DFL)
             self.number = None
 

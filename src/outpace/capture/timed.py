@@ -156,7 +156,11 @@ class TimedWindow:
         if now - self._waited >= due:
             self._told += 1
             at, last = place(), self.signs.last
-            what = f": {last.what} comes round, and computes no gradients" if last is not None and last.rounds and not last.trains else ""
+            what = (
+                f": {last.what} comes round, and computes no gradients"
+                if last is not None and last.rounds and not last.trains
+                else ""
+            )
             tell(f"waiting for the training since {now - self._waited:.0f} s{what}{f' (now at {at})' if at else ''}")
 
     def _nothing_round(self, profile: str) -> str:

@@ -22,7 +22,10 @@ from outpace.capture import load
 from outpace.capture.calibration import calibrate
 from outpace.capture.options import MOST_STEPS, CaptureOptions
 
-SELDOM, SELDOM_SHARE = 3.0, 0.15  # times the median step, and of the window's time: what takes so much is waited for a second time
+SELDOM, SELDOM_SHARE = (
+    3.0,
+    0.15,
+)  # times the median step, and of the window's time: what takes so much is waited for a second time
 LONGEST_WAIT = 10.0  # times as long as the window had lasted by then
 MOST_BEFORE = 50  # kept warm-up durations
 FIRST_DROPPED = 2  # the first steps trace and compile: no measure of the steady state
@@ -264,7 +267,9 @@ class StepWindow:
             self._seldom, longest = seldom[0], LONGEST_WAIT * (now - self.opened_ns)
             self._waits_until = now + round(longest)
             took = f"{seldom[0] / 1e9:.2g} s of {(now - self.opened_ns) / 1e9:.2g} s"
-            self._profiling.tell(f"one step took {took}: the capture goes on until another one does, for {longest / 1e9:.2g} s at most")
+            self._profiling.tell(
+                f"one step took {took}: the capture goes on until another one does, for {longest / 1e9:.2g} s at most"
+            )
             return True
         return now - self._ends[-2] < self._seldom / 2 and now < self._waits_until
 

@@ -69,7 +69,8 @@ def profile(
     python_level: PythonLevel = 0,
     device_level: DeviceLevel = 1,
     command_buffers: Annotated[
-        Switch, typer.Option(help="off: XLA uses no CUDA graphs, so that a training in another thread survives its capture on a GPU.")
+        Switch,
+        typer.Option(help="off: XLA uses no CUDA graphs, so that a training in another thread survives its capture on a GPU."),
     ] = Switch.ON,
     labels: Annotated[bool, typer.Option("--labels/--no-labels", help="Name tf.data stages after their source lines.")] = True,
     html: _ReportFile = None,

@@ -76,7 +76,9 @@ def test_reading_data_is_no_sign() -> None:
 @pytest.mark.parametrize(
     ("text", "may"), [("loss, g = jax.value_and_grad(f)(w)", True), ("trainer.fit(data)", True), ("y = forward(w, x)", False)]
 )
-def test_whether_it_may_train_later_is_in_its_text(text: str, may: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whether_it_may_train_later_is_in_its_text(
+    text: str, may: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "job.py").write_text(text)
     monkeypatch.setattr(sys, "modules", {"__main__": SimpleNamespace(__file__=str(tmp_path / "job.py"))})
     assert may_train() == may

@@ -45,11 +45,7 @@ def test_whole_classes_that_the_program_slows_are_its_own() -> None:
     one, two = pair(1, 1.3, 4, 0.03)
     alone, turns = compare(one, two), compare(one, two, in_turns=True)
     assert alone.verdict is Verdict.OPEN and alone.state is not State.IN_TURNS
-    assert (
-        turns.verdict is Verdict.SLOWER
-        and turns.state is State.IN_TURNS
-        and turns.step_expected == turns.step_before.value
-    )
+    assert turns.verdict is Verdict.SLOWER and turns.state is State.IN_TURNS and turns.step_expected == turns.step_before.value
     assert turns.low < 1.3 < turns.high and turns.low - 1 == pytest.approx(turns.program.low)
     assert "captures in turns rule the machine out" in headline(turns) and "other ops 1.3" in headline(turns)
     page = " ".join(terminal.render(report_of(turns), width=80, tools=["compare"]).split())

@@ -81,8 +81,8 @@ class ProfileRequest:
 
 @dataclass(frozen=True)
 class ProfileResponse:
-    """What a worker answers: the profile (None when it was written elsewhere), whether no event was recorded, and the capture's record where the
-    server is ours."""
+    """What a worker answers: the profile (None when it was written elsewhere), whether no event was recorded, and the record of the
+    capture where the server is ours."""
 
     xspace: memoryview | bytes | None
     empty: bool = False

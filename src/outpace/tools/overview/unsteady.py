@@ -193,8 +193,9 @@ def _slow(run: Run, timeline: Timeline, mine: StepBreakdown, aside: Aside) -> It
             assumes="if it comes as often as in this capture" if once else "if these steps took as long as the others",
         ),
         counter_evidence=(
-            "It came once: nothing shows how often it does." if once else
-            "They come at no period: something else on the machine may have held them up.",
+            "It came once: nothing shows how often it does."
+            if once
+            else "They come at no period: something else on the machine may have held them up.",
         ),
         location=place,
         certainty=Certainty.LIKELY if (lines or only) and len(times) > _TWICE and not longer else Certainty.POSSIBLE,
