@@ -9,6 +9,8 @@ import contextlib
 import json
 import os
 
+import numpy as np
+
 from outpace.capture.looks import ANSWER, QUESTION
 from outpace.capture.options import Repetition
 from outpace.model.errors import OutpaceError
@@ -26,10 +28,10 @@ def answer(folder: str) -> None:
     question = os.path.join(folder, QUESTION)
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         with open(question, encoding="utf-8") as file:
-            profile = str(json.load(file)["profile"])
+            asked = json.load(file)
         os.remove(question)
-        found = repetition(profile)
-        path = os.path.join(folder, ANSWER)
+        found = repetition(str(asked["profile"]))
+        path = os.path.join(folder, ANSWER.format(number=int(asked["number"])))
         with open(f"{path}.part", "w", encoding="utf-8") as file:
             file.write(found.to_json())
         os.replace(f"{path}.part", path)
@@ -54,11 +56,21 @@ def repetition(path: str) -> Repetition:
         times_ns=tuple((steps.duration[steps.complete] // _PS_PER_NS).tolist()[:_MOST_TIMES]),
         events=_events(trace, int(steps.start[0]), int(steps.end[-1])) / len(steps),
         what=jitted_function(called) or called,
-        trains=bool(trains(trace, heads).any()) if len(heads) else False,
+        trains=_rounds_that_train(timeline) >= rounds / 2,
         predicts=steps.kind == "prediction",
         busy=True,
         why=steps.how,
     )
+
+
+def _rounds_that_train(timeline: Timeline) -> int:
+    """How many steps call a function that computes gradients, or begin with it."""
+    trace, steps = timeline.trace, timeline.steps
+    calls = names(trace).rows(Is.JITTED)
+    calls = calls[trains(trace, calls)]
+    at = np.searchsorted(steps.start, trace.start[calls], side="right") - 1
+    inside = (at >= 0) & (trace.start[calls] < steps.end[np.maximum(at, 0)])
+    return len(np.unique(at[inside]))
 
 
 def _events(trace: Trace, start: int, end: int) -> int:

@@ -27,6 +27,7 @@ FIRST_S, LONGEST_S = 0.1, 3.0  # of a look
 GROWTH = 4  # times as long as the last one is the next look while JAX works and nothing comes round
 ROUNDS = 3  # whole times that something must come round
 LONG_LOOKS = 2  # of the longest, in which JAX worked and nothing came round: its steps are longer than a look
+QUESTION, ANSWER = "question.json", "answer-{number}.json"
 UNTRAINED_S = 20.0  # that something must come round which computes no gradients, where the program may train later on
 ANSWER_S = 10.0  # for the command that judges
 _POLL_S = 0.01
@@ -41,19 +42,18 @@ class Questions:
     def __init__(self, folder: str) -> None:
         """`folder`: where questions and answers are left; "" where nobody answers."""
         self._folder = folder
+        self._number = 0
         self._asking = threading.Lock()
 
     def ask(self, profile: str) -> Repetition | None:
         """What comes round in the profile at this path; None where nobody answers in time."""
         if not self._folder:
             return None
-        question, answer = (os.path.join(self._folder, name) for name in (QUESTION, ANSWER))
         with self._asking, contextlib.suppress(OSError, ValueError, TypeError):
-            for old in (question, answer):
-                with contextlib.suppress(FileNotFoundError):
-                    os.remove(old)
+            self._number += 1
+            question, answer = (os.path.join(self._folder, name.format(number=self._number)) for name in (QUESTION, ANSWER))
             with open(f"{question}.part", "w", encoding="utf-8") as file:
-                json.dump({"profile": profile}, file)
+                json.dump({"profile": profile, "number": self._number}, file)
             os.replace(f"{question}.part", question)
             until = time.monotonic() + ANSWER_S
             while time.monotonic() < until:
@@ -61,9 +61,6 @@ class Questions:
                     return Repetition.from_json(file.read())
                 time.sleep(_POLL_S)
         return None
-
-
-QUESTION, ANSWER = "question.json", "answer.json"
 
 
 class Looks:
