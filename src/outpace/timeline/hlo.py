@@ -446,6 +446,10 @@ class Programs:
     def __len__(self) -> int:
         return len(self._found)
 
+    def __iter__(self) -> Iterator[Program]:
+        """All of them."""
+        return iter(self._found.values())
+
     def __getitem__(self, number: int) -> Program:
         """The program with an id; one without ops when the profile has none."""
         return self._found.get(number, _EMPTY)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from outpace.metrics.python.frames import python_records
 from outpace.model.arrays import Indices, Numbers, Picoseconds, Values
 from outpace.store.record import COLLECTION
 from outpace.timeline import Run, Timeline
@@ -85,8 +86,9 @@ def lines_beyond(run: Run, timeline: Timeline, slow: Indices, usual: Indices) ->
 
 def lines_within(run: Run, timeline: Timeline, start: Picoseconds, end: Picoseconds) -> list[tuple[str, int, str, float]]:
     """(file, line, function, ps) of the user's lines on the training thread within windows (ps, in order), longest first."""
-    record = run.record(timeline.host).get("python_samples")
-    keys = [place[0] for place in places_of(run.record(timeline.host), record)] if record else []
+    noted = python_records(run)[timeline.host]
+    record = noted.get("python_samples")
+    keys = [place[0] for place in places_of(noted, record)] if record else []
     found: dict[tuple[str, int, str], float] = defaultdict(float)
     for stack, weight in met_within(run, timeline, start, end):
         file, line, function, who = keys[stack]
@@ -97,7 +99,7 @@ def lines_within(run: Run, timeline: Timeline, start: Picoseconds, end: Picoseco
 
 def met_within(run: Run, timeline: Timeline, start: Picoseconds, end: Picoseconds) -> list[tuple[int, int]]:
     """(stack, weight in ns) of each sample within windows (ps, in order)."""
-    record, origin = run.record(timeline.host).get("python_samples"), timeline.unix_origin_ns
+    record, origin = python_records(run)[timeline.host].get("python_samples"), timeline.unix_origin_ns
     if record is None or origin is None or not len(record["samples"]) or not len(start):
         return []
     samples = np.array(record["samples"], np.int64)
@@ -114,7 +116,7 @@ def library_beyond(run: Run, timeline: Timeline, slow: Indices, usual: Indices) 
 
     Where the user's line is `model.fit(...)`, it tells a checkpoint (`keras: ModelCheckpoint._save_model`) from an evaluation.
     """
-    record = run.record(timeline.host).get("python_samples")
+    record = python_records(run)[timeline.host].get("python_samples")
     steps = timeline.steps
     beyond: dict[tuple[str, str], float] = defaultdict(float)
     depth: dict[tuple[str, str], int] = {}

@@ -6,5 +6,5 @@ import os
 
 
 def source_line(file: str, line: int) -> str:
-    """`train.py:41`, without folders; empty where no file is known."""
-    return f"{os.path.basename(file)}:{line}" if file else ""
+    """`train.py:41`, without folders; `train.py` where no line (0) is known, empty where no file is."""
+    return f"{os.path.basename(file)}:{line}" if file and line else os.path.basename(file)

@@ -12,6 +12,7 @@ import numpy as np
 
 from outpace._once import derived
 from outpace.metrics.call_tree import call_tree, fields
+from outpace.metrics.python.frames import python_records
 from outpace.metrics.python.samples import OUTPACE, met_within
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
@@ -35,7 +36,7 @@ def python_stacks(run: Run) -> Table:
 
 def _stacks(run: Run, timeline: Timeline) -> Iterator[tuple[tuple[str, ...], int, int]]:
     """(calls from the outermost in, time per step in the innermost, samples) of one host."""
-    steps, record = timeline.steps, run.record(timeline.host).get("python_samples")
+    steps, record = timeline.steps, python_records(run)[timeline.host].get("python_samples")
     if record is None or not len(steps.whole):
         return
     whole = steps.whole[np.argsort(steps.start[steps.whole])]

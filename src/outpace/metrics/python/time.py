@@ -20,6 +20,7 @@ from outpace._dataclass import dataclass
 from outpace._once import derived
 from outpace.metrics.model.step_function import function_calls, step_function_calls
 from outpace.metrics.python.callers import Stacks, every, heaviest
+from outpace.metrics.python.frames import python_records
 from outpace.metrics.python.moments import in_calls, nature
 from outpace.metrics.python.samples import FRAMEWORKS, YOURS, pause, pauses_at, places_of
 from outpace.metrics.python.source_line import source_line
@@ -114,7 +115,7 @@ class PythonLine:
 @derived
 def python_lines(run: Run) -> Table:
     """One row per host and line, longest first; no rows for a host without samples, steps or a clock."""
-    rows = [row for timeline in run.hosts for row in _rows(timeline, run.record(timeline.host))]
+    rows = [row for timeline in run.hosts for row in _rows(timeline, python_records(run)[timeline.host])]
     return Table.from_rows("python_lines", "Python lines of the training thread", FIELDS, rows).sorted_by("self_ps")
 
 

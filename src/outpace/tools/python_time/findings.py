@@ -11,7 +11,9 @@ from outpace.metrics.model.jit_calls import runs_op_by_op
 from outpace.metrics.program.budget import at_most
 from outpace.metrics.program.counterfactual import uncomputed
 from outpace.metrics.program.program import Program
+from outpace.metrics.python.frames import TRACED, python_records
 from outpace.metrics.python.samples import FRAMEWORKS, LIBRARY
+from outpace.metrics.python.source_line import source_line
 from outpace.metrics.python.time import PythonLine, cost, framework_line, interval, lines_beside, own_share, python_lines
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
 from outpace.model.text import largest_part
@@ -88,11 +90,14 @@ class _Function:
 
     @property
     def place(self) -> str:
-        return f"{short(self.top.file)}:{self.top.line}"
+        return source_line(self.top.file, self.top.line)
 
     @property
     def places(self) -> str:
-        """Its longest lines, three at most, in their order: `train.py:68 and 72`; and how many others there are."""
+        """Its longest lines, three at most, in their order: `train.py:68 and 72`; and how many others there are. The file alone where a
+        tracer recorded no line of it."""
+        if not self.top.line:
+            return self.place
         much = sorted({line.line for line in self.lines[:3]})
         numbers = " and ".join(part for part in (", ".join(map(str, much[:-1])), str(much[-1])) if part)
         others = len({line.line for line in self.lines} - set(much))
@@ -123,22 +128,24 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
         found = sorted((_Function(tuple(mine), step) for mine in ordered), key=lambda f: -f.share)
         for function in found[:_MOST]:
             if function.share >= _SOME.value:
-                yield _line(timeline.host, function, samples, program)
+                yield _line(run, timeline.host, function, samples, program)
         yield from _framework(run, timeline.host, program)
 
 
-def _line(host: str, function: _Function, samples: int, program: Program) -> Finding:
+def _line(run: Run, host: str, function: _Function, samples: int, program: Program) -> Finding:
     top, share = function.top, function.share
     low, high = interval(share, samples)
     below = f", {largest_part(f'in {top.below}', function.below, 1.0)}" if top.library else ""
     beside = "it runs beside the step's own function" if function.traced else "nothing else of the step runs meanwhile"
-    takes = (Category.ALL_OTHERS, Category.HOST_COMPUTE, Category.OUTPUT) if function.traced else (Category.ALL_OTHERS,)
+    recorded = function.traced or (python_records(run)[host].get("python_samples") or {}).get("method") == TRACED
+    takes = (Category.ALL_OTHERS, Category.HOST_COMPUTE, Category.OUTPUT) if recorded else (Category.ALL_OTHERS,)
     name = "the module's own loop" if top.function == "<module>" else f"{top.function.partition('.<locals>')[0]}()"
+    where = _where(function, program)
     much = share >= _MUCH.value
     return Finding(
         id="python_line",
         severity=Severity.HIGH if much else Severity.MODERATE,
-        sentence=f"Python in {name} ({_where(function, program)}) takes {humanize(function.time, Unit.PS)} per step ({share:.0%}){below}; "
+        sentence=f"Python in {name}{f' ({where})' if where else ''} takes {humanize(function.time, Unit.PS)} per step ({share:.0%}){below}; "
         f"{beside}.",
         action=_action(function, program),
         evidence=(
@@ -228,7 +235,8 @@ def _action(function: _Function, program: Program) -> str:
     """What to do about the line, by what it calls."""
     top = function.top
     below, name = _words(top.below.rpartition(": ")[2]), _words(top.function)
-    where = function.places
+    called = f"the call of {top.below.rpartition(': ')[2]}" if top.below else "what the loop does"
+    where = function.places if top.line else " in ".join(filter(None, (called, function.places)))  # a tracer records no line
     if _SAVING & (below | name):
         return f"Save less often than {where} does, or hand the data to a background thread and write it there."
     if _LOGGING & below:
