@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 
 import numpy as np
 import pytest
 
-import outpace
 from outpace.metrics.program.program import program
 from outpace.metrics.python.frames import TRACED, python_records
 from outpace.metrics.python.time import python_lines
 from outpace.timeline import Run
 from outpace.timeline.names import Is
 from outpace.tools.python_time import findings as rules
-from tests.support import profile_path
+from tests.support import opened
 
 FRAMES = ("jax_python_frames", "jax_cpu_steps", "jax_rocm_attention", "jax_rocm_gemm")
 
 
-@cache
 def run(name: str) -> Run:
-    return outpace.open(profile_path(name)).run
+    return opened(name).run
 
 
 def records(name: str) -> Iterator[dict[str, object]]:
@@ -63,7 +60,7 @@ def test_looks_fall_on_the_innermost_frame(name: str) -> None:
 
 @pytest.mark.parametrize("name", FRAMES)
 def test_a_step_is_never_more_than_itself(name: str) -> None:
-    lines = [row for row in python_lines(run(name)).records()]
+    lines = list(python_lines(run(name)).records())
     assert 0.99 < sum(row["share"] for row in lines) < 1.01
     assert all(0 <= row["beside_share"] <= row["share"] + 1e-9 for row in lines)
 

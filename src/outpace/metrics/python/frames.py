@@ -2,8 +2,9 @@
 Python tracer recorded, looked at as a sampler would have.
 
 A traced frame tells its file's name without folders, its function's first line (for a function in C its module), and no line within. What
-began before the capture was not recorded: below all of it but JAX's own calls stands the program's loop. Whose a file is follows from the profile: JAX notes
-the user's file of each op, and its own files, and those of libraries that drive it, are those that call its C functions and its programs, and what calls these.
+began before the capture was not recorded: below all of it but JAX's own calls stands the program's loop. Whose a function is follows from the
+profile: JAX notes the user's file of each op; its own functions, and those of libraries that drive it, are those that call its C functions or
+its programs, and what calls these.
 """
 
 from __future__ import annotations
@@ -111,8 +112,8 @@ def _innermost(start: Picoseconds, end: Picoseconds, parent: Indices, moment: Pi
 
 
 def _owners(trace: Trace, rows: Indices, parent: Indices, files: Counter[str]) -> dict[str, str]:
-    """Whose each function (name of its frames) is of which it can be told: `""` for those in the user's files, `jax` for those that call JAX's C
-    functions or the programs that it compiled, and for what calls these."""
+    """Whose each function (name of its frames) is of which it can be told: `""` for those in the user's files, `jax` for those that call JAX's
+    C functions or the programs that it compiled, and for what calls these."""
     nested = parent >= 0
     calls = set(zip(trace.name[parent[nested]].tolist(), trace.name[rows[nested]].tolist(), strict=True))
     by = [(trace.names[one], trace.names[two]) for one, two in calls]
