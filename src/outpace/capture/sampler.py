@@ -24,12 +24,13 @@ from outpace.store.record import PythonSamples
 
 MOST_SAMPLES = 30_000  # ten minutes
 MOST_STACKS = 5_000
-OTHERS_EVERY = 4  # samples: of the other threads a share of the processor time is wanted, and no moment
 MOST_WALKED = 250  # frames looked at per stack
 MOST_FRAMES = 60  # innermost frames kept; the user's own are kept beyond
 KEPT_TEXT = 120  # characters of a source line
 OWN, PYTHON = "outpace", "python"
 _PREFIX = "outpace-"  # names of our threads
+Frame = tuple[str, str, int, str]  # file, function, first line, owner
+Places = tuple[tuple[int, int], ...]  # of a stack: number of the frame, line
 _TYPED = ("<stdin>", "<ipython-input", "<cell", "<python-input")
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -44,11 +45,10 @@ class FrameSampler:
         """Watch `thread`; by default the calling one, or the main thread when one of our own threads calls."""
         calling = threading.current_thread()
         self._thread = thread or (threading.main_thread() if calling.name.startswith(_PREFIX) else calling)
-        self._codes: dict[int, CodeType] = {}
-        self._stacks: dict[tuple[int, ...], int] = {}  # innermost first: id of the code, instruction offset, ...
+        self._stacks = Stacks()
         self._rows: list[tuple[int, int, int]] = []
         self._dropped = 0
-        self._others = OtherThreads(self._thread.ident)
+        self._others = OtherThreads(self._thread.ident, Stacks())
         self._pauses = Pauses(self._thread.ident)
         self._ticks: ticks.SignalTicks | ticks.ThreadTicks | None = None
         self._base = (0, 0)
@@ -62,6 +62,7 @@ class FrameSampler:
             return
         self._base = (time.time_ns(), time.monotonic_ns())
         self._pauses.start()
+        self._others.start()
         with quietly():
             if self._thread is threading.main_thread() and ticks.prepare():
                 by_signal = ticks.SignalTicks()
@@ -77,6 +78,7 @@ class FrameSampler:
         """End, and answer what was sampled; None when there is nothing, as at a second call."""
         used, self._ticks = self._ticks, None
         pauses = self._pauses.stop()
+        self._others.stop()
         try:
             if used is None:
                 return None
@@ -92,47 +94,20 @@ class FrameSampler:
         if len(self._rows) + len(points) > MOST_SAMPLES:
             self._dropped += len(points)
             return
-        index = self._index(frame)
+        index = self._stacks.index(frame)
         if index is None:
             self._dropped += len(points)
             return
         self._rows += [(moment, weight, index) for moment, weight in points]
-        if len(self._rows) % OTHERS_EVERY == 0:
-            self._others.look(self._index)
-
-    def _index(self, frame: FrameType | None) -> int | None:
-        """Index of the stack that `frame` is the innermost of; None when there are too many."""
-        key: list[int] = []
-        append, at = key.append, frame
-        while at is not None and len(key) < 2 * MOST_WALKED:
-            append(id(at.f_code))  # hashing a code object would hash all that it holds
-            append(at.f_lasti)
-            at = at.f_back
-        stack = tuple(key)
-        index = self._stacks.get(stack)
-        if index is None and len(self._stacks) < MOST_STACKS:
-            self._keep_codes(frame)
-            index = self._stacks[stack] = len(self._stacks)
-        return index
-
-    def _keep_codes(self, frame: FrameType | None) -> None:
-        """Keep the code of all frames, so that no id comes to stand for another one."""
-        while frame is not None:
-            self._codes[id(frame.f_code)] = frame.f_code
-            frame = frame.f_back
 
     def _samples(self, method: str, pauses: tuple[Pause, ...] = ()) -> PythonSamples:
         unix, monotonic = self._base
-        frames: dict[tuple[str, str, int, str], int] = {}
-        places = {number: _Place(code, frames) for number, code in self._codes.items()}
+        frames: dict[Frame, int] = {}
+        stacks: dict[Places, int] = {}
+        index_of = self._stacks.placed(frames, stacks)
+        others = self._others.found(frames, stacks)
         keys = list(frames)
         owners = [owner for *_, owner in frames]
-        stacks: dict[tuple[tuple[int, int], ...], int] = {}
-        index_of = []
-        for key in self._stacks:
-            walked = [(places[key[at]].index, places[key[at]].line(key[at + 1])) for at in range(0, len(key), 2)]
-            kept = [place for at, place in enumerate(walked) if at < MOST_FRAMES or not owners[place[0]]]
-            index_of.append(stacks.setdefault(tuple(reversed(kept)), len(stacks)))
         mine = {next((place for place in reversed(stack) if not owners[place[0]]), None) for stack in stacks}
         text = tuple(
             (*place, _text(keys[place[0]][0], place[1])) for place in sorted(place for place in mine if place is not None)
@@ -147,9 +122,49 @@ class FrameSampler:
             tuple(rows),
             text,
             self._dropped,
-            self._others.found(index_of),
+            others,
             tuple((began - monotonic, took, what) for began, took, what in pauses),
         )
+
+
+class Stacks:
+    """Stacks that were met on one thread of ours, by number."""
+
+    def __init__(self) -> None:
+        self._codes: dict[int, CodeType] = {}
+        self._numbers: dict[tuple[int, ...], int] = {}  # innermost first: id of the code, instruction offset, ...
+
+    def index(self, frame: FrameType | None) -> int | None:
+        """Number of the stack that `frame` is the innermost of; None when there are too many."""
+        key: list[int] = []
+        append, at = key.append, frame
+        while at is not None and len(key) < 2 * MOST_WALKED:
+            append(id(at.f_code))  # hashing a code object would hash all that it holds
+            append(at.f_lasti)
+            at = at.f_back
+        stack = tuple(key)
+        index = self._numbers.get(stack)
+        if index is None and len(self._numbers) < MOST_STACKS:
+            self._keep_codes(frame)
+            index = self._numbers[stack] = len(self._numbers)
+        return index
+
+    def _keep_codes(self, frame: FrameType | None) -> None:
+        """Keep the code of all frames, so that no id comes to stand for another one."""
+        while frame is not None:
+            self._codes[id(frame.f_code)] = frame.f_code
+            frame = frame.f_back
+
+    def placed(self, frames: dict[Frame, int], stacks: dict[Places, int]) -> list[int]:
+        """Put them among `frames` and `stacks`, outermost first, of a record: which of these each number became."""
+        places = {number: _Place(code, frames) for number, code in self._codes.items()}
+        owners = [owner for *_, owner in frames]
+        found = []
+        for key in self._numbers:
+            walked = [(places[key[at]].index, places[key[at]].line(key[at + 1])) for at in range(0, len(key), 2)]
+            kept = [place for at, place in enumerate(walked) if at < MOST_FRAMES or not owners[place[0]]]
+            found.append(stacks.setdefault(tuple(reversed(kept)), len(stacks)))
+        return found
 
 
 def _text(file: str, line: int) -> str:

@@ -10,27 +10,54 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from types import FrameType
+from itertools import cycle
+from typing import TYPE_CHECKING
 
+from outpace.capture.faults import quietly
 from outpace.store.record import OtherThread
 
+if TYPE_CHECKING:
+    from outpace.capture.sampler import Frame, Places, Stacks
+
 MOST_THREADS = 64
+_PERIODS_S = (0.029, 0.037, 0.041)
 _OWN = "outpace-"  # names of our threads
 
 
 class OtherThreads:
-    """Looks at all threads but one, on the watched thread itself, which holds the GIL: each that has a frame is alive."""
+    """Looks at all threads but one, on a thread of our own: the training thread is back from its calls when the others have done their part, and
+    would meet them at rest. Each that has a frame is alive."""
 
-    def __init__(self, training: int | None) -> None:
+    def __init__(self, training: int | None, stacks: Stacks) -> None:
         """Watch all threads but the one with this identity."""
         self._training = training
+        self._stacks = stacks
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
         self._clocks: dict[int, tuple[int, int, int, int]] = {}  # first and last: wall, processor; ns
         self._met: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         self._names: dict[int, str] = {}
 
-    def look(self, index: Callable[[FrameType], int | None]) -> None:
-        """Note where every other thread is; `index` gives a stack's number."""
+    def start(self) -> None:
+        """Begin."""
+        self._thread = threading.Thread(target=self._run, name=f"{_OWN}threads", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; waits for our thread, a period at most."""
+        self._over.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(1.0)
+
+    def _run(self) -> None:
+        with quietly():
+            for wait in cycle(_PERIODS_S):  # which cannot all beat with steps of one length
+                if self._over.wait(wait):
+                    return
+                self._look()
+
+    def _look(self) -> None:
+        """Note where every other thread is."""
         now = time.monotonic_ns()
         for identity, frame in sys._current_frames().items():
             if identity == self._training or (identity not in self._names and not self._name(identity)):
@@ -38,22 +65,23 @@ class OtherThreads:
             used = time.clock_gettime_ns(time.pthread_getcpuclockid(identity))
             first = self._clocks.get(identity, (now, used, now, used))
             self._clocks[identity] = (first[0], first[1], now, used)
-            stack = index(frame)
+            stack = self._stacks.index(frame)
             if stack is not None:
                 self._met[identity][stack] += 1
 
     def _name(self, identity: int) -> bool:
         """Note a thread's name; False for our own, and for too many."""
         known = next((thread for thread in threading.enumerate() if thread.ident == identity), None)
-        name = known.name if known is not None else "native"  # as in metrics/python/threads.py
+        ours = known is not None and not isinstance(known, threading._DummyThread)  # which stands for one that Python did not start
+        name = known.name if known is not None and ours else "native"  # as in metrics/python/threads.py
         if name.startswith(_OWN) or len(self._names) >= MOST_THREADS:
             return False
         self._names[identity] = name
         return True
 
-    def found(self, index_of: Sequence[int]) -> tuple[OtherThread, ...]:
-        """What was seen, the busiest first; `index_of` maps a stack's number to its place in the record."""
-        threads = []
+    def found(self, frames: dict[Frame, int], stacks: dict[Places, int]) -> tuple[OtherThread, ...]:
+        """What was seen, the busiest first, with its stacks put among those of a record."""
+        index_of, threads = self._stacks.placed(frames, stacks), []
         for identity, (began, first, ended, last) in self._clocks.items():
             counts: dict[int, int] = defaultdict(int)
             for stack, count in self._met[identity].items():
