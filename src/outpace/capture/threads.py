@@ -25,8 +25,8 @@ _OWN = "outpace-"  # names of our threads
 
 
 class OtherThreads:
-    """Looks at all threads but one, on a thread of our own: the training thread is back from its calls when the others have done their part, and
-    would meet them at rest. Each that has a frame is alive."""
+    """Looks at all threads but one, on a thread of our own: the training thread is back from its calls when the others have done their part,
+    and would meet them at rest. Each that has a frame is alive."""
 
     def __init__(self, training: int | None, stacks: Stacks) -> None:
         """Watch all threads but the one with this identity."""
