@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 
 from outpace.capture.options import CaptureOptions
@@ -28,6 +30,13 @@ def _imported(name: str) -> bool:
     """Whether a framework is imported to its end: another thread may be in the middle of that."""
     profiler = getattr(sys.modules.get(name), "profiler", None)
     return hasattr(profiler, "experimental" if name == "tensorflow" else "start_trace")
+
+
+def launches_graphs() -> bool:
+    """Whether JAX trains here on NVIDIA GPUs with CUDA graphs: it can crash where a trace ends on another thread meanwhile."""
+    flag = re.findall(r"--xla_gpu_enable_command_buffer=(\S*)", os.environ.get("XLA_FLAGS", ""))
+    backends = getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None) or {}
+    return "cuda" in backends and (not flag or bool(flag[-1].strip("'\"")))
 
 
 def keras_backend() -> str:

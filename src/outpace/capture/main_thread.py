@@ -23,6 +23,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
 
+from outpace.capture.choose import launches_graphs
+from outpace.capture.recording import tell
+
 _T = TypeVar("_T")
 
 PARKED_S = 5.0  # that the main thread waits for other threads, without a break, until it counts as one that does not train
@@ -59,6 +62,7 @@ class _Request(Generic[_T]):
 
 _requests: deque[_Request[Any]] = deque()
 _pending = threading.Event()  # Python was told to call us, and has not done it yet
+_warned = threading.Event()
 
 
 def on_main_thread(function: Callable[[], _T], ready: Callable[[], bool] = lambda: True) -> _T:
@@ -75,13 +79,24 @@ def on_main_thread(function: Callable[[], _T], ready: Callable[[], bool] = lambd
     while not request.done.wait(_POLL_S):
         _call_soon()
         if parked.since(PARKED_S) and _withdrawn(request):
-            request.run()
+            _here(request.run)
     return request.answer()
 
 
 def between_calls(thread: threading.Thread, function: Callable[[], _T]) -> _T:
     """Run a function between two calls of the thread that trains: of the main thread, since Python can ask no other; of others, here."""
-    return on_main_thread(function) if thread is threading.main_thread() else function()
+    return on_main_thread(function) if thread is threading.main_thread() else _here(function)
+
+
+def _here(function: Callable[[], _T]) -> _T:
+    """Run a function that begins or ends a capture on a thread that does not train. What may happen is said once."""
+    if not _warned.is_set() and launches_graphs():
+        _warned.set()
+        tell(
+            "the training runs in a thread of its own, between whose calls a capture cannot end. JAX can crash by that on NVIDIA GPUs; "
+            "XLA_FLAGS=--xla_gpu_enable_command_buffer= in its environment avoids it (outpace profile --command-buffers off)"
+        )
+    return function()
 
 
 def serve_while(busy: Callable[[float], bool], seconds: float = math.inf) -> None:

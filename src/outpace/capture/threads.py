@@ -72,7 +72,9 @@ class OtherThreads:
     def _name(self, identity: int) -> bool:
         """Note a thread's name; False for our own, and for too many."""
         known = next((thread for thread in threading.enumerate() if thread.ident == identity), None)
-        ours = known is not None and not isinstance(known, threading._DummyThread)  # which stands for one that Python did not start
+        ours = known is not None and not isinstance(
+            known, threading._DummyThread
+        )  # which stands for one that Python did not start
         name = known.name if known is not None and ours else "native"  # as in metrics/python/threads.py
         if name.startswith(_OWN) or len(self._names) >= MOST_THREADS:
             return False

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from outpace.capture.choose import framework_in_use, keras_backend, keras_framework
+from outpace.capture.choose import framework_in_use, keras_backend, keras_framework, launches_graphs
 
 TENSORFLOW = SimpleNamespace(profiler=SimpleNamespace(experimental=SimpleNamespace()))
 JAX = SimpleNamespace(profiler=SimpleNamespace(start_trace=print))
@@ -58,3 +58,22 @@ def test_a_keras_without_backends_runs_on_tensorflow(imported: pytest.MonkeyPatc
     assert keras_backend() == "tensorflow"
     imported.setitem(sys.modules, "keras", SimpleNamespace(backend=SimpleNamespace()))
     assert keras_framework() == "tensorflow"
+
+
+@pytest.mark.parametrize(
+    ("backends", "flags", "launches"),
+    [
+        ({"cuda": object()}, "", True),
+        ({"cuda": object()}, "--xla_gpu_enable_command_buffer=FUSION --xla_x=1", True),
+        ({"cuda": object()}, "--xla_x=1 --xla_gpu_enable_command_buffer=", False),
+        ({"cuda": object()}, "--xla_gpu_enable_command_buffer='' --xla_x=1", False),
+        ({"cpu": object()}, "", False),
+        ({}, "", False),
+    ],
+)
+def test_whether_cuda_graphs_are_launched(
+    backends: dict[str, object], flags: str, launches: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jax._src.xla_bridge", SimpleNamespace(_backends=backends))
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    assert launches_graphs() is launches

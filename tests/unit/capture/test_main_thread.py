@@ -129,3 +129,13 @@ def test_the_programs_own_state_is_as_it_was() -> None:
     future = asked(lambda: None)
     total = compute(future.done)
     assert total > 0 and (sys.gettrace(), sys.getprofile(), sys.getrecursionlimit()) == before
+
+
+def test_who_cannot_be_asked_is_warned_once_where_that_may_crash(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(main_thread, "launches_graphs", lambda: True)
+    monkeypatch.setattr(main_thread, "_warned", threading.Event())
+    for _ in range(2):
+        assert between_calls(threading.Thread(), lambda: 7) == 7
+    assert capfd.readouterr().err.count("--command-buffers off") == 1
