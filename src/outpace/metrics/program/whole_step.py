@@ -12,7 +12,7 @@ from outpace.metrics.program.program import program
 from outpace.model import Unit, humanize
 from outpace.model.arrays import Codes, Indices, Picoseconds
 from outpace.model.units import counted
-from outpace.timeline import Run, Timeline
+from outpace.timeline import Run, StepSource, Timeline
 from outpace.timeline.gradients import trains
 from outpace.timeline.names import Is, OpKind, jitted_function, parse_op, trains_a_model
 from outpace.timeline.workers import executed
@@ -70,7 +70,10 @@ def _no_model(run: Run, timeline: Timeline) -> Iterator[str]:
 
 
 def _programs(timeline: Timeline) -> Iterator[str]:
-    """Steps of which each calls one function with other shapes, in a program that trains nothing: no mean of them stands for any."""
+    """Steps of which each calls one function with other shapes, in a program that trains nothing: no mean of them stands for any. A step that
+    the program marks is one, whatever it runs."""
+    if timeline.steps.source in (StepSource.MARKED, StepSource.KERAS_BATCH):
+        return
     trace = timeline.trace
     step, module, number, names = _executions(timeline)
     if len(step) == 0 or trains(trace, timeline.names.rows(Is.JITTED)).any():

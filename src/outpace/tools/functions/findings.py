@@ -88,6 +88,11 @@ _TO_DEVICE = (
 )
 _LAUNCHING = (Category.HOST_COMPUTE, Category.KERNEL_LAUNCH, Category.ALL_OTHERS)
 _UNSEEN = "A Python number in place of an array (a weak type), or an array on other devices, compiles anew as well, and shows in no shape."
+_ONE_JIT = "Put all that a step computes into one function under jax.jit. Donate what it replaces (donate_argnums)."
+_KERAS_JIT = (
+    "Let Keras compile the step: compile() without run_eagerly=True, and with jit_compile=True (its default here). Where a layer cannot be "
+    "traced, rewrite it with keras.ops."
+)
 _EAGER = "Remove tf.config.run_functions_eagerly(True): the function then runs as a graph."
 _EAGER_KERAS = (
     "Remove run_eagerly=True from compile(), or tf.config.run_functions_eagerly(True): the step then runs as a graph."
@@ -99,8 +104,8 @@ def find(run: Run, functions: Table, built: Table, compiled: Table, program: Pro
     in_steps = {t.host: int(t.steps.duration.sum()) for t in run.hosts}
     if program.is_jax:
         yield from _recompiled(run, compiled, built, in_steps)
-        if not program.is_keras:  # Keras' own step is one jitted function; what it calls besides is not the program's
-            yield from _op_by_op(run)
+        yield from _op_by_op(run, program)
+        if not program.is_keras:  # what Keras' own loop copies and fetches is not the program's
             yield from _copied(run)
             yield from _fetched(run)
     for row in functions.records():
@@ -186,7 +191,7 @@ def _known(built: Table, row: dict[str, Any]) -> list[dict[str, Any]]:
     return [t for t in built.records() if _same(t, row) and t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN)]
 
 
-def _op_by_op(run: Run) -> Iterator[Finding]:
+def _op_by_op(run: Run, program: Program) -> Iterator[Finding]:
     """Steps of JAX that are many calls instead of one."""
     for row in jit_calls(run).records():
         budget = budgets(run)[row["host"]]
@@ -208,7 +213,7 @@ def _op_by_op(run: Run) -> Iterator[Finding]:
             sentence=f"Much of the step runs op by op, outside one jax.jit{', ' * bool(line)}"
             f"{line and largest_part(f'from {line}', part, 1.0)}: "
             f"{row['calls']:.0f} calls of {row['kinds']} compiled functions per step.",
-            action="Put all that a step computes into one function under jax.jit. Donate what it replaces (donate_argnums).",
+            action=_KERAS_JIT if program.is_keras else _ONE_JIT,
             evidence=(
                 Evidence("calls of jitted functions per step", row["calls"], Unit.COUNT, "jit_calls"),
                 Evidence("dispatching them, of the step at most", row["dispatch_share"], Unit.FRACTION, "jit_calls"),
