@@ -114,13 +114,15 @@ class JaxProfiler:
         self._stop()
 
     def host_session(self) -> HostSession:
-        """A session that records the host alone, and has begun. Raises ProfilerBusy while another one runs, or where this JAX has none."""
+        """A session that records the host alone, and has begun. Raises ProfilerBusy while another one runs, NotImplementedError where this JAX
+        has none."""
         behind = sys.modules.get("jax._src.profiler")
         for module in (getattr(behind, "_profiler", None), getattr(getattr(behind, "xla_client", None), "profiler", None)):
-            kinds = getattr(module, "ProfilerSession", None), getattr(self._jax.profiler, "ProfileOptions", None)
-            if None not in kinds:
-                return HostSession(*kinds, getattr(behind, "_profile_state", None))
-        raise ProfilerBusy("this JAX has no session of its own")
+            session = getattr(module, "ProfilerSession", None)
+            options = getattr(self._jax.profiler, "ProfileOptions", None) or getattr(module, "ProfileOptions", None)
+            if session is not None and options is not None:
+                return HostSession(session, options, getattr(behind, "_profile_state", None))
+        raise NotImplementedError
 
     def event_s(self) -> float:
         """How long noting an event takes, seconds. Raises ProfilerBusy while another session runs."""

@@ -135,18 +135,22 @@ class TimedWindow:
         return self.tapes >= TAPES
 
     def _look(self) -> float | None:
-        """Look at what JAX runs; how long a window is to last where that is the training."""
+        """Look at what JAX runs; how long a window is to last where that is the training, or where this JAX can be looked at by no other way."""
         profiler = self._session.profilers.get("jax")
         self._waiting()
         if not isinstance(profiler, JaxProfiler) or self._compiles.pending or self._over.wait(LOOK_EVERY_S):
             return None
         self._looks = self._looks or Looks(profiler, self._questions, self._folder)
-        with contextlib.suppress(ProfilerBusy):
+        try:
             found = self._looks.take(self.signs.next_s, self._over)
-            if found is not None and self.signs.add(found, time.monotonic()) and not self._session.window.expecting:
-                self._before = found
-                return min(max(LENGTH_S, MOST_ROUNDS * found.seconds), LONGEST_ROUNDS_S)
-        return None
+        except ProfilerBusy:
+            return None
+        except NotImplementedError:  # then a window is what tells
+            return LENGTH_S
+        if found is None or not self.signs.add(found, time.monotonic()) or self._session.window.expecting:
+            return None
+        self._before = found
+        return min(max(LENGTH_S, MOST_ROUNDS * found.seconds), LONGEST_ROUNDS_S)
 
     def _waiting(self) -> None:
         """Tell now and then that the training is waited for, and what runs meanwhile."""
