@@ -135,7 +135,7 @@ class TimedWindow:
         return self.tapes >= TAPES
 
     def _look(self) -> float | None:
-        """Look at what JAX runs; how long a window is to last where that is the training, or where this JAX can be looked at by no other way."""
+        """Look at what JAX runs; how long a window is to last where that is the training, or where this JAX allows no looks."""
         profiler = self._session.profilers.get("jax")
         self._waiting()
         if not isinstance(profiler, JaxProfiler) or self._compiles.pending or self._over.wait(LOOK_EVERY_S):
