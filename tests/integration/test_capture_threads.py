@@ -187,3 +187,6 @@ os._exit(0)
         (tmp_path / "end").touch()
         assert process.stdout.readline() == "survived\n"
     assert done.returncode == 0 and list((tmp_path / "logs").rglob("*.xplane.pb")), done.stderr
+    run = outpace.open(tmp_path / "logs").run  # with its record, and the lines of Python that were sampled
+    (record,) = (run.record(timeline.host) for timeline in run.hosts)
+    assert record["mode"] == "server" and record["calibration"] and record["python_samples"]["samples"]
