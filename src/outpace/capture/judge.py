@@ -13,6 +13,8 @@ import numpy as np
 
 from outpace.capture.looks import ANSWER, QUESTION
 from outpace.capture.options import Repetition
+from outpace.capture.window import SELDOM
+from outpace.model.arrays import Picoseconds
 from outpace.model.errors import OutpaceError
 from outpace.timeline import Timeline
 from outpace.timeline.gradients import trains
@@ -59,6 +61,7 @@ def repetition(path: str) -> Repetition:
         trains=_rounds_that_train(timeline) >= rounds / 2,
         predicts=steps.kind == "prediction",
         busy=True,
+        once=_once(steps.duration[steps.complete]),
         why=steps.how,
     )
 
@@ -71,6 +74,14 @@ def _rounds_that_train(timeline: Timeline) -> int:
     at = np.searchsorted(steps.start, trace.start[calls], side="right") - 1
     inside = (at >= 0) & (trace.start[calls] < steps.end[np.maximum(at, 0)])
     return len(np.unique(at[inside]))
+
+
+def _once(times: Picoseconds) -> float:
+    """Share of the time of all rounds in the longest, where that takes much longer than the others, and no other half as long."""
+    longest = int(times.max())
+    if longest < SELDOM * float(np.median(times)) or int((times >= longest / 2).sum()) > 1:
+        return 0.0
+    return longest / int(times.sum())
 
 
 def _events(trace: Trace, start: int, end: int) -> int:

@@ -101,7 +101,8 @@ class Repetition:
 
     rounds: how many whole times; seconds: how long one takes; times_ns: how long single ones take; events: how many of them each makes the
     thread note that notes most; what: the function that is called; trains: it computes gradients; predicts: its
-    name says so; busy: the framework did anything at all; why: what the rounds were found by, or why there are none.
+    name says so; busy: the framework did anything at all; once: share of the time of all rounds in one that takes much longer than the
+    others, and has no like; why: what the rounds were found by, or why there are none.
     """
 
     rounds: int = 0
@@ -112,6 +113,7 @@ class Repetition:
     trains: bool = False
     predicts: bool = False
     busy: bool = False
+    once: float = 0.0
     why: str = ""
 
     def with_signs(self, works: bool, derives: bool) -> Repetition:

@@ -109,7 +109,7 @@ class Session:
         try:
             self.saved = recording.stop(finish)
         except Refused as why:
-            tell(f"the window is thrown away, since it holds no three whole steps ({why}); another one opens")
+            tell(f"the window is thrown away, as {why}; another one opens")
             return False
         except OutpaceError as error:
             self._fail(self._own(error))

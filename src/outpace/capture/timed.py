@@ -23,7 +23,7 @@ from outpace.capture.options import Repetition
 from outpace.capture.profilers import JaxProfiler, ProfilerBusy
 from outpace.capture.recording import tell
 from outpace.capture.session import Session
-from outpace.capture.window import Candidate
+from outpace.capture.window import SELDOM_SHARE, Candidate
 
 _T = TypeVar("_T")
 
@@ -36,6 +36,7 @@ FIRST_LOOK_S = 1.5  # after the first sign of an eager loop that trains
 TAPES = 5  # gradient tapes outside any step that say: an eager loop trains here
 LOOK_EVERY_S = 0.8
 LONGEST_LOOK_S = 5.0  # behind the window, for the time of a round without a profiler
+SELDOM_TIMES = 4  # as long as the window before lasts one that is to hold a second one of what came once
 TRIES = 3  # windows, of which the last one is kept whatever it holds
 TOLD_S = (5.0, 15.0, 30.0, 60.0)  # that the training is waited for, when that is told; then every minute
 _POLL_S = 0.1
@@ -109,8 +110,8 @@ class TimedWindow:
             if seconds is not None:
                 tries -= 1
                 seconds = self._longer = min(max(seconds, self._longer), LONGEST_ROUNDS_S)
-                self._last = not tries
-                self._capture(Candidate("seconds", mark=None, seconds=seconds), seconds, self._nothing_round)
+                self._last = self._last or not tries
+                self._capture(Candidate("seconds", mark=None, seconds=seconds), seconds, self._refused)
             elif self._over.wait(_POLL_S):
                 return
 
@@ -167,14 +168,20 @@ class TimedWindow:
             )
             tell(f"waiting for the training since {now - self._waited:.0f} s{what}{f' (now at {at})' if at else ''}")
 
-    def _nothing_round(self, profile: str) -> str:
-        """Why a window is thrown away: nothing came round in it three whole times; "" where something did, or nobody can tell."""
+    def _refused(self, profile: str) -> str:
+        """Why a window is thrown away: nothing came round in it three whole times, or something that takes much came once; "" where neither is
+        so, or nobody can tell."""
         found = self._questions.ask(profile) or Repetition(rounds=ROUNDS)
         self._during = found.times_ns
-        if found.rounds >= ROUNDS or self._last:
+        if self._last:
             return ""
-        self._longer = max(2 * self._longer, (ROUNDS + 1) * found.seconds)
-        return found.why or "nothing came round in it"
+        if found.rounds < ROUNDS:
+            self._longer = max(2 * self._longer, (ROUNDS + 1) * found.seconds)
+            return f"it holds no three whole steps: {found.why or 'nothing came round in it'}"
+        if found.once < SELDOM_SHARE:
+            return ""
+        self._longer, self._last = SELDOM_TIMES * self._longer, True
+        return f"one step took {found.once:.0%} of its time: a longer one may hold two of that"
 
     def _capture(self, step: Candidate, seconds: float, refused: Callable[[str], str] | None = None) -> None:
         """Open a window for so long; `refused` says why the profile at a path is not kept."""

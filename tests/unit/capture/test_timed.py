@@ -174,3 +174,25 @@ def test_a_profile_says_how_long_single_rounds_take(tmp_path: Path) -> None:
     found = repetition(str(next(Path(profile_path("jax_loop")).glob("*.xplane.pb.gz"))))
     assert 3 <= len(found.times_ns) <= 50 and found.events >= 1
     assert sum(found.times_ns) / len(found.times_ns) / 1e9 == pytest.approx(found.seconds, rel=0.5)
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, found: Repetition) -> tuple[Program, str]:
+    """Why a window is thrown away in which that came round."""
+    program = Program(monkeypatch)
+    monkeypatch.setattr(program.timed, "_questions", SimpleNamespace(ask=lambda _: found))
+    program.timed._longer = 3.0
+    return program, program.timed._refused("profile")
+
+
+def test_a_window_without_three_whole_rounds_is_thrown_away_for_a_longer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, why = asked(monkeypatch, Repetition(rounds=1, seconds=4.0, busy=True, why="1 call of train_step"))
+    assert why == "it holds no three whole steps: 1 call of train_step" and program.timed._longer == 16.0
+    assert asked(monkeypatch, TRAINS)[1] == ""
+
+
+def test_what_takes_much_and_came_once_is_looked_for_in_one_longer_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    seldom = replace(TRAINS, once=0.4)
+    program, why = asked(monkeypatch, seldom)
+    assert "40% of its time" in why and program.timed._longer == 12.0
+    assert program.timed._refused("profile") == ""  # once is enough
+    assert asked(monkeypatch, replace(TRAINS, once=0.1))[1] == ""
