@@ -63,6 +63,12 @@ class Evidence:
         return 0.0 if low <= 0 <= high else self.middle
 
     @property
+    def reach(self) -> float | None:
+        """The log that a class of few parts lies from all parts at most: machines on which three different loops agree make no class of work
+        apart by more than loops of one machine differ. None without loops."""
+        return _TOLERANCE if self.loops else None
+
+    @property
     def expected(self) -> float:
         """The log factor by which a program should take longer there: what the loops say, and what the cores cost that others took."""
         return self.shift + _crowded(self.others)

@@ -79,7 +79,9 @@ def _changed(found: Comparison) -> str:
 def _of_machine(found: Comparison) -> str:
     slower = "slower" if found.ratio > 1 else "faster"
     bound = f"the program adds or saves at most {found.most:.1%} of it"
-    return f"The machine is {slower} ({_outside(found)}): the step takes {_longer(found.ratio)}, and {bound}."
+    if found.most > found.effect:
+        bound = f"what the program changes beside it is not seen up to {found.most:.0%} of a step. {deciding(found)}"
+    return f"The machine is {slower} ({_outside(found)}): the step takes {_longer(found.ratio)}, and {bound.rstrip('.')}."
 
 
 def _same(found: Comparison) -> str:
@@ -142,8 +144,7 @@ def _suspect(found: Comparison) -> str:
         return f" {part} may be {where}, which {said(line or change)}: {captures} a side cannot tell."
     if found.machine_known or abs(math.log(found.ratio)) <= math.log1p(found.effect):
         return _beside(found)
-    alike = math.log(found.step_expected / found.step_before.value) / math.log(found.ratio)
-    return _alike(found.ratio) if alike >= _ALIKE else f" No part explains it.{_beside(found)}"
+    return _alike(found.ratio) if found.alike >= _ALIKE else f" No part explains it.{_beside(found)}"
 
 
 def _alike(ratio: float) -> str:

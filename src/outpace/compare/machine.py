@@ -31,7 +31,7 @@ SPREAD = {False: 0.06, True: 0.02}  # prior sd of log ratios within a class: on 
 CLASSES = 0.1  # prior sd of the log of the ratio of two classes' factors
 FEW = 6  # parts that do not tell how far parts of their class lie apart
 OWN_FACTOR = 3  # parts that have a factor of their own: of two, either may be the one that changed
-_REACH = 2.0  # times the prior of how far classes lie apart, that one of few parts lies from all parts at most
+_REACH = 2.0  # times the sd of how far classes lie apart, that one of few parts lies from all parts at most
 _ALONE = 2.0  # how much wider the prior of a class of few parts is
 TAILS = 8  # degrees of freedom of how far parts lie from their class: some lie far, as no normal number does
 _MODERATE = 2  # degrees of freedom, from which captures say how far captures differ
@@ -79,10 +79,16 @@ class Explanation:
 
 
 def explained(
-    rows: Sequence[Row], count: int, steps: tuple[float, float], outside: float = 0.0, uneven: float = 0.0
+    rows: Sequence[Row],
+    count: int,
+    steps: tuple[float, float],
+    outside: float = 0.0,
+    uneven: float = 0.0,
+    reach: float | None = None,
 ) -> Explanation:
     """What the machine explains. count: captures of the first side; steps: both sides' times, ps; outside: the log factor that evidence from
-    outside the parts gives; uneven: sd of the log by which that evidence lets classes lie apart."""
+    outside the parts gives; uneven: sd of the log by which that evidence lets classes lie apart; reach: the log that one of few parts lies from
+    all parts at most by that evidence, None where it does not say."""
     told = [row for row in rows if min(row.means) > 0 and _shorter(row, count) >= SEEN * min(steps)]  # whatever a part grows to
     shared = _share(told, rows, slice(count) if steps[0] <= steps[1] else slice(count, None))
     blind = shared < SHARED
@@ -90,7 +96,7 @@ def explained(
     works = {work: [row for row in told if row.work == work] for work in sorted({row.work for row in rows})}
     shift = np.repeat((-outside / 2, outside / 2), (count, (len(rows[0].means) if rows else count) - count))
     usual = shift if blind or not told else _factor(told, logs, count, outside)
-    most = _REACH * math.hypot(CLASSES, uneven)
+    most = math.hypot(_REACH * CLASSES if reach is None else reach, _REACH * uneven)
     middles = {work: usual if blind else _of_class(mine, logs, count, usual, most) for work, mine in works.items()}
     speaking = [_between(middles[work], count) for work, mine in works.items() if len(mine) >= FEW and not blind]
     apart = math.hypot(CLASSES, uneven, max(speaking) - min(speaking) if speaking else 0.0)

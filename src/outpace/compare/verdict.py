@@ -30,6 +30,7 @@ from outpace.model import Category, UsageError
 from outpace.tune.trial.statistics import LEVEL, student
 
 EFFECT = 0.05  # of a step: up to that, "no difference" is said
+_FOLLOWS = 0.5  # of the log of the step's ratio, that all work changed alike, for the step to follow the machine
 _AGAINST = math.log(1.05)  # of the step's ratio, that may stand against a verdict where nothing is known of the machine
 _HALF = 1.96  # standard errors: half of a 95% interval of a normal number
 
@@ -177,6 +178,19 @@ class Comparison:
         return math.isfinite(self.rest) and self.rest > -1 and self.evidence.explains(math.log1p(self.rest))
 
     @property
+    def alike(self) -> float:
+        """How much of what the step takes longer, or less, all work changed alike: shares of logs."""
+        return math.log(self.step_expected / self.step_before.value) / math.log(self.ratio) if self.ratio != 1 else 0.0
+
+    @property
+    def machine_told(self) -> bool:
+        """Whether evidence from outside says that the machine is another one in the step's direction, and most of the step follows it: all work
+        changed alike, and no part is known to be the program's."""
+        expected, follows = self.evidence.expected, self.alike >= _FOLLOWS
+        differs = abs(expected) > math.log1p(self.effect) and expected * math.log(self.ratio) > 0
+        return self.machine_known and differs and follows and not self.program.sure
+
+    @property
     def own(self) -> tuple[Change, ...]:
         """The program's own changes, the largest first."""
         return tuple(each for each in self.changes if each.kind in OWN)
@@ -207,11 +221,11 @@ class Comparison:
         direction = _direction(self)
         if direction is not None:
             return direction
-        if not self.comparable or self.most > self.effect:
+        if not self.comparable:
             return Verdict.OPEN
         if abs(math.log(self.ratio)) <= math.log1p(self.effect):
-            return Verdict.SAME
-        return Verdict.MACHINE if self.machine_known else Verdict.OPEN
+            return Verdict.SAME if self.most <= self.effect else Verdict.OPEN
+        return Verdict.MACHINE if self.machine_told or (self.machine_known and self.most <= self.effect) else Verdict.OPEN
 
 
 def _direction(found: Comparison) -> Verdict | None:
@@ -245,7 +259,7 @@ def compare(before: Side, after: Side, effect: float = EFFECT, *, in_turns: bool
     one, two = before.step, after.step
     known = evidence(before.captures, after.captures)
     rows, times = _rows(before, after), (one.value, two.value)
-    explanation = explained(rows, len(before.captures), times, known.shift, known.uneven)
+    explanation = explained(rows, len(before.captures), times, known.shift, known.uneven, known.reach)
     changes = changes_of(explanation.rows, explanation.factors, before, after, min(one.value, two.value))
     apart_by = apart_in_turns(before.step_times, after.step_times) if in_turns else math.inf
     low, high = _interval(one, two, apart_by)
