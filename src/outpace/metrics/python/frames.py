@@ -2,7 +2,7 @@
 Python tracer recorded, looked at as a sampler would have.
 
 A traced frame tells its file's name without folders, its function's first line (for a function in C its module), and no line within. What
-began before the capture was not recorded: below all of it but JAX's own calls stands the program's loop. Whose a function is follows from the
+began before the capture was not recorded: below all others but JAX's own calls stands the program's loop. Whose a function is follows from the
 profile: JAX notes the user's file of each op; its own functions, and those of libraries that drive it, are those that call its C functions or
 its programs, and what calls these.
 """
@@ -30,6 +30,7 @@ _DEEPEST = 400
 _IN_FILE = re.compile(r"\$(?P<file>[^ :]+):(?P<line>\d+) (?P<function>.*)")
 _IN_C = re.compile(r"\$(?P<module>\S+) (?P<function>.*)")
 _LOOP = "<module>"
+_NO_FRAME = ("", "no frame", 0, "python")  # the loop's own code, or a call into JAX that is C++
 _JAX = ("jaxlib", "jax")
 _UNKNOWN = "a library"  # owner of a file of which nothing tells whose it is
 
@@ -81,8 +82,11 @@ def _samples(timeline: Timeline, rows: Indices, files: Counter[str]) -> dict[str
             key = _frame(trace.names[trace.name[rows[row]]], owners)
             path.append((frames.setdefault(key, len(frames)), key[2]))
             row = int(place[row]) if parent[row] >= 0 else -1
-        outermost = list(frames)[path[-1][0]][3] if path else ""
-        stack = (*(() if outermost in _JAX else ((0, 0),)), *reversed(path))  # what JAX does at a call is no loop's own
+        if not path:
+            path = [(frames.setdefault(_NO_FRAME, len(frames)), 0)]
+        below = list(frames)[path[-1][0]]
+        apart = below[3] in _JAX or below == _NO_FRAME  # what JAX does at a call, or nobody saw, is no work of the loop's
+        stack = (*(() if apart else ((0, 0),)), *reversed(path))
         index[innermost] = stacks.setdefault(stack, len(stacks))
     each = (end - begin) // count // 1000
     noted = zip((moment // 1000).tolist(), at.tolist(), strict=True)
