@@ -75,14 +75,18 @@ def _on_hosts(share: float, count: int, hosts: int) -> Find:
     return lambda: rules.find(of, table("f", tf_functions.FIELDS), table("t", TRACES), built, JAX)
 
 
-def _calls(calls: float, dispatch: float, others: float = 0.0, program: Program = JAX, picks: float = 0.0) -> Find:
-    """Steps of `calls` calls: dispatching them takes `dispatch` of the step, and JAX's own Python between them `others`."""
+def _calls(
+    calls: float, dispatch: float, others: float = 0.0, program: Program = JAX, picks: float = 0.0, compiled: bool = False
+) -> Find:
+    """Steps of `calls` calls: dispatching them takes `dispatch` of the step, and JAX's own Python between them `others`. compiled: one of them
+    computes gradients."""
     row = {"calls": calls, "kinds": 5, "dispatch_share": dispatch, "picks": picks, "fetch_share": picks / 500}
     line: dict[str, Any] = {"file": "/home/me/train.py", "line": 20, "who": "yours", "library": "jax", "self_ps": MS}
     line["python_share"] = others
     given = {
         jit_calls.jit_calls: table("jit_calls", jit_calls.FIELDS, row),
         python_time.python_lines: table("python_lines", python_time.FIELDS, line),
+        jit_calls.compiled_training: frozenset({HOST} if compiled else ()),
     }
     run = budgeted({Category.ALL_OTHERS: others + 0.1}, given)
     return lambda: rules.find(run, table("f", tf_functions.FIELDS), table("t", TRACES), _NO_BUILDS, program)
@@ -409,7 +413,17 @@ CASES: list[Case] = [
         "evaluates_in_steps", "in every second step of Keras' own loop", _evaluates(1, 400, program=KERAS, training_calls=2)
     ),
     silent("evaluates_in_steps", "in Keras' own loop, by nobody known", _evaluates(8, 60, program=KERAS, sampled=False)),
-    silent("op_by_op", "of Keras' own step", _calls(40, 0.2, program=KERAS_JAX)),
+    silent("op_by_op", "beside the compiled step of Keras' own loop", _calls(40, 0.2, program=KERAS_JAX, compiled=True)),
+    fires(
+        "op_by_op",
+        "the step of Keras' own loop, which is not compiled",
+        _calls(400, 0.5, program=KERAS_JAX),
+        Severity.HIGH,
+        location="train.py:20",
+        saves=about(0.75),
+        says=("compile() without run_eagerly=True", "jit_compile=True"),
+        never=("jax.jit into",),
+    ),
     silent("op_by_op", "eighteen calls: the glue of a loop", _calls(18, 0.3)),
     silent("op_by_op", "3% of the step", _calls(30, 0.03)),
 ]

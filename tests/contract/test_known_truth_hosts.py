@@ -120,8 +120,14 @@ def test_the_bottleneck_comes_first(name: str, tmp_path: Path) -> None:
 def test_one_stall_is_told_and_is_in_no_mean(tmp_path: Path) -> None:
     found = report(tmp_path, Loop(10, ops(0, 10), steps=20, lengths=(*[10.0] * 11, 100.0, *[10.0] * 8)))
     assert "of the 10.0 ms step" in found.headline
+    (told,) = (f.sentence for f in found.findings if f.id == "slow_steps")
+    assert told.startswith("Once in this capture: 1 of 20 steps holds 34% of the time: 100 ms instead of 10.0 ms, mostly in host compute")
+
+
+def test_a_short_stall_is_told_beside(tmp_path: Path) -> None:
+    found = report(tmp_path, Loop(10, ops(0, 10), steps=20, lengths=(*[10.0] * 11, 25.0, *[10.0] * 8)))
     assert [f.sentence for f in found.findings if f.id == "set_aside"] == [
-        "Step 11, 100 ms, set aside (one-off): host compute. It took 10.0 times the steady step."
+        "Step 11, 25.0 ms, set aside (one-off): host compute. It took 2.5 times the steady step."
     ]
 
 

@@ -17,10 +17,11 @@ from outpace.capture.marks import MARKS
 from outpace.capture.notes import notes_of, write_notes
 from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions
 from outpace.capture.profilers import MAKERS
-from outpace.capture.recording import Saved, show, tell
+from outpace.capture.recording import Saved, show
 from outpace.capture.session import Session
 from outpace.capture.sources import SourceRecorder
 from outpace.capture.steps_keras import KerasSteps, of_keras_2, steps_per_execution
+from outpace.capture.tell import tell
 from outpace.capture.tracing import TraceRecorder
 from outpace.capture.window import Candidate, Phase
 from outpace.model.errors import UsageError

@@ -34,9 +34,14 @@ def _imported(name: str) -> bool:
 
 def launches_graphs() -> bool:
     """Whether JAX trains here on NVIDIA GPUs with CUDA graphs: it can crash where a trace ends on another thread meanwhile."""
-    flag = re.findall(r"--xla_gpu_enable_command_buffer=(\S*)", os.environ.get("XLA_FLAGS", ""))
     backends = getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None) or {}
-    return "cuda" in backends and (not flag or bool(flag[-1].strip("'\"")))
+    return "cuda" in backends and allows_graphs()
+
+
+def allows_graphs() -> bool:
+    """Whether XLA may use CUDA graphs in this process."""
+    flag = re.findall(r"--xla_gpu_enable_command_buffer=(\S*)", os.environ.get("XLA_FLAGS", ""))
+    return not flag or bool(flag[-1].strip("'\""))
 
 
 def keras_backend() -> str:

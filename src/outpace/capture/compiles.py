@@ -10,7 +10,7 @@ from typing import Any
 
 from outpace.capture.faults import quietly
 from outpace.capture.jit_arguments import Change, JitArguments
-from outpace.capture.sampler import owner_of
+from outpace.capture.stacks import owner_of
 from outpace.store.record import Compilation
 
 EVENTS = "/jax/core/compile/"  # tracing, lowering to MLIR, and the compiler proper

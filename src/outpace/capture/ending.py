@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from outpace.capture.options import Outcome
-from outpace.capture.recording import tell
+from outpace.capture.tell import tell
 
 LONGEST = 3.0  # seconds, for writing out what files hold
 

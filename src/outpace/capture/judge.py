@@ -6,16 +6,14 @@ This runs in the command that waits for the script, so that no analysis, and not
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 
 import numpy as np
 
 from outpace.capture.looks import ANSWER, QUESTION
-from outpace.capture.options import Repetition
+from outpace.capture.options import Question, Repetition
 from outpace.capture.window import SELDOM
 from outpace.model.arrays import Picoseconds
-from outpace.model.errors import OutpaceError
 from outpace.timeline import Timeline
 from outpace.timeline.gradients import trains
 from outpace.timeline.names import Is, jitted_function, names
@@ -28,12 +26,12 @@ _MOST_TIMES = 50
 def answer(folder: str) -> None:
     """Answer a question that was left in a folder, if there is one."""
     question = os.path.join(folder, QUESTION)
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+    with contextlib.suppress(OSError, ValueError, TypeError):
         with open(question, encoding="utf-8") as file:
-            asked = json.load(file)
+            asked = Question.from_json(file.read())
         os.remove(question)
-        found = repetition(str(asked["profile"]))
-        path = os.path.join(folder, ANSWER.format(number=int(asked["number"])))
+        found = repetition(asked.profile)
+        path = os.path.join(folder, ANSWER.format(number=asked.number))
         with open(f"{path}.part", "w", encoding="utf-8") as file:
             file.write(found.to_json())
         os.replace(f"{path}.part", path)
@@ -42,10 +40,14 @@ def answer(folder: str) -> None:
 def repetition(path: str) -> Repetition:
     """What comes round in the profile at a path; nothing in one that cannot be read."""
     try:
-        trace = open_trace(path)
-    except OutpaceError as error:
-        return Repetition(why=str(error))
-    timeline = Timeline(trace)
+        return _found(Timeline(open_trace(path)))
+    except Exception as error:  # a fault of ours must not end a training
+        return Repetition(why=str(error) or type(error).__name__)
+
+
+def _found(timeline: Timeline) -> Repetition:
+    """What comes round on a host."""
+    trace = timeline.trace
     steps = timeline.steps
     rounds = int(steps.complete.sum())
     if not rounds:
@@ -56,7 +58,7 @@ def repetition(path: str) -> Repetition:
         rounds=rounds,
         seconds=float(steps.duration[steps.complete].mean()) / _PS,
         times_ns=tuple((steps.duration[steps.complete] // _PS_PER_NS).tolist()[:_MOST_TIMES]),
-        events=_events(trace, int(steps.start[0]), int(steps.end[-1])) / len(steps),
+        events=_events(timeline) / len(steps),
         what=jitted_function(called) or called,
         trains=_rounds_that_train(timeline) >= rounds / 2,
         predicts=steps.kind == "prediction",
@@ -84,13 +86,14 @@ def _once(times: Picoseconds) -> float:
     return longest / int(times.sum())
 
 
-def _events(trace: Trace, start: int, end: int) -> int:
-    """How many events begin in that time (ps) on the thread that has most: each takes some of its time."""
-    counts = []
-    for line in range(len(trace.lines)):
-        began = trace.start[trace.lines.every_row(line)]
-        counts.append(int(((began >= start) & (began < end)).sum()))
-    return max(counts, default=0)
+def _events(timeline: Timeline) -> int:
+    """How many events begin in the steps on the thread that trains: noting each takes some of its time."""
+    trace, steps = timeline.trace, timeline.steps
+    known = steps.line[steps.line >= 0]
+    if not len(known):
+        return 0
+    began = trace.start[trace.lines.every_row(int(np.bincount(known).argmax()))]
+    return int(((began >= steps.start[0]) & (began < steps.end[-1])).sum())
 
 
 def _works(trace: Trace) -> bool:

@@ -19,12 +19,13 @@ from outpace.capture.faults import quietly
 from outpace.capture.notes import notes_of, write_notes
 from outpace.capture.options import Outcome, Plan
 from outpace.capture.pipeline import PipelineRecorder
-from outpace.capture.recording import Saved, tell
+from outpace.capture.recording import Saved
 from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.capture.session import Session
 from outpace.capture.sources import SourceRecorder
 from outpace.capture.steps_keras import KerasSteps
 from outpace.capture.steps_tf import LoopSteps, hook_jax_profiler, hook_marks, hook_profiler
+from outpace.capture.tell import tell
 from outpace.capture.timed import TimedWindow
 from outpace.capture.tracing import TraceRecorder
 from outpace.capture.window import Phase

@@ -8,20 +8,19 @@ with the rule that finds the steps of a finished profile.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from outpace.capture.options import Repetition
-from outpace.capture.profilers import JaxProfiler
-from outpace.capture.sampler import owner_of
+from outpace.capture.options import Question, Repetition
+from outpace.capture.profilers import HostSession, JaxProfiler, ProfilerBusy
+from outpace.capture.stacks import owner_of
 
 FIRST_S, LONGEST_S = 0.1, 3.0  # of a look
 GROWTH = 4  # times as long as the last one is the next look while JAX works and nothing comes round
@@ -53,7 +52,7 @@ class Questions:
             self._number += 1
             question, answer = (os.path.join(self._folder, name.format(number=self._number)) for name in (QUESTION, ANSWER))
             with open(f"{question}.part", "w", encoding="utf-8") as file:
-                json.dump({"profile": profile, "number": self._number}, file)
+                file.write(Question(profile, self._number).to_json())
             os.replace(f"{question}.part", question)
             until = time.monotonic() + ANSWER_S
             while time.monotonic() < until:
@@ -70,17 +69,22 @@ class Looks:
         """`folder`: where a look is written for who judges it."""
         self._profiler, self._questions = profiler, questions
         self._recording = threading.Lock()
+        self._paused = threading.Event()
         self._path = os.path.join(folder, "look.xplane.pb")
 
     def take(self, seconds: float, over: threading.Event) -> Repetition | None:
         """What comes round within so many seconds; None where it cannot be told. Raises ProfilerBusy while another profiler runs."""
         works, derives, until = False, False, time.monotonic() + seconds
         with self._recording:
-            session = self._profiler.host_session()
-            while (left := until - time.monotonic()) > 0 and not over.wait(min(left, seconds / 8)):
-                works = works or self._profiler.works()
-                derives = derives or _derives()
-            data = session.stop()
+            session = self._begun()
+            try:
+                while (left := until - time.monotonic()) > 0 and not self._paused.is_set():
+                    if over.wait(min(left, seconds / 8)):
+                        break
+                    works = works or self._profiler.works()
+                    derives = derives or _derives()
+            finally:
+                data = session.stop()
         with contextlib.suppress(OSError):
             with open(self._path, "wb") as file:
                 file.write(data)
@@ -92,12 +96,25 @@ class Looks:
     def event_s(self) -> float:
         """How long noting one event takes, seconds. Raises ProfilerBusy while another profiler runs."""
         with self._recording:
+            if self._paused.is_set():
+                raise ProfilerBusy
             return self._profiler.event_s()
 
-    def end(self) -> None:
-        """Wait for the end of a look that is being taken."""
-        with self._recording:
-            pass
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Take none meanwhile: one that is being taken ends at once."""
+        self._paused.set()
+        try:
+            with self._recording:
+                yield
+        finally:
+            self._paused.clear()
+
+    def _begun(self) -> HostSession:
+        """A session that has begun. Raises ProfilerBusy where the profiler is not ours to take."""
+        if self._paused.is_set():
+            raise ProfilerBusy
+        return self._profiler.host_session()
 
 
 class Signs:

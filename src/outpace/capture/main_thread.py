@@ -1,21 +1,21 @@
-"""Runs functions of ours on the program's main thread, between two of its calls. Standard library only.
+"""Begins and ends profilers between two calls of the thread that trains, where the program might not survive another way. Standard library
+only.
 
-A profiler must neither begin nor end while the program is inside a call of its framework: where `jax.profiler.stop_trace` ran on a thread of
-ours while the main thread launched CUDA graphs, 8 of 10 programs crashed, and none where it ran on the main thread. Python runs what is
-*pending* there between two bytecodes, when no call into C is under way. A thread of ours therefore asks, and waits::
+Where `jax.profiler.stop_trace` ran on a thread of ours while the main thread launched CUDA graphs, 8 of 10 programs crashed, and none where it
+ran on the main thread. Python runs what is *pending* there between two bytecodes, when no call into C is under way. A thread of ours therefore
+asks, and waits::
 
-    window_opened = on_main_thread(lambda: window.open(step))
+    between_calls(lambda: profiler.stop(save=True))
 
-Where the main thread waits for other threads all the time (the program trains in one of these), it is never between two calls: after a while
-the function runs on the thread that asks, as it would have without any of this.
+Everywhere else (TensorFlow, CPUs, no CUDA graphs) the function runs at once, on the thread that asks. It does, too, with a warning, where the
+main thread cannot be had: it does not train, or is inside one call for too long.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import math
-import signal
+import os
 import sys
 import threading
 import time
@@ -24,16 +24,18 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
 
 from outpace.capture.choose import launches_graphs
-from outpace.capture.recording import tell
+from outpace.capture.faults import quietly
+from outpace.capture.tell import tell
+from outpace.model.errors import CaptureError
 
 _T = TypeVar("_T")
 
+PATIENCE_S = 30.0  # for the main thread to be between two calls: what runs on a GPU is handed over, and returns at once
 PARKED_S = 5.0  # that the main thread waits for other threads, without a break, until it counts as one that does not train
 _POLL_S = 0.01
 _WAITS = ("threading.py", "queue.py", "selectors.py", "concurrent/futures/_base.py")  # where Python waits for other threads
-_IMPORTS = ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")
-_PROFILERS = ("jax/_src/profiler.py", "tensorflow/python/profiler/profiler_v2.py")  # they hold a lock of their own
 _STDLIB = threading.__file__.removesuffix("threading.py")
+_CALLBACKS = ("jax/_src/callback.py", "jax/_src/debugging.py")  # what a program on a device calls: it is inside a call
 
 
 class _Request(Generic[_T]):
@@ -43,14 +45,19 @@ class _Request(Generic[_T]):
         self.function, self.ready = function, ready
         self.done = threading.Event()
         self.result: _T | None = None
-        self.error: BaseException | None = None
+        self.error: Exception | None = None
+        self.escaped: BaseException | None = (
+            None  # what is none of the function's: Ctrl-C, or an exit that a handler of the program's asks for
+        )
 
     def run(self) -> None:
         """Run it here and now."""
         try:
             self.result = self.function()
-        except BaseException as error:  # it is the asking thread's, whatever it is
+        except Exception as error:
             self.error = error
+        except BaseException as error:
+            self.error, self.escaped = CaptureError("The program was interrupted meanwhile."), error
         self.done.set()
 
     def answer(self) -> _T:
@@ -65,38 +72,19 @@ _pending = threading.Event()  # Python was told to call us, and has not done it 
 _warned = threading.Event()
 
 
-def on_main_thread(function: Callable[[], _T], ready: Callable[[], bool] = lambda: True) -> _T:
-    """Run a function on the main thread, wait for it, and return what it returns; it raises what the function raises.
+def between_calls(
+    function: Callable[[], _T], trains: threading.Thread | None = None, ready: Callable[[], bool] = lambda: True
+) -> _T:
+    """Run a function that begins or ends a profiler, and return what it returns; it raises what the function raises.
 
-    `ready` is asked there, just before: the main thread may be inside code of ours that the function would disturb. On the main thread itself
-    the function runs at once.
+    `trains`: the thread that trains; the main one by default. `ready` is asked on the main thread just before: the program may hold what the
+    function needs.
     """
-    if threading.current_thread() is threading.main_thread():
+    main = threading.main_thread()
+    trains = trains or main
+    if threading.current_thread() is trains or not launches_graphs():
         return function()
-    request = _Request(function, ready)
-    _requests.append(request)
-    parked = _ParkedThread()
-    while not request.done.wait(_POLL_S):
-        _call_soon()
-        if parked.since(PARKED_S) and _withdrawn(request):
-            _here(request.run)
-    return request.answer()
-
-
-def between_calls(thread: threading.Thread, function: Callable[[], _T]) -> _T:
-    """Run a function between two calls of the thread that trains: of the main thread, since Python can ask no other; of others, here."""
-    return on_main_thread(function) if thread is threading.main_thread() else _here(function)
-
-
-def _here(function: Callable[[], _T]) -> _T:
-    """Run a function that begins or ends a capture on a thread that does not train. What may happen is said once."""
-    if not _warned.is_set() and launches_graphs():
-        _warned.set()
-        tell(
-            "the training runs in a thread of its own, between whose calls a capture cannot end. JAX can crash by that on NVIDIA GPUs; "
-            "XLA_FLAGS=--xla_gpu_enable_command_buffer= in its environment avoids it (outpace profile --command-buffers off)"
-        )
-    return function()
+    return _asked(_Request(function, ready)) if trains is main else _unsafely(function)
 
 
 def serve_while(busy: Callable[[float], bool], seconds: float = math.inf) -> None:
@@ -105,33 +93,58 @@ def serve_while(busy: Callable[[float], bool], seconds: float = math.inf) -> Non
     in_main = threading.current_thread() is threading.main_thread()
     while busy(_POLL_S) and time.monotonic() < until:
         if in_main:
-            run_requests(None)
+            run_requests(sys._getframe(1))
 
 
 def run_requests(frame: Any) -> None:
-    """Run what waits for the main thread, on which this is called. `frame`: where it is, None where the caller knows that it is at rest. Raises
-    KeyboardInterrupt where Ctrl-C came meanwhile: it is the program's."""
+    """Run what waits for the main thread, on which this is called, at this frame."""
     for _ in range(len(_requests)):
-        if frame is not None and not _between_calls(frame):
+        if _in_callback(frame):
             return
-        with contextlib.suppress(IndexError):
+        try:
             request = _requests.popleft()
-            if request.ready():
-                request.run()
-                if isinstance(request.error, KeyboardInterrupt):
-                    raise request.error
-            else:
+        except IndexError:
+            return
+        try:
+            with quietly():
+                if request.ready():
+                    request.run()
+        finally:
+            if not request.done.is_set():
                 _requests.append(request)
 
 
-def _between_calls(frame: Any) -> bool:
-    """Whether a thread that is at this frame is neither importing a module nor starting or stopping a profiler."""
+def _asked(request: _Request[_T]) -> _T:
+    """Have the main thread run a request, or run it here once that cannot be waited for any longer."""
+    _requests.append(request)
+    parked, until = _ParkedThread(), time.monotonic() + PATIENCE_S
+    while not request.done.wait(_POLL_S):
+        _call_soon()
+        if (parked.since(PARKED_S) or time.monotonic() > until) and _withdrawn(request):
+            _unsafely(request.run)
+    if request.escaped is not None:
+        _raise_in_main_thread(request.escaped)
+    return request.answer()
+
+
+def _unsafely(function: Callable[[], _T]) -> _T:
+    """Run a function on a thread that does not train, while another one may be inside a call. What may happen is said once."""
+    if not _warned.is_set():
+        _warned.set()
+        tell(
+            "the training runs in a thread of its own, or is inside one call, between whose calls a capture cannot end. JAX can crash by that "
+            "on NVIDIA GPUs; XLA_FLAGS=--xla_gpu_enable_command_buffer= in its environment avoids it (outpace profile --command-buffers off)"
+        )
+    return function()
+
+
+def _in_callback(frame: Any) -> bool:
+    """Whether a thread that is at this frame was called by a program that runs on a device."""
     while frame is not None:
-        file = frame.f_code.co_filename
-        if file in _IMPORTS or file.endswith(_PROFILERS):
-            return False
+        if frame.f_code.co_filename.replace("\\", "/").endswith(_CALLBACKS):
+            return True
         frame = frame.f_back
-    return True
+    return False
 
 
 def _withdrawn(request: _Request[Any]) -> bool:
@@ -164,14 +177,20 @@ class _ParkedThread:
 @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 def _called(_: int | None) -> int:
     """What Python calls on the main thread between two bytecodes."""
-    _pending.clear()
-    try:
+    with quietly():  # nothing can be raised from here
+        _pending.clear()
         run_requests(sys._getframe(1))
-    except KeyboardInterrupt:  # nothing can be raised from here: Python calls that next
-        ctypes.pythonapi.Py_AddPendingCall(ctypes.pythonapi.PyErr_SetInterruptEx, signal.SIGINT.value)
-    except BaseException:  # nothing of ours reaches the program
-        pass
     return 0
+
+
+def _raise_in_main_thread(error: BaseException) -> None:
+    """Have the main thread raise an exception like this one, which could not be raised where it came up. Python makes it of a class alone."""
+    kind = type(error)
+    alike = type(
+        kind.__name__, (kind,), {"__init__": lambda self: kind.__init__(self, *error.args), "__module__": kind.__module__}
+    )
+    identity = ctypes.c_ulong(threading.main_thread().ident or 0)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(alike))
 
 
 def _call_soon() -> None:
@@ -179,3 +198,13 @@ def _call_soon() -> None:
         _pending.set()
         if ctypes.pythonapi.Py_AddPendingCall(_called, None):  # the queue is full: next time
             _pending.clear()
+
+
+def _forget() -> None:
+    """A fork's child has none of the threads that ask."""
+    _requests.clear()
+    _pending.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -14,12 +14,13 @@ from types import TracebackType
 
 from outpace.capture.calibration import calibrate
 from outpace.capture.choose import profiler_in_use
-from outpace.capture.main_thread import between_calls, serve_while
+from outpace.capture.main_thread import serve_while
 from outpace.capture.notes import Notes, write_notes
 from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions
 from outpace.capture.profilers import ProfilerBusy
-from outpace.capture.recording import Recording, Saved, tell
+from outpace.capture.recording import Recording, Saved
 from outpace.capture.sampler import FrameSampler
+from outpace.capture.tell import tell
 from outpace.model.errors import CaptureError, OutpaceError, UsageError
 from outpace.store.record import PythonSamples, Window
 
@@ -42,6 +43,7 @@ class Capture:
         self._calibration: dict[str, int] = {}
         self._sampler: FrameSampler | None = None
         self._trains = threading.main_thread()
+        self._turn = threading.RLock()
 
     def __enter__(self) -> Capture:
         self.start()
@@ -90,7 +92,7 @@ class Capture:
         return self._thread.is_alive()
 
     def _begin(self) -> None:
-        recording = Recording(profiler_in_use(self._options, self._framework), self._logdir)
+        recording = Recording(profiler_in_use(self._options, self._framework), self._logdir, self._trains)
         self._calibration = calibrate()
         try:
             recording.start(at_exit=self.stop)
@@ -113,13 +115,17 @@ class Capture:
             if self._over.wait(self._delay):
                 return
             try:
-                between_calls(self._trains, self._begin)
+                self._begin()
             except OutpaceError as error:
                 self._lost(str(error))
         if self._duration is not None and not self._over.wait(self._duration):
-            between_calls(self._trains, self._end)
+            self._end()
 
     def _end(self) -> None:
+        with self._turn:
+            self._end_once()
+
+    def _end_once(self) -> None:
         recording, self._recording = self._recording, None
         try:
             if recording is not None and recording.active:

@@ -9,7 +9,7 @@ from typing import Any
 
 from outpace.capture.choose import framework_in_use
 from outpace.capture.iterators import iterator_class
-from outpace.capture.recording import tell
+from outpace.capture.tell import tell
 
 OUTSIDE_IN_A_ROW = 3  # steps that read nothing, with a read before each, until it is no accident
 

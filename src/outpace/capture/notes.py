@@ -11,6 +11,7 @@ from typing import Any
 from outpace._cores import granted_cpus, half_flags, usable_cpus
 from outpace._dataclass import dataclass
 from outpace._version import __version__
+from outpace.capture.choose import allows_graphs
 from outpace.capture.faults import counts
 from outpace.capture.profilers import framework_versions
 from outpace.capture.recording import Saved
@@ -33,15 +34,13 @@ __all__ = ["Notes", "granted_cpus", "notes_of", "record_of", "usable_cpus", "wri
 
 @dataclass(frozen=True)
 class Notes:
-    """What was seen of the steps: how they were recognised, the window, steps per call, single durations, how fast the machine was, and whether
-    XLA could use CUDA graphs."""
+    """What was seen of the steps: how they were recognised, the window, steps per call, single durations, and how fast the machine was."""
 
     mode: str
     window: Window
     steps_per_execution: int = 1
     overhead: Overhead = field(default_factory=Overhead)
     calibration: Mapping[str, int] = field(default_factory=dict)
-    command_buffers: bool = True
 
 
 def notes_of(window: StepWindow) -> Notes:
@@ -61,7 +60,6 @@ def notes_of(window: StepWindow) -> Notes:
         step.steps_per_execution if step else 1,
         Overhead(*(window.rounds or (tuple(step.recent if step else ()), tuple(window.during), tuple(window.after)))),
         dict(window.calibration),
-        window.options.command_buffers,
     )
 
 
@@ -98,7 +96,7 @@ def record_of(
         overhead=notes.overhead,
         calibration=notes.calibration,
         faults=counts(),
-        command_buffers=notes.command_buffers,
+        command_buffers=allows_graphs(),
         pipeline=tuple(stages),
         traces=tuple(traces),
         python_samples=samples,

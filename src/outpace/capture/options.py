@@ -11,6 +11,7 @@ from outpace._dataclass import dataclass
 DEFAULT_LOGDIR = "outpace-logs"  # in the working directory
 STEPS = 20  # of a window for which nothing else is asked
 LASTING = 2.0  # seconds of that: some two hundred samples of Python, and what comes round every few steps comes round twice
+_KNOWN = 0.3  # of a round, that noting its events may take for the rest of it to be known
 MOST_STEPS = 400  # of a window that lasts: a profile of short steps stays below some 100 MB
 
 
@@ -96,6 +97,23 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class Question:
+    """A profile (its path) in which the command that waits is to look for what comes round, and the number of its answer."""
+
+    profile: str
+    number: int
+
+    def to_json(self) -> str:
+        """It as JSON text."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Question:
+        """What `to_json` wrote."""
+        return cls(**json.loads(text))
+
+
+@dataclass(frozen=True)
 class Repetition:
     """What comes round in a profile.
 
@@ -121,8 +139,12 @@ class Repetition:
         return dataclasses.replace(self, busy=self.busy or works, trains=self.trains or derives)
 
     def plain_ns(self, event_s: float) -> tuple[int, ...]:
-        """How long single rounds take where nothing is noted, if noting an event takes so many seconds."""
-        return tuple(max(round(each - 1e9 * event_s * self.events), 1) for each in self.times_ns)
+        """How long single rounds take where nothing is noted, if noting an event takes so many seconds; none where that would be much of them,
+        and so is not known well enough."""
+        noting = 1e9 * event_s * self.events
+        if not self.times_ns or noting > _KNOWN * sorted(self.times_ns)[len(self.times_ns) // 2]:
+            return ()
+        return tuple(round(each - noting) for each in self.times_ns if each > noting)
 
     def to_json(self) -> str:
         """It as JSON text."""

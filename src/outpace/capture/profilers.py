@@ -33,6 +33,9 @@ class Profiler(Protocol):
     def sync(self) -> None:
         """Wait until work that was dispatched is done."""
 
+    def ready(self) -> bool:
+        """Whether a session may begin or end on this thread: it is not in the middle of that already."""
+
 
 class TensorFlowProfiler:
     """`tf.profiler.experimental`, called through its original functions: the public names carry our own hooks."""
@@ -79,6 +82,10 @@ class TensorFlowProfiler:
         if wait is not None:
             wait()
 
+    def ready(self) -> bool:
+        """TensorFlow's lock is taken again by the thread that has it."""
+        return True
+
     def _forget(self) -> None:
         """A start refused by a running server leaves a dead session object behind, which would block all later ones."""
         if self.running():
@@ -112,6 +119,11 @@ class JaxProfiler:
     def stop(self, save: bool) -> None:
         """End the session and write the profile; JAX cannot end one unsaved, so the caller removes the files."""
         self._stop()
+
+    def ready(self) -> bool:
+        """Whether nobody holds the lock of JAX's profiler, which its thread cannot take twice."""
+        lock = getattr(getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None), "lock", None)
+        return lock is None or not lock.locked()
 
     def host_session(self) -> HostSession:
         """A session that records the host alone, and has begun. Raises ProfilerBusy while another one runs, NotImplementedError where this JAX
@@ -175,8 +187,11 @@ class HostSession:
         self._session = kind(chosen)
 
     def stop(self) -> bytes:
-        """End, and answer the profile."""
-        data: bytes = self._session.stop()
+        """End, and answer the profile. Raises ProfilerBusy where another session, which a server began for example, had the profiler."""
+        try:
+            data: bytes = self._session.stop()
+        except RuntimeError as error:
+            raise ProfilerBusy(str(error)) from None
         return data
 
 

@@ -12,24 +12,14 @@ from collections.abc import Callable
 
 from outpace._dataclass import dataclass
 from outpace.capture.interrupt import OnTermination
-from outpace.capture.line_start import line_start
+from outpace.capture.main_thread import between_calls
 from outpace.capture.profilers import Profiler
+from outpace.capture.tell import tell
 from outpace.model.errors import CaptureError, OutputError
-from outpace.model.text import clean_prose
 from outpace.store.staging import Staging
 
 ENDING = ".xplane.pb"
 _LONGEST_REPORT = 120  # seconds, for profiles of gigabytes
-
-
-def tell(text: str) -> None:
-    """One line for the user, on the stderr that the process started with: the script may have replaced sys.stderr."""
-    stream = sys.__stderr__
-    if stream is not None:
-        with contextlib.suppress(OSError, ValueError, RuntimeError):  # the last: inside a write of the program's
-            stream.flush()
-            stream.write(f"{line_start(stream)}outpace: {clean_prose(text)}\n")
-            stream.flush()
 
 
 def show(run: str) -> None:
@@ -53,6 +43,10 @@ class Saved:
     host: str
 
 
+class Refused(Exception):
+    """A finished profile is not what is wanted; its text says why. It is kept aside."""
+
+
 class Recording:
     """A running profiler. `start` raises when it cannot run; after `stop` or `discard` nothing is left of it but the run.
 
@@ -60,11 +54,14 @@ class Recording:
     as it would have. When it ends by itself, what was recorded is saved.
     """
 
-    def __init__(self, profiler: Profiler, logdir: str) -> None:
+    def __init__(self, profiler: Profiler, logdir: str, trains: threading.Thread | None = None) -> None:
+        """A recording that has not begun. `trains`: the thread that trains; the main one by default."""
         self.pid = os.getpid()
         self._profiler = profiler
+        self._trains = trains
         self._logdir = logdir
         self._staging: Staging | None = None
+        self._aside: tuple[Staging, str] | None = None
         self._termination = OnTermination(self._terminated)
         self._lock = threading.Lock()
 
@@ -81,8 +78,7 @@ class Recording:
         """
         staging = Staging(self._logdir)
         try:
-            self._profiler.sync()
-            self._profiler.start(staging.folder)
+            self._between_calls(lambda: self._started(staging.folder))
         except BaseException:
             staging.discard()
             raise
@@ -94,15 +90,15 @@ class Recording:
     def stop(self, finish: Callable[[Saved], None] | None = None) -> Saved:
         """Stop the profiler, let `finish` add to the run while nobody sees it, and publish it.
 
-        Raises CaptureError, or OutputError when the run cannot be uploaded; the profiler is stopped all the same.
+        Raises CaptureError, or OutputError when the run cannot be uploaded, and Refused where `finish` did; the profiler is stopped all the
+        same.
         """
         staging = self._take()
         try:
             if staging is None:
                 raise CaptureError("Nothing is being recorded.")
             try:
-                self._profiler.sync()
-                self._profiler.stop(save=True)
+                self._between_calls(self._stopped)
             except Exception as error:
                 raise CaptureError(
                     f"The profile could not be saved in {self._logdir}: {_reason(error, staging.folder)}."
@@ -113,17 +109,44 @@ class Recording:
                     finish(Saved(staging.run_folder(), host))
                 except (OSError, OutputError) as error:
                     tell(f"the profile is saved without a record beside it: {error}")
+                except Refused:
+                    self._aside, staging = (staging, host), None
+                    self._end_watch()
+                    raise
             return Saved(staging.publish(), host)
         finally:
             self._release(staging)
+
+    def _started(self, folder: str) -> None:
+        self._profiler.sync()
+        self._profiler.start(folder)
+
+    def _stopped(self) -> None:
+        self._profiler.sync()
+        self._profiler.stop(save=True)
 
     def discard(self) -> None:
         """Stop the profiler and throw away what it recorded."""
         staging = self._take()
         if staging is not None:
             with contextlib.suppress(Exception):
-                self._profiler.stop(save=False)
+                self._between_calls(lambda: self._profiler.stop(save=False))
         self._release(staging)
+
+    def _between_calls(self, function: Callable[[], None]) -> None:
+        """Begin or end the profiler between two calls of the training, where that matters."""
+        between_calls(function, self._trains, self._profiler.ready)
+
+    def publish_aside(self) -> Saved:
+        """Publish the profile that was refused: there is no better one. Raises OutputError when it cannot be uploaded."""
+        assert self._aside is not None
+        staging, host = self._aside
+        return Saved(staging.publish(), host)
+
+    def discard_aside(self) -> None:
+        """Throw away the profile that was refused."""
+        if self._aside is not None:
+            self._aside[0].discard()
 
     @staticmethod
     def _host(staging: Staging) -> str:
@@ -141,8 +164,12 @@ class Recording:
     def _release(self, staging: Staging | None) -> None:
         if staging is not None:
             staging.discard()
-            self._termination.remove()
-            atexit.unregister(self._exiting)
+            self._end_watch()
+
+    def _end_watch(self) -> None:
+        """Nothing is recorded any more that the process's end could lose."""
+        self._termination.remove()
+        atexit.unregister(self._exiting)
 
     def _exiting(self) -> None:
         if self.active:

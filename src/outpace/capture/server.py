@@ -18,10 +18,10 @@ from typing import Any
 
 from outpace._version import __version__
 from outpace.capture.main_thread import serve_while
-from outpace.capture.recording import tell
 from outpace.capture.remote.grpc_ import load_grpc
 from outpace.capture.remote.sampler import Refused, Sampler
 from outpace.capture.remote.wire import DEFAULT_PORT, NOTE_KEY, PROFILE_METHOD, VERSION_METHOD, ProfileRequest
+from outpace.capture.tell import tell
 from outpace.model.errors import CaptureError, UsageError
 
 GRACE = 10.0  # seconds for a running capture to hand over its profile when the process ends

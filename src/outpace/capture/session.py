@@ -13,16 +13,13 @@ from typing import Any
 
 from outpace.capture.options import CaptureOptions, Outcome
 from outpace.capture.profilers import MAKERS, Profiler, ProfilerBusy
-from outpace.capture.recording import ENDING, Recording, Saved, tell
+from outpace.capture.recording import ENDING, Recording, Refused, Saved
 from outpace.capture.sampler import FrameSampler
+from outpace.capture.tell import tell
 from outpace.capture.window import Candidate, StepWindow, describe
 from outpace.model.errors import OutpaceError
 from outpace.model.units import counted
 from outpace.store.record import PythonSamples
-
-
-class Refused(Exception):
-    """A profile is not kept; its text says why."""
 
 
 class Session:
@@ -55,6 +52,7 @@ class Session:
         self._sampler: FrameSampler | None = None
         self._note, self._saved, self._stop = note, saved, stop
         self._recording: Recording | None = None
+        self._aside: Recording | None = None  # a window that was refused, for want of a better one
         self._profiler: Profiler | None = None
         self._told: set[str] = set()
         self._ending = threading.RLock()  # who stops the script also finishes the session
@@ -109,7 +107,8 @@ class Session:
         try:
             self.saved = recording.stop(finish)
         except Refused as why:
-            tell(f"the window is thrown away, as {why}; another one opens")
+            tell(f"the window is not kept, as {why}; another one opens")
+            self._keep_aside(recording)
             return False
         except OutpaceError as error:
             self._fail(self._own(error))
@@ -117,12 +116,19 @@ class Session:
         except Exception as error:
             self._fail(f"the profile could not be saved in {self.shown_logdir}: {error}")
             return True
+        self._keep_aside(None)
         self._saved(self.saved)
         window = self.window
         taken = f"{window.seconds:.1f} s" if window.seconds >= 1 else f"{window.seconds * 1e3:.0f} ms"
         what = f"{counted(len(window.during), 'step')} in {taken}" if window.during else taken
         tell(f"captured {what}; profile in {self.shown(self.saved.run)}")
         return True
+
+    def _keep_aside(self, refused: Recording | None) -> None:
+        """Keep the window that was refused last, until there is a better one."""
+        older, self._aside = self._aside, refused
+        if older is not None:
+            older.discard_aside()
 
     def yield_to_user(self, logdir: object) -> None:
         """The script is about to start its own profiler: give way, and wait for it to end."""
@@ -163,6 +169,10 @@ class Session:
         with contextlib.suppress(BaseException):
             self.window.close()
         self.window.disable()
+        if self.saved is None and self._aside is not None:
+            with contextlib.suppress(OutpaceError, OSError):
+                self.saved = self._aside.publish_aside()
+                tell(f"no other window came: the one that was not kept is in {self.shown(self.saved.run)}")
         if self.saved:
             try:
                 self._note(self, self.saved)

@@ -208,9 +208,9 @@ def hook_jax_profiler(session: Session, timed: TimedWindow, jax: Any) -> None:
 
     @functools.wraps(original)
     def start_trace(log_dir: Any, *args: Any, **kwargs: Any) -> Any:
-        timed.give_way()
-        session.yield_to_user(log_dir)
-        return original(log_dir, *args, **kwargs)
+        with timed.gives_way():
+            session.yield_to_user(log_dir)
+            return original(log_dir, *args, **kwargs)
 
     jax.profiler.start_trace = start_trace
     if behind is not None and getattr(behind, "start_trace", None) is original:

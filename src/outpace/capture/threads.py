@@ -11,13 +11,10 @@ import threading
 import time
 from collections import defaultdict
 from itertools import cycle
-from typing import TYPE_CHECKING
 
 from outpace.capture.faults import quietly
+from outpace.capture.stacks import Frame, Places, Stacks
 from outpace.store.record import OtherThread
-
-if TYPE_CHECKING:
-    from outpace.capture.sampler import Frame, Places, Stacks
 
 MOST_THREADS = 64
 _PERIODS_S = (0.029, 0.037, 0.041)
@@ -50,10 +47,10 @@ class OtherThreads:
             self._thread.join(1.0)
 
     def _run(self) -> None:
-        with quietly():
-            for wait in cycle(_PERIODS_S):  # which cannot all beat with steps of one length
-                if self._over.wait(wait):
-                    return
+        for wait in cycle(_PERIODS_S):  # which cannot all beat with steps of one length
+            if self._over.wait(wait):
+                return
+            with quietly():
                 self._look()
 
     def _look(self) -> None:
@@ -62,7 +59,10 @@ class OtherThreads:
         for identity, frame in sys._current_frames().items():
             if identity == self._training or (identity not in self._names and not self._name(identity)):
                 continue
-            used = time.clock_gettime_ns(time.pthread_getcpuclockid(identity))
+            try:
+                used = time.clock_gettime_ns(time.pthread_getcpuclockid(identity))
+            except OSError:  # it has ended
+                continue
             first = self._clocks.get(identity, (now, used, now, used))
             self._clocks[identity] = (first[0], first[1], now, used)
             stack = self._stacks.index(frame)

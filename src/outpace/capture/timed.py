@@ -12,18 +12,19 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from outpace.capture.choose import framework_in_use
 from outpace.capture.compiles import CompileWatch
+from outpace.capture.faults import count
 from outpace.capture.looks import FIRST_S, ROUNDS, Looks, Questions, Signs, may_train, place
-from outpace.capture.main_thread import on_main_thread, serve_while
+from outpace.capture.main_thread import serve_while
 from outpace.capture.options import Repetition
 from outpace.capture.profilers import JaxProfiler, ProfilerBusy
-from outpace.capture.recording import tell
 from outpace.capture.session import Session
-from outpace.capture.window import SELDOM_SHARE, Candidate
+from outpace.capture.tell import tell
+from outpace.capture.window import SELDOM_SHARE, Candidate, Rounds
 
 _T = TypeVar("_T")
 
@@ -33,6 +34,7 @@ LONGEST_ROUNDS_S = 60.0
 STEADY_S = 2.0  # of it at least after the last compilation
 LONGEST_S = 14.0  # it lasts: a script may compile in every step
 FIRST_LOOK_S = 1.5  # after the first sign of an eager loop that trains
+LONGEST_COMPILATION_S = 60.0  # of which nothing is heard, until it counts as none
 TAPES = 5  # gradient tapes outside any step that say: an eager loop trains here
 LOOK_EVERY_S = 0.8
 LONGEST_LOOK_S = 5.0  # behind the window, for the time of a round without a profiler
@@ -59,7 +61,7 @@ class TimedWindow:
         self._waited: float | None = None  # since when it is waited for
         self._told = 0
         self._before: Repetition | None = None  # what the last look before the window found
-        self._during: tuple[int, ...] = ()  # what single rounds took inside it, ns
+        self._during = Repetition()  # what came round inside it
         self._last = False  # the window that is open is the last try
         self._longer = 0.0  # what a window lasts at least that opens after one too short, seconds
         self.tapes = 0  # gradient tapes that were entered outside any step
@@ -80,10 +82,14 @@ class TimedWindow:
         if self._thread is not None and self._thread is not threading.current_thread():
             serve_while(self._goes_on, _END_S)
 
-    def give_way(self) -> None:
-        """The script is about to start its own profiler: wait for the end of a look that is being taken."""
-        if self._looks is not None:
-            self._looks.end()
+    @contextlib.contextmanager
+    def gives_way(self) -> Iterator[None]:
+        """Take no look while the script starts its own profiler."""
+        if self._looks is None:
+            yield
+            return
+        with self._looks.paused():
+            yield
 
     def seen(self) -> str:
         """What ran while the training was waited for, as a sentence; "" where nothing did."""
@@ -97,6 +103,13 @@ class TimedWindow:
         return self._thread.is_alive()
 
     def _wait(self) -> None:
+        try:
+            self._await()
+        except Exception as error:
+            count(error)
+            tell(f"the capture by time ended: {type(error).__name__}: {error}")
+
+    def _await(self) -> None:
         options = self._session.options
         if options.seconds is not None:
             while (left := self._imported + options.delay - time.monotonic()) > 0 or not self._reachable():
@@ -139,7 +152,7 @@ class TimedWindow:
         """Look at what JAX runs; how long a window is to last where that is the training, or where this JAX allows no looks."""
         profiler = self._session.profilers.get("jax")
         self._waiting()
-        if not isinstance(profiler, JaxProfiler) or self._compiles.pending or self._over.wait(LOOK_EVERY_S):
+        if not isinstance(profiler, JaxProfiler) or self._compiling() or self._over.wait(LOOK_EVERY_S):
             return None
         self._looks = self._looks or Looks(profiler, self._questions, self._folder)
         try:
@@ -152,6 +165,11 @@ class TimedWindow:
             return None
         self._before = found
         return min(max(LENGTH_S, MOST_ROUNDS * found.seconds), LONGEST_ROUNDS_S)
+
+    def _compiling(self) -> bool:
+        """Whether JAX is in the middle of a compilation; one of which nothing is heard for long was only lowered, or failed."""
+        heard = self._compiles.last_s
+        return self._compiles.pending and heard is not None and time.monotonic() - heard < LONGEST_COMPILATION_S
 
     def _waiting(self) -> None:
         """Tell now and then that the training is waited for, and what runs meanwhile."""
@@ -172,7 +190,7 @@ class TimedWindow:
         """Why a window is thrown away: nothing came round in it three whole times, or something that takes much came once; "" where neither is
         so, or nobody can tell."""
         found = self._questions.ask(profile) or Repetition(rounds=ROUNDS)
-        self._during = found.times_ns
+        self._during = found
         if self._last:
             return ""
         if found.rounds < ROUNDS:
@@ -187,32 +205,32 @@ class TimedWindow:
         """Open a window for so long; `refused` says why the profile at a path is not kept."""
         window = self._session.window
         step.framework = framework_in_use() or "tensorflow"
-        if not self._on_main_thread(lambda: window.open_for_time(step, although_steps=step.seconds is not None)):
+        if not window.open_for_time(step, although_steps=step.seconds is not None):
             return
         self._over.wait(seconds)
         if step.seconds is not None:
             self._outlast_compilations(time.monotonic() + LONGEST_S - seconds)
         more = self._before is not None
-        self._on_main_thread(lambda: window.close(None if self._over.is_set() else refused, more))
+        window.close(None if self._over.is_set() else refused, more)
         if not window.taken:  # thrown away, and with it what was noted
             self._compiles.compilations.clear()
         elif more:
-            rounds = self._rounds()
-            self._on_main_thread(lambda: window.settle(rounds))
+            rounds: Rounds = ((), (), ())
+            try:
+                rounds = self._rounds()
+            finally:
+                window.settle(rounds)
 
-    def _rounds(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    def _rounds(self) -> Rounds:
         """What single rounds took before, inside and behind the window, ns: by looks, without what noting the host's events took."""
         before, after, event_s = self._before, None, 0.0
         assert before is not None and self._looks is not None
-        with contextlib.suppress(ProfilerBusy):
+        with contextlib.suppress(ProfilerBusy, NotImplementedError):
             event_s = self._looks.event_s()
             after = self._looks.take(min(max(FIRST_S, (ROUNDS + 1) * before.seconds), LONGEST_LOOK_S), self._over)
-        same = after is not None and after.what == before.what
-        return before.plain_ns(event_s), self._during, after.plain_ns(event_s) if after is not None and same else ()
-
-    def _on_main_thread(self, change: Callable[[], _T]) -> _T:
-        """Open or close the window between two calls of the training, unless it is being opened or closed already."""
-        return on_main_thread(change, ready=lambda: not self._session.window.changing)
+        during = self._during.times_ns if self._during.what == before.what else ()
+        behind = after.plain_ns(event_s) if after is not None and after.what == before.what else ()
+        return (before.plain_ns(event_s), during, behind) if during else ((), (), ())
 
     def _outlast_compilations(self, until: float) -> None:
         """A window that opened during set-up, or at a step of a new shape, goes on until it holds steps that only run."""

@@ -20,6 +20,7 @@ from typing import Protocol
 from outpace._dataclass import dataclass
 from outpace.capture import load
 from outpace.capture.calibration import calibrate
+from outpace.capture.main_thread import serve_while
 from outpace.capture.options import MOST_STEPS, CaptureOptions
 
 SELDOM, SELDOM_SHARE = (
@@ -32,6 +33,11 @@ FIRST_DROPPED = 2  # the first steps trace and compile: no measure of the steady
 SETTLE = 2  # steps after the window that still eat what the pipeline buffered while the profile was being saved
 MOST_AFTER = 200  # a script that trains on needs no more samples
 LAPSED_NS = 30 * 10**9  # after that time without a step, what was counted before is no longer the training
+
+
+Rounds = tuple[
+    tuple[int, ...], tuple[int, ...], tuple[int, ...]
+]  # times of what comes round before, inside and behind a window, ns
 
 
 class Phase(Enum):
@@ -86,8 +92,8 @@ class Candidate:
 class StepWindow:
     """Counts steps and opens, marks and closes the window.
 
-    All methods are called on the script's main thread; those that open and close by time on a thread of ours where the main one only waits for
-    others, and never both at once: whoever comes second waits, so that the script's end finds a profile that is saved and no profiler at work.
+    All methods are called on the script's main thread; those that open and close by time also on a thread of ours, and never both at once:
+    whoever comes second waits, so that the script's end finds a profile that is saved and no profiler at work.
     """
 
     def __init__(self, options: CaptureOptions, profiling: Profiling, clock: Callable[[], int] = time.perf_counter_ns) -> None:
@@ -110,14 +116,13 @@ class StepWindow:
         self._seldom = 0
         self.after: list[int] = []
         self.interrupted: list[int] = []
-        self.rounds: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None = None  # of a window without steps, ns
+        self.rounds: Rounds | None = None  # of a window without steps, ns
         self._profiling = profiling
         self._clock = clock
         self._end_mark: Callable[[], None] | None = None
         self._settle = SETTLE
         self.stopping = False  # the script was told to stop
         self._turn = threading.RLock()
-        self.changing = False  # it is being opened or closed
         self.fitting = False  # Keras is at it, and its batches will be the steps
         self._last_begin: int | None = None
         self._last_trained: int | None = None
@@ -197,19 +202,22 @@ class StepWindow:
 
     @contextlib.contextmanager
     def _change(self) -> Iterator[None]:
-        """One at a time; where it is the main thread's turn, nothing that waits for the main thread comes in between."""
-        with self._turn:
-            before, self.changing = self.changing, True
-            try:
-                yield
-            finally:
-                self.changing = before
+        """One at a time. Whoever has the turn may need the main thread: it serves while it waits."""
+        serve_while(lambda seconds: not self._turn.acquire(timeout=seconds))
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     def yield_to_user(self) -> None:
         """The script starts a profiler itself: forget an open window, as if it had not been opened yet."""
-        if self.phase is not Phase.OPEN:
-            return
+        with self._change():
+            if self.phase is Phase.OPEN:
+                self._forget()
+
+    def _forget(self) -> None:
         self._finish_mark()
+        self.calibration = {}
         self.phase, self.chosen = Phase.WAITING, None
         self.during.clear()
         self._ends.clear()
@@ -230,9 +238,9 @@ class StepWindow:
                 if not more:
                     self._maybe_stop()
             elif self.phase is Phase.AFTER:
-                self.phase, self.chosen = Phase.WAITING, None
+                self._forget()
 
-    def settle(self, rounds: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]) -> None:
+    def settle(self, rounds: Rounds) -> None:
         """What comes round was timed before, inside and behind a window without steps, ns: the script need not run any longer."""
         self.rounds = rounds
         self._maybe_stop()

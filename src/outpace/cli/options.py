@@ -62,7 +62,7 @@ Color = Annotated[bool | None, typer.Option("--color/--no-color", help="Colours;
 
 def of_script(context: typer.Context, args: list[str] | None) -> list[str]:
     """The script's arguments; an option of ours among them may stand there by mistake, which is said."""
-    from outpace.capture.recording import tell
+    from outpace.capture.tell import tell
 
     own = {name for param in context.command.params for name in param.opts if name.startswith("--")}
     meant = next((arg for arg in args or () if arg.partition("=")[0] in own), None)

@@ -48,6 +48,12 @@ class Switch(str, Enum):
     OFF = "off"
 
 
+_CommandBuffers = Annotated[
+    Switch,
+    typer.Option(help="off: XLA uses no CUDA graphs, so that a training in another thread survives its capture on a GPU."),
+]
+
+
 def profile(
     context: typer.Context,
     script: Script,
@@ -68,10 +74,7 @@ def profile(
     host_level: HostLevel = 2,
     python_level: PythonLevel = 0,
     device_level: DeviceLevel = 1,
-    command_buffers: Annotated[
-        Switch,
-        typer.Option(help="off: XLA uses no CUDA graphs, so that a training in another thread survives its capture on a GPU."),
-    ] = Switch.ON,
+    command_buffers: _CommandBuffers = Switch.ON,
     labels: Annotated[bool, typer.Option("--labels/--no-labels", help="Name tf.data stages after their source lines.")] = True,
     html: _ReportFile = None,
     csv: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every table as a CSV file.")] = None,
@@ -117,9 +120,9 @@ def _captured(script: str, argv: list[str], options: CaptureOptions) -> CaptureR
     """Run the script, and say what becomes of it; what is printed next begins a line, whatever the script printed last."""
     from outpace.capture import run_script
     from outpace.capture.line_start import line_start
-    from outpace.capture.recording import tell
     from outpace.capture.relaunch import require_script
     from outpace.capture.runner import crash, ended_by
+    from outpace.capture.tell import tell
     from outpace.model import CaptureError
 
     require_script(script, options.module)

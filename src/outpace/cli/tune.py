@@ -172,7 +172,7 @@ def _place(path: Path | None) -> str | None:
 
 def _environment(plan: dict[str, Any]) -> tuple[Page, ...]:
     """Try the environment first: print what came of it, and set the variables that were shown to be faster for what follows; its page."""
-    from outpace.capture.recording import tell
+    from outpace.capture.tell import tell
 
     if plan["dry_run"]:
         _say_what_would_be_tried()
@@ -196,7 +196,7 @@ def _environment(plan: dict[str, Any]) -> tuple[Page, ...]:
 def _search(plan: dict[str, Any], budget: float) -> EnvironmentOutcome | None:
     """What came of the search; None where the script cannot be raced, which is said."""
     from outpace.capture.family import Family
-    from outpace.capture.recording import tell
+    from outpace.capture.tell import tell
     from outpace.model import CaptureError
     from outpace.tune.climb.environment import tune_environment
     from outpace.tune.pages.progress import shown
@@ -211,7 +211,7 @@ def _search(plan: dict[str, Any], budget: float) -> EnvironmentOutcome | None:
 
 def _report(outcome: EnvironmentOutcome, plan: dict[str, Any]) -> Page:
     """Print the page, where it is not left to the whole JSON; write the samples where they are wanted."""
-    from outpace.capture.recording import tell
+    from outpace.capture.tell import tell
     from outpace.tune.pages.environment import ID, page_of
     from outpace.tune.trial.record import write_experiment
 
@@ -244,8 +244,8 @@ def _tune_script(plan: dict[str, Any], pages: tuple[Page, ...]) -> int:
     plan: see `session.tuning`, and `then`, `out`, `patch`, `html`, `json`, `width`, `color`. pages: of what was tried before.
     """
     from outpace.capture.family import Family
-    from outpace.capture.recording import tell
     from outpace.capture.relaunch import become, script_command
+    from outpace.capture.tell import tell
     from outpace.tune.climb.climb import INTERRUPTED
     from outpace.tune.session import tuning
 
@@ -291,7 +291,7 @@ def _would_try(seen: Seen, *, as_json: bool) -> int:
 
 def _told(tuned: Tuned, whole: float) -> int:
     """Report what was found, and where the time went (`whole` seconds); the exit code."""
-    from outpace.capture.recording import tell
+    from outpace.capture.tell import tell
     from outpace.model.errors import UnprovenError
     from outpace.tune.written import report, times
 
@@ -309,7 +309,7 @@ def _told(tuned: Tuned, whole: float) -> int:
 
 def _untuned(code: int, outcome: Outcome | None, trains: bool) -> int:
     """Say why nothing was tuned of a script that ended by itself, and that nothing is left of it; the exit code where it does not train."""
-    from outpace.capture.recording import tell
+    from outpace.capture.tell import tell
     from outpace.model.errors import TuneError
     from outpace.tune.climb.climb import INTERRUPTED
 

@@ -12,7 +12,7 @@ from typing import Any
 from outpace._dataclass import dataclass
 from outpace.capture.choose import framework_in_use
 from outpace.capture.options import CaptureOptions
-from outpace.capture.recording import tell
+from outpace.capture.tell import tell
 from outpace.model.units import counted
 from outpace.monitor.deep import RETRY, DeepCapture, Limits
 from outpace.monitor.lines import Totals, line_of, milliseconds, scalars_of, summary

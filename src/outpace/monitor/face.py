@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions
-from outpace.capture.recording import tell
+from outpace.capture.tell import tell
 from outpace.model.errors import UsageError
 from outpace.monitor.callback import KerasHooks
 from outpace.monitor.core import Core, Settings

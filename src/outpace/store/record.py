@@ -194,7 +194,7 @@ class CaptureRecord:
     the first of each class of Keras' own callbacks. `argv` has dots for secrets (`model/secrets.py`) unless `secrets` says that they were asked
     for; records of earlier versions lose them here. `calibration`: ns that short loops took just before the profiler opened, by their names
     (`capture/calibration.py`), which tells how fast the machine was. `faults`: how often code of ours failed beside the training, by file,
-    line and kind. `command_buffers`: whether XLA could use CUDA graphs, which `--command-buffers off` forbids.
+    line and kind. `command_buffers`: whether XLA might use CUDA graphs, which `--command-buffers off` forbids.
     """
 
     outpace: str

@@ -23,8 +23,8 @@ from outpace.capture import frames
 from outpace.capture.ending import announce, end_here, exit_code, leave, register_first
 from outpace.capture.imports import ImportHooks
 from outpace.capture.options import Outcome
-from outpace.capture.recording import tell
 from outpace.capture.script import hide_own_frames, run_as_main
+from outpace.capture.tell import tell
 from outpace.model.errors import OutpaceError, TuneError
 from outpace.model.units import counted
 from outpace.tune import guard

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from outpace.capture.recording import tell
+from outpace.capture.tell import tell
 from outpace.model.errors import OutputError
 from outpace.model.report import Report
 from outpace.model.units import counted

@@ -6,7 +6,7 @@ import pytest
 
 from outpace.capture import faults
 from outpace.capture.faults import count, counts, quietly
-from outpace.capture.sampler import owner_of
+from outpace.capture.stacks import owner_of
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +19,7 @@ def test_a_fault_ends_the_block_and_is_counted_by_its_line_of_ours() -> None:
         with quietly():
             owner_of(None)  # type: ignore[arg-type]  # a fault inside code of ours
     ((place, times),) = counts().items()
-    assert times == 3 and place.startswith("capture/sampler.py:") and place.endswith(" AttributeError")
+    assert times == 3 and place.startswith("capture/stacks.py:") and place.endswith(" AttributeError")
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])

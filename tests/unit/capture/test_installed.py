@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from outpace.capture import frames
-from outpace.capture.sampler import owner_of
+from outpace.capture.stacks import owner_of
 
 
 def test_a_library_that_was_installed_to_any_folder_of_the_path_owns_its_files(

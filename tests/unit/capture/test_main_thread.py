@@ -1,22 +1,31 @@
-"""A thread of ours has a function run on the main thread, between two of its calls."""
+"""A profiler begins and ends between two calls of the main thread, where that trains with CUDA graphs."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
 from outpace.capture import main_thread
-from outpace.capture.main_thread import between_calls, on_main_thread, serve_while
+from outpace.capture.main_thread import between_calls, serve_while
+from outpace.model.errors import CaptureError
 
 LIMIT = 20.0  # seconds for what takes milliseconds
+
+
+@pytest.fixture(autouse=True)
+def graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU."""
+    monkeypatch.setattr(main_thread, "launches_graphs", lambda: True)
+    monkeypatch.setattr(main_thread, "_warned", threading.Event())
 
 
 def asked(function: Callable[[], Any], **options: Any) -> Future[Any]:
@@ -25,7 +34,7 @@ def asked(function: Callable[[], Any], **options: Any) -> Future[Any]:
 
     def run() -> None:
         try:
-            future.set_result(on_main_thread(function, **options))
+            future.set_result(between_calls(function, **options))
         except BaseException as error:
             future.set_exception(error)
 
@@ -47,6 +56,12 @@ def test_it_runs_on_the_main_thread_while_that_computes() -> None:
     assert future.result(0) is threading.main_thread()
 
 
+def test_where_nothing_can_crash_it_runs_at_once_on_the_thread_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(main_thread, "launches_graphs", lambda: False)
+    future = asked(threading.current_thread)
+    assert future.result(LIMIT) is not threading.main_thread()  # which waits here all the time
+
+
 def test_what_it_raises_is_the_asking_threads() -> None:
     def fails() -> None:
         raise ValueError("no")
@@ -57,41 +72,59 @@ def test_what_it_raises_is_the_asking_threads() -> None:
         future.result(0)
 
 
-def test_on_the_main_thread_it_runs_at_once() -> None:
-    assert on_main_thread(threading.current_thread) is threading.main_thread()
-    assert between_calls(threading.Thread(), threading.current_thread) is threading.main_thread()
+def test_the_thread_that_trains_is_not_asked() -> None:
+    assert between_calls(threading.current_thread) is threading.main_thread()
+    found: list[threading.Thread] = []
+    other = threading.Thread(target=lambda: found.append(between_calls(threading.current_thread, threading.current_thread())))
+    other.start()
+    other.join(LIMIT)
+    assert found == [other]
 
 
-def test_it_waits_until_it_disturbs_nothing() -> None:
-    inside = True
-    future = asked(lambda: inside, ready=lambda: not inside)
-    compute(lambda: future.done() or time.monotonic() > begun + 0.3) if (begun := time.monotonic()) else None
+def test_it_waits_until_the_program_lets_go_of_what_it_needs() -> None:
+    held = True
+    future = asked(lambda: held, ready=lambda: not held)
+    begun = time.monotonic()
+    compute(lambda: future.done() or time.monotonic() > begun + 0.3)
     assert not future.done()
-    inside = False
+    held = False
     compute(future.done)
     assert future.result(0) is False
 
 
-def test_it_comes_between_two_calls_and_never_into_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module that takes its time holds its own import lock, and a start of the profiler may import."""
-    (tmp_path / "slow_module.py").write_text(
-        "import time\nbegun = time.monotonic()\nwhile time.monotonic() < begun + 0.5:\n    sum(range(1000))\nended = time.monotonic()\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    future = asked(time.monotonic)
-    import slow_module  # type: ignore[import-not-found]  # of this test
+def test_a_ready_that_fails_loses_nothing() -> None:
+    calls: list[int] = []
 
+    def ready() -> bool:
+        calls.append(1)
+        if len(calls) == 1:
+            raise ValueError("once")
+        return True
+
+    future = asked(lambda: 7, ready=ready)
     compute(future.done)
-    assert not slow_module.begun < future.result(0) < slow_module.ended
+    assert future.result(0) == 7
 
 
-def test_a_main_thread_that_only_waits_for_others_is_asked_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_main_thread_that_only_waits_for_others_is_asked_no_longer(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """The program trains in another thread, and the main one joins it."""
     monkeypatch.setattr(main_thread, "PARKED_S", 0.3)
     future = asked(threading.current_thread)
     over = threading.Event()
     future.add_done_callback(lambda _: over.set())
     over.wait(LIMIT)
+    assert future.result(0) is not threading.main_thread()
+    assert capfd.readouterr().err.count("--command-buffers off") == 1
+
+
+def test_a_call_that_does_not_come_back_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(main_thread, "PATIENCE_S", 0.3)
+    future = asked(threading.current_thread)
+    end = time.monotonic() + LIMIT
+    while not future.done() and time.monotonic() < end:
+        time.sleep(2)  # in C, and no wait that is known
     assert future.result(0) is not threading.main_thread()
 
 
@@ -106,6 +139,27 @@ def test_who_waits_for_a_thread_of_ours_serves_it() -> None:
     assert future.result(0) is threading.main_thread()
 
 
+def test_an_exit_that_a_handler_asks_for_meanwhile_is_the_programs() -> None:
+    """With its code: a preemption handler ends the program by it."""
+
+    def leaves(number: int, frame: FrameType | None) -> None:
+        sys.exit(7)
+
+    def interrupted() -> None:
+        signal.raise_signal(signal.SIGUSR1)
+        compute(lambda: False)
+
+    before = signal.signal(signal.SIGUSR1, leaves)
+    try:
+        future = asked(interrupted)
+        with pytest.raises(SystemExit) as exit_:
+            compute(lambda: False)
+        assert exit_.value.code == 7
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert isinstance(future.exception(LIMIT), CaptureError)
+
+
 def test_an_interrupt_meanwhile_is_the_programs() -> None:
     def interrupted() -> None:
         signal.raise_signal(signal.SIGINT)
@@ -114,7 +168,7 @@ def test_an_interrupt_meanwhile_is_the_programs() -> None:
     future = asked(interrupted)
     with pytest.raises(KeyboardInterrupt):
         compute(lambda: False)
-    assert isinstance(future.exception(LIMIT), KeyboardInterrupt)
+    assert isinstance(future.exception(LIMIT), CaptureError)
 
 
 def test_many_threads_are_all_served() -> None:
@@ -123,19 +177,18 @@ def test_many_threads_are_all_served() -> None:
     assert [future.result(0) for future in futures] == list(range(50))
 
 
-def test_the_programs_own_state_is_as_it_was() -> None:
-    """No recursion, no trace function, and the program's locals are its own."""
-    before = sys.gettrace(), sys.getprofile(), sys.getrecursionlimit()
-    future = asked(lambda: None)
-    total = compute(future.done)
-    assert total > 0 and (sys.gettrace(), sys.getprofile(), sys.getrecursionlimit()) == before
-
-
-def test_who_cannot_be_asked_is_warned_once_where_that_may_crash(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(main_thread, "launches_graphs", lambda: True)
-    monkeypatch.setattr(main_thread, "_warned", threading.Event())
-    for _ in range(2):
-        assert between_calls(threading.Thread(), lambda: 7) == 7
-    assert capfd.readouterr().err.count("--command-buffers off") == 1
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forks_child_runs_nothing_of_it(tmp_path: Any) -> None:
+    held = True
+    future = asked(lambda: (tmp_path / str(os.getpid())).touch(), ready=lambda: not held)
+    begun = time.monotonic()
+    compute(lambda: time.monotonic() > begun + 0.1)
+    child = os.fork()
+    if not child:
+        held = False
+        compute(lambda: time.monotonic() > begun + 0.6)
+        os._exit(0)
+    os.waitpid(child, 0)
+    held = False
+    compute(future.done)
+    assert [path.name for path in tmp_path.iterdir()] == [str(os.getpid())]

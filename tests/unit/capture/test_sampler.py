@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from outpace.capture import sampler, ticks
-from outpace.capture.sampler import FrameSampler, owner_of
+from outpace.capture.sampler import FrameSampler
+from outpace.capture.stacks import owner_of
 from outpace.store.record import PythonSamples
 
 pytestmark = pytest.mark.slow

@@ -13,13 +13,13 @@ from typing import TypeVar
 
 from outpace._dataclass import dataclass
 from outpace.capture.options import DEFAULT_LOGDIR
-from outpace.capture.recording import tell
 from outpace.capture.remote.addresses import Address, Addresses, read_addresses
 from outpace.capture.remote.client import LONGEST_CONNECT, Failure, Worker
 from outpace.capture.remote.collect import SESSION, Dropbox
 from outpace.capture.remote.options import RemoteOptions
 from outpace.capture.remote.result import HostOutcome, Progress, RemoteResult
 from outpace.capture.remote.wire import DEFAULT_PORT, ProfileRequest
+from outpace.capture.tell import tell
 from outpace.model.errors import OutputError, UsageError
 from outpace.store.record import CaptureRecord, write_record
 from outpace.store.staging import Staging

@@ -10,8 +10,8 @@ import sys
 from types import ModuleType
 
 from outpace.capture.imports import Hook, ImportHooks
-from outpace.capture.recording import tell
 from outpace.capture.script import hide_own_frames, run_as_main
+from outpace.capture.tell import tell
 
 SCRIPT, MODULE = "script", "module"
 

@@ -63,9 +63,9 @@ class Sampler:
             name, profiler = _profiler(request)
             folder = tempfile.mkdtemp(prefix="outpace-")
             window = _SampleWindow(profiler, folder, self._trains)
-            between_calls(self._trains, window.open)
+            window.open()
             self._pause(request.duration_ms / 1e3, cancel)
-            between_calls(self._trains, lambda: window.close(save=not cancel.is_set()))
+            window.close(save=not cancel.is_set())
             xspace = b"" if cancel.is_set() else _read(folder)
             note = (
                 f"{name} here takes no tracer levels: its defaults were used"
@@ -120,7 +120,7 @@ class _SampleWindow:
         """Begin. Raises Refused where the profiler cannot."""
         self._calibration = calibrate()
         try:
-            self._profiler.start(self._folder)
+            between_calls(lambda: self._profiler.start(self._folder), self._trains, self._profiler.ready)
         except ProfilerBusy:
             raise Refused("ALREADY_EXISTS", "Another profiler is running in this process.") from None
         except Exception as error:
@@ -135,10 +135,13 @@ class _SampleWindow:
         if self._sampler is not None:
             self._samples = self._sampler.stop()
         try:
-            self._profiler.sync()
-            self._profiler.stop(save=save)
+            between_calls(lambda: self._ended(save), self._trains, self._profiler.ready)
         except Exception as error:  # the script has stopped it, for instance
             raise Refused("ABORTED", f"The profiler was stopped by somebody else, or could not save: {error}") from error
+
+    def _ended(self, save: bool) -> None:
+        self._profiler.sync()
+        self._profiler.stop(save=save)
 
     def record(self) -> bytes:
         """The capture's record, as the bytes of its JSON."""

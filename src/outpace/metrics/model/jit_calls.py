@@ -10,6 +10,7 @@ from outpace.model import Table, median, schema
 from outpace.model.arrays import Indices
 from outpace.timeline import Run, Timeline
 from outpace.timeline.calls import jitted_calls
+from outpace.timeline.gradients import training_functions
 from outpace.timeline.names import Is
 from outpace.trace.algorithms import distinct
 
@@ -38,6 +39,12 @@ def jit_calls(run: Run) -> Table:
 def runs_op_by_op(run: Run, host: str) -> bool:
     """Whether a step of this host makes so many calls that its work is not in one jitted function."""
     return any(row["host"] == host and row["calls"] >= MANY_CALLS for row in jit_calls(run).records())
+
+
+@derived
+def compiled_training(run: Run) -> frozenset[str]:
+    """Hosts that called a compiled function which computes gradients: their step is not run op by op, whatever else it calls."""
+    return frozenset(timeline.host for timeline in run.hosts if training_functions(timeline.trace))
 
 
 def _row(timeline: Timeline) -> tuple[object, ...] | None:

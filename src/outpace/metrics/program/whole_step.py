@@ -12,7 +12,7 @@ from outpace.metrics.program.program import program
 from outpace.model import Unit, humanize
 from outpace.model.arrays import Codes, Indices, Picoseconds
 from outpace.model.units import counted
-from outpace.timeline import Run, StepSource, Timeline
+from outpace.timeline import Run, Timeline
 from outpace.timeline.gradients import trains
 from outpace.timeline.names import Is, OpKind, jitted_function, parse_op, trains_a_model
 from outpace.timeline.workers import executed
@@ -37,7 +37,8 @@ def no_whole_step(run: Run) -> str:
 
 def _reasons(run: Run, timeline: Timeline) -> Iterator[str]:
     if len(executed(timeline.trace)):
-        yield from _programs(timeline)
+        if not program(run).is_keras:  # what Keras' own loop calls a batch is a step, whatever it runs
+            yield from _programs(timeline)
     else:
         yield from _no_model(run, timeline)
     yield from _devices(timeline)
@@ -70,10 +71,7 @@ def _no_model(run: Run, timeline: Timeline) -> Iterator[str]:
 
 
 def _programs(timeline: Timeline) -> Iterator[str]:
-    """Steps of which each calls one function with other shapes, in a program that trains nothing: no mean of them stands for any. A step that
-    the program marks is one, whatever it runs."""
-    if timeline.steps.source in (StepSource.MARKED, StepSource.KERAS_BATCH):
-        return
+    """Steps of which each calls one function with other shapes, in a program that trains nothing: no mean of them stands for any."""
     trace = timeline.trace
     step, module, number, names = _executions(timeline)
     if len(step) == 0 or trains(trace, timeline.names.rows(Is.JITTED)).any():

@@ -9,6 +9,7 @@ its programs, and what calls these.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -59,7 +60,7 @@ def _frames(timeline: Timeline) -> Indices:
 def _users_files(timeline: Timeline) -> Counter[str]:
     """Names of the user's files, by how many instructions of the programs come from each."""
     sources = (program[name].source for program in timeline.programs for name in program)
-    return Counter(source.rpartition(":")[0] for source in islice(sources, _MOST) if source)
+    return Counter(os.path.basename(source.rpartition(":")[0]) for source in islice(sources, _MOST) if source)
 
 
 def _samples(timeline: Timeline, rows: Indices, files: Counter[str]) -> dict[str, Any]:
@@ -67,11 +68,11 @@ def _samples(timeline: Timeline, rows: Indices, files: Counter[str]) -> dict[str
     trace, steps = timeline.trace, timeline.steps
     begin, end = int(steps.start.min()), int(steps.end.max())
     count = min(_MOST, _PER_STEP * len(steps))
-    moment = begin + (2 * np.arange(count, dtype=np.int64) + 1) * (end - begin) // (2 * count)
+    moment = begin + ((np.arange(count) + 0.5) * ((end - begin) / count)).astype(np.int64)
     parent, _ = trace.nested(rows)
     place = np.searchsorted(rows, parent)
     at = _innermost(trace.start[rows], trace.end[rows], np.where(parent >= 0, place, -1), moment)
-    main = next((name for name, _ in files.most_common(1)), "")
+    main = next(iter(files)) if len(files) == 1 else ""  # of several nothing tells which one loops
     frames: dict[tuple[str, str, int, str], int] = {(main, _LOOP, 0, ""): 0}
     stacks: dict[tuple[tuple[int, int], ...], int] = {}
     index: dict[int, int] = {}

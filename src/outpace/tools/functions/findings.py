@@ -9,7 +9,7 @@ from typing import Any
 
 from outpace.metrics.machine.host_copies import host_copies
 from outpace.metrics.machine.host_fetches import host_fetches
-from outpace.metrics.model.jit_calls import MANY_CALLS, jit_calls
+from outpace.metrics.model.jit_calls import MANY_CALLS, compiled_training, jit_calls
 from outpace.metrics.program.budget import at_most, budgets
 from outpace.metrics.program.counterfactual import called_once, fused, uncomputed
 from outpace.metrics.program.program import Program
@@ -201,6 +201,10 @@ def _op_by_op(run: Run, program: Program) -> Iterator[Finding]:
         between = budget.shares[Category.ALL_OTHERS.value] if between is None else between
         share = min(1.0, row["dispatch_share"] + between)
         if row["calls"] < _CALLS.value or share < _REBUILT.value:
+            continue
+        if program.is_keras and row["host"] in compiled_training(
+            run
+        ):  # what Keras calls beside its compiled step is not the program's
             continue
         line, part = framework_part(run, row["host"])
         if row["picks"] >= _PICKED * row["calls"]:

@@ -255,7 +255,11 @@ def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> list[str]:
         if slower is not None:
             lines.append(f"{_cost(slower)} ({timeline.host}){_measured(run, timeline, slower)}")
     if any(run.record(timeline.host).get("command_buffers") is False for timeline in run.hosts):
-        lines.append("CUDA graphs were off (--command-buffers off): launches take longer than they do in the training")
+        lines.append("CUDA graphs were off (XLA_FLAGS): launches take longer than they do with them")
+    if faults := sum(sum((run.record(timeline.host).get("faults") or {}).values()) for timeline in run.hosts):
+        lines.append(
+            f"the capture met {counted(faults, 'fault')} of its own (the record's 'faults'), so that something may be missing"
+        )
     near = [f"{told} ({t.host})" if len(run.hosts) > 1 else told for t in run.hosts for told in t.steps.near]
     for told, what in ((unsteady.told(breakdown), "set aside (table steps)"), (near, "near a limit")):
         lines += told[:_MOST_TOLD]

@@ -81,15 +81,16 @@ def _means(steps: Table) -> list[float]:
 def find(run: Run, breakdown: StepBreakdown, program: Program) -> Iterator[Finding]:
     """Of a host one finding for each reason for which steps that took longer were set aside, and one for slow steps, for what comes round, and
     for steps that grow."""
-    much = [t.host for t in run.hosts if t.host in breakdown.per_row and beyond(t, Aside.ONE_OFF) >= _MUCH.value]
+    known = [timeline for timeline in run.hosts if timeline.host in breakdown.per_row]
+    much = {t.host: list(_slow(run, t, breakdown.of(t.host), Aside.ONE_OFF)) for t in known}
     for alike in _alike(unusual(breakdown)):
         reason, host = alike[0].aside, alike[0].host
-        if reason not in (Aside.BUFFERED.value, Aside.SLOW.value) and not (reason == Aside.ONE_OFF.value and host in much):
+        if reason not in (Aside.BUFFERED.value, Aside.SLOW.value) and not (reason == Aside.ONE_OFF.value and much[host]):
             yield _aside(alike, program)
     for timeline in run.hosts:
-        if timeline.host in breakdown.per_row:
-            aside = Aside.ONE_OFF if timeline.host in much else Aside.SLOW
-            yield from _slow(run, timeline, breakdown.of(timeline.host), aside)
+        if timeline in known:
+            yield from _slow(run, timeline, breakdown.of(timeline.host), Aside.SLOW)
+            yield from much[timeline.host]
         yield from _growing(timeline, breakdown.steps.of("host", timeline.host), program)
     whole = breakdown.whole
     for timeline in run.hosts:
@@ -149,24 +150,27 @@ def _aside(alike: list[Unusual], program: Program) -> Finding:
 
 
 def _slow(run: Run, timeline: Timeline, mine: StepBreakdown, aside: Aside) -> Iterator[Finding]:
-    """Steps that take much longer than the others, now and then; or one that holds much of the capture, however seldom it comes."""
+    """Steps that take much longer than the others, now and then; or a single one that holds much of the capture, where it is known what it
+    does: else the machine may have stood still."""
     if not (slow := mine.steps["aside"] == aside.value).any():
         return
     found, usual = mine.steps.take(slow), mine.whole
     times = found["duration_ps"].astype(np.float64)
     held = float(times.sum()) / float(times.sum() + usual["duration_ps"].sum())
     extra = {c: float(mine.category(c, found).mean() - mine.category(c, usual).mean()) for c in Category}
-    cause = max(extra, key=lambda c: extra[c])
+    cause, once = max(extra, key=lambda c: extra[c]), aside is Aside.ONE_OFF
     chosen = np.flatnonzero(slow), timeline.steps.whole
     lines = lines_beyond(run, timeline, *chosen)
     place = source_line(*lines[0][:2]) if lines else ""
     where = f" at {place} in {lines[0][2]}()" if lines else ""
     only = _only_there(timeline, *chosen)
+    if once and (held < _MUCH.value or not (lines or only)):
+        return
     longer = not only and cause is Category.HOST_COMPUTE and _same_calls_longer(timeline, *chosen)
     longest = " and ".join(humanize(time, Unit.PS) for time in sorted(times.tolist(), reverse=True)[:2]) + " and more" * (
         len(times) > 2
     )
-    hold, once = "holds" if len(times) == 1 else "hold", aside is Aside.ONE_OFF
+    hold = "holds" if len(times) == 1 else "hold"
     action = _STALLS.get(cause, "Find what runs there and in no other step")
     if only:
         where = f"{where}, in {only}, which runs in no other step"

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from outpace.capture.sampler import owner_of
+from outpace.capture.stacks import owner_of
 from outpace.tune.same.reads import Read, reads_of
 from outpace.tune.same.state import Reader, array_of, empty, quiet
 from outpace.tune.same.stores import Kept

@@ -24,10 +24,10 @@ from typing import Any, NoReturn
 
 from outpace.capture.ending import end_here, exit_code
 from outpace.capture.imports import ImportHooks
-from outpace.capture.recording import tell
 from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.capture.steps_keras import KerasSteps, wrap
 from outpace.capture.steps_tf import LoopSteps, hook_marks
+from outpace.capture.tell import tell
 from outpace.model.inputs import SCRIPT, read_file
 from outpace.tune import guard
 from outpace.tune.starts.imports import script_begins

@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any
 from outpace._dataclass import dataclass
 from outpace._memory import free_memory
 from outpace.capture.family import noted
-from outpace.capture.recording import tell
+from outpace.capture.tell import tell
 from outpace.model.errors import CaptureError, NotFoundError, UsageError
 from outpace.model.secrets import mask_line
 from outpace.model.units import counted

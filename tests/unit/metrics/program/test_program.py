@@ -58,7 +58,7 @@ def test_a_loop_of_ones_own_and_keras_fit_differ() -> None:
 
 def test_what_the_capture_noted_is_believed() -> None:
     assert program(run_of(training_run(), mode="keras fit")).framework is Framework.KERAS
-    assert program(run_of(training_run(marks="keras"), mode="steps")).framework is Framework.TENSORFLOW
+    assert program(run_of(training_run(marks="keras"), mode="custom loop")).framework is Framework.TENSORFLOW
     assert program(run_of(training_run(marks="keras"), mode="seconds")).framework is Framework.KERAS
     assert program(run_of(training_run(), mode="seconds")).framework is Framework.TENSORFLOW
     assert program(run_of(training_run(), mode="keras predict")).predicts
