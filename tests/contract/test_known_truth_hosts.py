@@ -121,7 +121,9 @@ def test_one_stall_is_told_and_is_in_no_mean(tmp_path: Path) -> None:
     found = report(tmp_path, Loop(10, ops(0, 10), steps=20, lengths=(*[10.0] * 11, 100.0, *[10.0] * 8)))
     assert "of the 10.0 ms step" in found.headline
     (told,) = (f.sentence for f in found.findings if f.id == "slow_steps")
-    assert told.startswith("Once in this capture: 1 of 20 steps holds 34% of the time: 100 ms instead of 10.0 ms, mostly in host compute")
+    assert told.startswith(
+        "Once in this capture: 1 of 20 steps holds 34% of the time: 100 ms instead of 10.0 ms, mostly in host compute"
+    )
 
 
 def test_a_short_stall_is_told_beside(tmp_path: Path) -> None:

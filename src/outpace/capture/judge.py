@@ -52,20 +52,29 @@ def _found(timeline: Timeline) -> Repetition:
     rounds = int(steps.complete.sum())
     if not rounds:
         return Repetition(busy=_works(trace), why=steps.how)
-    heads = steps.root_row
-    called = trace.names[trace.name[heads[0]]] if len(heads) else ""
     return Repetition(
         rounds=rounds,
         seconds=float(steps.duration[steps.complete].mean()) / _PS,
         times_ns=tuple((steps.duration[steps.complete] // _PS_PER_NS).tolist()[:_MOST_TIMES]),
         events=_events(timeline) / len(steps),
-        what=jitted_function(called) or called,
+        what=_function(timeline),
         trains=_rounds_that_train(timeline) >= rounds / 2,
         predicts=steps.kind == "prediction",
         busy=True,
         once=_once(steps.duration[steps.complete]),
         why=steps.how,
     )
+
+
+def _function(timeline: Timeline) -> str:
+    """The jitted function whose calls take most of the steps; "" where none is called."""
+    trace, steps = timeline.trace, timeline.steps
+    calls = names(trace).rows(Is.JITTED)
+    calls = calls[(trace.start[calls] >= steps.start[0]) & (trace.start[calls] < steps.end[-1])]
+    if not len(calls):
+        return ""
+    took = np.bincount(trace.name[calls], weights=trace.duration[calls].astype(np.float64))
+    return jitted_function(trace.names[int(took.argmax())])
 
 
 def _rounds_that_train(timeline: Timeline) -> int:

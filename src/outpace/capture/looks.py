@@ -1,8 +1,8 @@
 """Short looks at what a JAX program runs, until something comes round there as a training does. Standard library only.
 
 JAX's own calls are C++, and cannot be watched without changing what the script gets from `jax.jit`. So the profiler records the host alone for
-a tenth of a second, every second, without any tracer of a device; the command that waits for the script reads what was recorded (`judge.py`),
-with the rule that finds the steps of a finished profile.
+a tenth of a second, every second, without a tracer of devices where this JAX can be told so; the command that waits for the script reads what
+was recorded (`judge.py`), with the rule that finds the steps of a finished profile.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+from outpace.capture.main_thread import between_calls
 from outpace.capture.options import Question, Repetition
 from outpace.capture.profilers import HostSession, JaxProfiler, ProfilerBusy
 from outpace.capture.stacks import owner_of
@@ -76,7 +77,7 @@ class Looks:
         """What comes round within so many seconds; None where it cannot be told. Raises ProfilerBusy while another profiler runs."""
         works, derives, until = False, False, time.monotonic() + seconds
         with self._recording:
-            session = self._begun()
+            session = between_calls(self._begun, ready=self._profiler.ready)
             try:
                 while (left := until - time.monotonic()) > 0 and not self._paused.is_set():
                     if over.wait(min(left, seconds / 8)):
@@ -84,7 +85,7 @@ class Looks:
                     works = works or self._profiler.works()
                     derives = derives or _derives()
             finally:
-                data = session.stop()
+                data = between_calls(session.stop, ready=self._profiler.ready)
         with contextlib.suppress(OSError):
             with open(self._path, "wb") as file:
                 file.write(data)
@@ -98,7 +99,7 @@ class Looks:
         with self._recording:
             if self._paused.is_set():
                 raise ProfilerBusy
-            return self._profiler.event_s()
+            return between_calls(self._profiler.event_s, ready=self._profiler.ready)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:

@@ -176,14 +176,16 @@ class JaxProfiler:
 
 
 class HostSession:
-    """A short session of JAX's profiler that records the host alone: no tracer of a device runs, which a program might not survive."""
+    """A short session of JAX's profiler that records the host alone, where this JAX can be told so."""
 
     def __init__(self, kind: Any, options: Any, state: Any) -> None:
         """Begin; `state`: where JAX keeps the session that the program itself began."""
         if getattr(state, "profile_session", None) is not None:
             raise ProfilerBusy
         chosen = options()
-        chosen.host_tracer_level, chosen.python_tracer_level, chosen.device_tracer_level = 1, 0, 0
+        chosen.host_tracer_level, chosen.python_tracer_level = 1, 0
+        if hasattr(chosen, "device_tracer_level"):  # JAX 0.10 cannot be told
+            chosen.device_tracer_level = 0
         self._session = kind(chosen)
 
     def stop(self) -> bytes:
