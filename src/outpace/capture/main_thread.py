@@ -174,13 +174,15 @@ class _ParkedThread:
         return at is not None and now - self._since >= seconds
 
 
-@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 def _called(_: int | None) -> int:
     """What Python calls on the main thread between two bytecodes."""
     with quietly():  # nothing can be raised from here
         _pending.clear()
         run_requests(sys._getframe(1))
     return 0
+
+
+_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_called)  # kept for as long as Python may call it
 
 
 def _raise_in_main_thread(error: BaseException) -> None:
@@ -196,7 +198,7 @@ def _raise_in_main_thread(error: BaseException) -> None:
 def _call_soon() -> None:
     if not _pending.is_set():
         _pending.set()
-        if ctypes.pythonapi.Py_AddPendingCall(_called, None):  # the queue is full: next time
+        if ctypes.pythonapi.Py_AddPendingCall(_callback, None):  # the queue is full: next time
             _pending.clear()
 
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -172,7 +173,7 @@ def test_an_interrupt_meanwhile_is_the_programs() -> None:
 
 
 def test_many_threads_are_all_served() -> None:
-    futures = [asked(lambda number=number: number) for number in range(50)]
+    futures = [asked(partial(int, number)) for number in range(50)]
     compute(lambda: all(future.done() for future in futures))
     assert [future.result(0) for future in futures] == list(range(50))
 

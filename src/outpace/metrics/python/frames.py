@@ -78,7 +78,8 @@ def _samples(timeline: Timeline, rows: Indices, files: Counter[str]) -> dict[str
     index: dict[int, int] = {}
     owners = _owners(trace, rows, parent, files)
     for innermost in np.unique(at).tolist():
-        path, row = [], innermost
+        path: list[tuple[int, int]] = []
+        row = innermost
         while row >= 0 and len(path) < _DEEPEST:
             key = _frame(trace.names[trace.name[rows[row]]], owners)
             path.append((frames.setdefault(key, len(frames)), key[2]))
