@@ -40,12 +40,12 @@ def answer(folder: str) -> None:
 def repetition(path: str) -> Repetition:
     """What comes round in the profile at a path; nothing in one that cannot be read."""
     try:
-        return _found(Timeline(open_trace(path)))
+        return _of_host(Timeline(open_trace(path)))
     except Exception as error:  # a fault of ours must not end a training
         return Repetition(why=str(error) or type(error).__name__)
 
 
-def _found(timeline: Timeline) -> Repetition:
+def _of_host(timeline: Timeline) -> Repetition:
     """What comes round on a host."""
     trace = timeline.trace
     steps = timeline.steps

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from outpace.capture.main_thread import between_calls
+from outpace.capture.main_thread import between_calls, turn
 from outpace.capture.options import Question, Repetition
 from outpace.capture.profilers import HostSession, JaxProfiler, ProfilerBusy
 from outpace.capture.stacks import owner_of
@@ -106,7 +106,7 @@ class Looks:
         """Take none meanwhile: one that is being taken ends at once."""
         self._paused.set()
         try:
-            with self._recording:
+            with turn(self._recording):
                 yield
         finally:
             self._paused.clear()

@@ -13,6 +13,7 @@ main thread cannot be had: it does not train, or is inside one call for too long
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import os
@@ -20,8 +21,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar, cast
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from outpace.capture.choose import launches_graphs
 from outpace.capture.faults import quietly
@@ -36,6 +37,16 @@ _POLL_S = 0.01
 _WAITS = ("threading.py", "queue.py", "selectors.py", "concurrent/futures/_base.py")  # where Python waits for other threads
 _STDLIB = threading.__file__.removesuffix("threading.py")
 _CALLBACKS = ("jax/_src/callback.py", "jax/_src/debugging.py")  # what a program on a device calls: it is inside a call
+
+
+class Lock(Protocol):
+    """A lock of `threading`, whether its thread can take it again or not."""
+
+    def acquire(self, blocking: bool = ..., timeout: float = ...) -> bool:
+        """Take it, within so many seconds; False where that was not possible."""
+
+    def release(self) -> None:
+        """Let go of it."""
 
 
 class _Request(Generic[_T]):
@@ -94,6 +105,16 @@ def serve_while(busy: Callable[[float], bool], seconds: float = math.inf) -> Non
     while busy(_POLL_S) and time.monotonic() < until:
         if in_main:
             run_requests(sys._getframe(1))
+
+
+@contextlib.contextmanager
+def turn(lock: Lock) -> Iterator[None]:
+    """Hold a lock. Whoever has it now may be waiting for the main thread, which therefore serves while it waits here."""
+    serve_while(lambda seconds: not lock.acquire(timeout=seconds))
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def run_requests(frame: Any) -> None:

@@ -43,7 +43,7 @@ class Saved:
     host: str
 
 
-class Refused(Exception):
+class UnwantedProfile(Exception):
     """A finished profile is not what is wanted; its text says why. It is kept aside."""
 
 
@@ -90,8 +90,8 @@ class Recording:
     def stop(self, finish: Callable[[Saved], None] | None = None) -> Saved:
         """Stop the profiler, let `finish` add to the run while nobody sees it, and publish it.
 
-        Raises CaptureError, or OutputError when the run cannot be uploaded, and Refused where `finish` did; the profiler is stopped all the
-        same.
+        Raises CaptureError, or OutputError when the run cannot be uploaded, and UnwantedProfile where `finish` did; the profiler is stopped
+        all the same.
         """
         staging = self._take()
         try:
@@ -109,7 +109,7 @@ class Recording:
                     finish(Saved(staging.run_folder(), host))
                 except (OSError, OutputError) as error:
                     tell(f"the profile is saved without a record beside it: {error}")
-                except Refused:
+                except UnwantedProfile:
                     self._aside, staging = (staging, host), None
                     self._end_watch()
                     raise

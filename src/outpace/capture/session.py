@@ -13,7 +13,7 @@ from typing import Any
 
 from outpace.capture.options import CaptureOptions, Outcome
 from outpace.capture.profilers import MAKERS, Profiler, ProfilerBusy
-from outpace.capture.recording import ENDING, Recording, Refused, Saved
+from outpace.capture.recording import ENDING, Recording, Saved, UnwantedProfile
 from outpace.capture.sampler import FrameSampler
 from outpace.capture.tell import tell
 from outpace.capture.window import Candidate, StepWindow, describe
@@ -102,11 +102,11 @@ class Session:
         def finish(saved: Saved) -> None:
             self._note(self, saved)
             if refused is not None and (why := refused(os.path.join(saved.run, saved.host + ENDING))):
-                raise Refused(why)
+                raise UnwantedProfile(why)
 
         try:
             self.saved = recording.stop(finish)
-        except Refused as why:
+        except UnwantedProfile as why:
             tell(f"the window is not kept, as {why}; another one opens")
             self._keep_aside(recording)
             return False

@@ -187,7 +187,7 @@ class TimedWindow:
             tell(f"waiting for the training since {now - self._waited:.0f} s{what}{f' (now at {at})' if at else ''}")
 
     def _refused(self, profile: str) -> str:
-        """Why a window is thrown away: nothing came round in it three whole times, or something that takes much came once; "" where neither is
+        """Why a window is not kept: nothing came round in it three whole times, or something that takes much came once; "" where neither is
         so, or nobody can tell."""
         found = self._questions.ask(profile) or Repetition(rounds=ROUNDS)
         self._during = found
@@ -225,7 +225,7 @@ class TimedWindow:
         """What single rounds took before, inside and behind the window, ns: by looks, without what noting the host's events took."""
         before, after, event_s = self._before, None, 0.0
         assert before is not None and self._looks is not None
-        with contextlib.suppress(ProfilerBusy, NotImplementedError):
+        with contextlib.suppress(ProfilerBusy):
             event_s = self._looks.event_s()
             after = self._looks.take(min(max(FIRST_S, (ROUNDS + 1) * before.seconds), LONGEST_LOOK_S), self._over)
         during = self._during.times_ns if self._during.what == before.what else ()

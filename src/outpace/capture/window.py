@@ -6,11 +6,10 @@ their own `Candidate`; the first one to finish the warm-up becomes the step, and
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import field
 from enum import Enum
 from itertools import pairwise
@@ -20,13 +19,11 @@ from typing import Protocol
 from outpace._dataclass import dataclass
 from outpace.capture import load
 from outpace.capture.calibration import calibrate
-from outpace.capture.main_thread import serve_while
+from outpace.capture.main_thread import turn
 from outpace.capture.options import MOST_STEPS, CaptureOptions
 
-SELDOM, SELDOM_SHARE = (
-    3.0,
-    0.15,
-)  # times the median step, and of the window's time: what takes so much is waited for a second time
+SELDOM = 3.0  # times the median step: what takes so long, and came once, is waited for a second time
+SELDOM_SHARE = 0.15  # where it held so much of the window's time
 LONGEST_WAIT = 10.0  # times as long as the window had lasted by then
 MOST_BEFORE = 50  # kept warm-up durations
 FIRST_DROPPED = 2  # the first steps trace and compile: no measure of the steady state
@@ -35,9 +32,8 @@ MOST_AFTER = 200  # a script that trains on needs no more samples
 LAPSED_NS = 30 * 10**9  # after that time without a step, what was counted before is no longer the training
 
 
-Rounds = tuple[
-    tuple[int, ...], tuple[int, ...], tuple[int, ...]
-]  # times of what comes round before, inside and behind a window, ns
+# Times of what comes round before, inside and behind a window, ns.
+Rounds = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 class Phase(Enum):
@@ -188,7 +184,7 @@ class StepWindow:
         return (although_steps or self.most is None) and self._open(step)
 
     def _open(self, step: Candidate) -> bool:
-        with self._change():
+        with turn(self._turn):
             if self.phase is not Phase.WAITING:
                 return False
             if not self.calibration:  # once, before the profiler opens: what it does is no part of a step
@@ -200,18 +196,9 @@ class StepWindow:
             self._load_opened = load.ticks()
             return True
 
-    @contextlib.contextmanager
-    def _change(self) -> Iterator[None]:
-        """One at a time. Whoever has the turn may need the main thread: it serves while it waits."""
-        serve_while(lambda seconds: not self._turn.acquire(timeout=seconds))
-        try:
-            yield
-        finally:
-            self._turn.release()
-
     def yield_to_user(self) -> None:
         """The script starts a profiler itself: forget an open window, as if it had not been opened yet."""
-        with self._change():
+        with turn(self._turn):
             if self.phase is Phase.OPEN:
                 self._forget()
 
@@ -227,7 +214,7 @@ class StepWindow:
     def close(self, refused: Callable[[str], str] | None = None, more: bool = False) -> None:
         """Close an open window now, with what it has; waits where another thread is doing it. Where `refused` says why its profile (a path) is
         not kept, it is as if it had not been opened. `more`: `settle` follows, before which nothing is stopped."""
-        with self._change():
+        with turn(self._turn):
             if self.phase is not Phase.OPEN:
                 return
             self._finish_mark()

@@ -183,7 +183,7 @@ class Comparison:
         return math.log(self.step_expected / self.step_before.value) / math.log(self.ratio) if self.ratio != 1 else 0.0
 
     @property
-    def machine_told(self) -> bool:
+    def follows_machine(self) -> bool:
         """Whether evidence from outside says that the machine is another one in the step's direction, and most of the step follows it: all work
         changed alike, and no part is known to be the program's."""
         expected, follows = self.evidence.expected, self.alike >= _FOLLOWS
@@ -225,7 +225,7 @@ class Comparison:
             return Verdict.OPEN
         if abs(math.log(self.ratio)) <= math.log1p(self.effect):
             return Verdict.SAME if self.most <= self.effect else Verdict.OPEN
-        return Verdict.MACHINE if self.machine_told or (self.machine_known and self.most <= self.effect) else Verdict.OPEN
+        return Verdict.MACHINE if self.follows_machine or (self.machine_known and self.most <= self.effect) else Verdict.OPEN
 
 
 def _direction(found: Comparison) -> Verdict | None:

@@ -193,3 +193,20 @@ def test_a_forks_child_runs_nothing_of_it(tmp_path: Any) -> None:
     held = False
     compute(future.done)
     assert [path.name for path in tmp_path.iterdir()] == [str(os.getpid())]
+
+
+def test_the_main_thread_serves_who_holds_the_lock_that_it_waits_for() -> None:
+    """A program starts its own profiler while a thread of ours ends one, for which that needs the main thread."""
+    lock, held = threading.Lock(), threading.Event()
+    found: list[threading.Thread] = []
+
+    def holder() -> None:
+        with lock:
+            held.set()
+            found.append(between_calls(threading.current_thread))
+
+    threading.Thread(target=holder, daemon=True).start()
+    assert held.wait(LIMIT)
+    begun = time.monotonic()
+    with main_thread.turn(lock):
+        assert found == [threading.main_thread()] and time.monotonic() - begun < LIMIT / 2
