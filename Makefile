@@ -39,7 +39,7 @@ help:  ## list the targets
 	@touch $@
 
 test: .venv/.installed $(if $(filter Linux,$(shell uname)),.venv/.sanitized)  ## set everything up, run the core under sanitizers (2,000 mutants, a minute) and the tests against the installed wheel (under 10 minutes)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --timeout 600
 
 src/outpace/_native/core.so: .venv/.dependencies setup.py $(NATIVE)
 	$(BIN)/python setup.py -q build_ext --inplace --force
