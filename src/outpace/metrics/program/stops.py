@@ -86,9 +86,9 @@ def device_waits(timeline: Timeline) -> DeviceWaits:
     begin, length = begin[order], length[order]
     end = begin + length
     rows = np.concatenate([timeline.trace.lines.every_row(line) for line in lines])
-    if not len(rows):
-        return DeviceWaits(none, none, none)
     work = Busy.of(*union(timeline.trace.start[rows], timeline.trace.end[rows]))
+    if not len(work.start):
+        return DeviceWaits(none, none, none)
     at = np.searchsorted(work.start, end)
     last = np.minimum(work.end[np.maximum(at - 1, 0)], end)
     behind = end - last
