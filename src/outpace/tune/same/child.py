@@ -11,6 +11,7 @@ import resource
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FrameType
@@ -41,6 +42,7 @@ from outpace.tune.texts.parsed import parsed
 
 AGAIN = 1.0  # seconds between looks how far it has come
 LEAVING = 10.0  # seconds for what a script does at its exit
+TRIES = 20  # to write what a training that goes on adds to: Python refuses to read a dictionary that grows meanwhile
 
 
 class TextRun:
@@ -173,7 +175,15 @@ class TextRun:
         with self._writing:
             if not self._written:
                 self._written = True
-                self._write(ended)
+                self._write_within(TRIES, ended)
+
+    def _write_within(self, tries: int, ended: str) -> None:
+        try:
+            self._write(ended)
+        except RuntimeError:
+            if tries == 1:
+                raise
+            self._write_within(tries - 1, ended)
 
     def _write(self, ended: str) -> None:
         if self.lines is not None and ended != CUT_SHORT:
@@ -239,7 +249,10 @@ class TextRun:
         return watch
 
     def _late(self) -> None:
-        self.finish(CUT_SHORT)
+        try:
+            self.finish(CUT_SHORT)
+        except Exception:
+            traceback.print_exc()
         end_here(0)
 
 
