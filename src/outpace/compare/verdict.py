@@ -191,6 +191,21 @@ class Comparison:
         return self.machine_known and differs and follows and not self.program.sure
 
     @property
+    def by_chance(self) -> bool:
+        """Whether single processes may differ by as much as the program seems to: the loops say that the machine is the same, and still all work
+        has changed in the same direction, by more than the parts that left it. Three captures of each side tell how processes differ."""
+        same = bool(self.evidence.loops) and not self.evidence.shift
+        if not self.few or not same or self.state is not State.PARTS or self.machine_known:
+            return False
+        rest, program = math.log1p(self.rest), math.log1p(self.program.value)
+        return rest * program > 0 and abs(rest) > abs(program)
+
+    @property
+    def few(self) -> bool:
+        """Whether there are too few captures to tell how those of one program differ."""
+        return min(len(self.before.captures), len(self.after.captures)) < ENOUGH
+
+    @property
     def own(self) -> tuple[Change, ...]:
         """The program's own changes, the largest first."""
         return tuple(each for each in self.changes if each.kind in OWN)
@@ -231,18 +246,17 @@ class Comparison:
 def _direction(found: Comparison) -> Verdict | None:
     """Faster or slower, where that is sure: the program's share excludes 0 and is large enough to be no accident of single processes, and the
     step did not surely change the other way, by more than the machine is known to make of it."""
-    if not found.supported or not found.program.sure or found.program.value <= -1:
+    if not found.supported or not found.program.sure or found.program.value <= -1 or found.by_chance:
         return None
     slower, known = found.program.value > 0, found.evidence
     step = math.log(found.ratio)
     if step < min(known.low, -_AGAINST) if slower else step > max(known.high, _AGAINST):
         return None
-    few = min(len(found.before.captures), len(found.after.captures)) < ENOUGH
     alone = found.state in (State.IN_TURNS, State.FEW_SHARED)
     if found.state is State.FEW_SHARED and not known.loops:  # of other parts on another machine nobody knows anything
         return None
     nearest = found.program.low if slower else found.program.high
-    least = found.effect if few or alone else matters(found.before, found.after)
+    least = found.effect if found.few or alone else matters(found.before, found.after)
     if abs(math.log1p(nearest if alone else found.program.value)) <= math.log1p(least):
         return None
     return Verdict.SLOWER if slower else Verdict.FASTER

@@ -77,6 +77,18 @@ def test_work_that_takes_longer_alike_is_nobody_s_where_the_machine_is_as_fast()
     assert "nothing says that the machine is slower: threads, precision, debug options?" in headline(found)
 
 
+@pytest.mark.parametrize(("captures", "verdict"), [(1, Verdict.OPEN), (3, Verdict.FASTER)])
+def test_one_process_whose_work_is_all_faster_for_no_known_reason_says_nothing_of_its_parts(
+    captures: int, verdict: Verdict
+) -> None:
+    """As where its memory lies in another place: with captures of several processes their own spread tells."""
+    times = program(rng(5))
+    large = sorted(times, key=lambda part: -times[part])[:3]
+    less = {part: time * (0.5 if part in large else 0.75) for part, time in times.items()}
+    found = compare(*sides(rng(6), times, less, captures, machine=0.02))
+    assert found.verdict is verdict, headline(found)
+
+
 def test_work_that_only_changes_places_has_moved() -> None:
     """An op of one name goes, and one of the same class and time comes."""
     moved = 0
