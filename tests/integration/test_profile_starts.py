@@ -88,6 +88,24 @@ for number in range(10**6):
     assert run is not None and run.hosts[0].steps.source.value == "marked" and "waiting for the training since" in told
 
 
+def test_steps_that_begin_during_a_look_are_captured(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Looks become long while nothing comes round, so that the first marked steps fall into one."""
+    text = """
+@jax.jit
+def part(x):
+    return jax.lax.fori_loop(0, 3000, lambda at, x: jnp.tanh(x), x)
+
+x2 = jnp.ones((2000, 500))
+while time.time() - begun < 8:
+    x2 = part(x2).block_until_ready()
+for number in range(10**6):
+    with jax.profiler.StepTraceAnnotation("train", step_num=number):
+        w = train_step(w, x).block_until_ready()
+"""
+    run, told, why = profiled(text, tmp_path, capfd, steps=20)
+    assert run is not None and run.hosts[0].steps.source.value == "marked", told + why
+
+
 @pytest.mark.verify
 def test_reading_data_is_waited_for(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     run, told, _ = profiled("time.sleep(8)\n" + TRAIN, tmp_path, capfd)

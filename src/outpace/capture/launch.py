@@ -75,7 +75,7 @@ class Launch:
         self.session.add_framework("jax", jax)
         self.compiles.install(jax)
         hook_marks(self.session, self._loops, jax.profiler, "StepTraceAnnotation", "jax")
-        hook_jax_profiler(self.session, self._timed, jax)
+        hook_jax_profiler(self.session, jax)
         self._begin_waiting()
 
     def _begin_waiting(self) -> None:

@@ -66,26 +66,26 @@ class Questions:
 class Looks:
     """Takes looks of the host alone."""
 
-    def __init__(self, profiler: JaxProfiler, questions: Questions, folder: str) -> None:
+    def __init__(self, questions: Questions, folder: str) -> None:
         """`folder`: where a look is written for who judges it."""
-        self._profiler, self._questions = profiler, questions
+        self._questions = questions
         self._recording = threading.Lock()
         self._paused = threading.Event()
         self._path = os.path.join(folder, "look.xplane.pb")
 
-    def take(self, seconds: float, over: threading.Event) -> Repetition | None:
+    def take(self, profiler: JaxProfiler, seconds: float, over: threading.Event) -> Repetition | None:
         """What comes round within so many seconds; None where it cannot be told. Raises ProfilerBusy while another profiler runs."""
         works, derives, until = False, False, time.monotonic() + seconds
         with self._recording:
-            session = between_calls(self._begun, ready=self._profiler.ready)
+            session = between_calls(lambda: self._begun(profiler), ready=profiler.ready)
             try:
                 while (left := until - time.monotonic()) > 0 and not self._paused.is_set():
                     if over.wait(min(left, seconds / 8)):
                         break
-                    works = works or self._profiler.works()
+                    works = works or profiler.works()
                     derives = derives or _derives()
             finally:
-                data = between_calls(session.stop, ready=self._profiler.ready)
+                data = between_calls(session.stop, ready=profiler.ready)
         with contextlib.suppress(OSError):
             with open(self._path, "wb") as file:
                 file.write(data)
@@ -94,12 +94,12 @@ class Looks:
             return found and found.with_signs(works=works, derives=derives)
         return None
 
-    def event_s(self) -> float:
+    def event_s(self, profiler: JaxProfiler) -> float:
         """How long noting one event takes, seconds. Raises ProfilerBusy while another profiler runs."""
         with self._recording:
             if self._paused.is_set():
                 raise ProfilerBusy
-            return between_calls(self._profiler.event_s, ready=self._profiler.ready)
+            return between_calls(profiler.event_s, ready=profiler.ready)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -111,11 +111,11 @@ class Looks:
         finally:
             self._paused.clear()
 
-    def _begun(self) -> HostSession:
+    def _begun(self, profiler: JaxProfiler) -> HostSession:
         """A session that has begun. Raises ProfilerBusy where the profiler is not ours to take."""
         if self._paused.is_set():
             raise ProfilerBusy
-        return self._profiler.host_session()
+        return profiler.host_session()
 
 
 class Signs:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from outpace.capture.options import CaptureOptions
 
 DEFAULT_LEVELS = (2, 0, 1)  # host, Python, device: what TensorFlow uses when nothing is said
+_ALREADY = "ALREADY_EXISTS"  # in the words of XLA's error: another session runs
 IGNORES_LEVELS = ("2.21.",)  # "host_tracer_level expects an i value": int options are refused there, and nothing else fits
 
 
@@ -117,12 +118,21 @@ class JaxProfiler:
             raise ProfilerBusy(str(error)) from None
 
     def stop(self, save: bool) -> None:
-        """End the session and write the profile; JAX cannot end one unsaved, so the caller removes the files."""
-        self._stop()
+        """End the session and write the profile; JAX cannot end one unsaved, so the caller removes the files. Raises ProfilerBusy where another
+        one, which a server began for example, was there before: JAX notices that at the end only."""
+        try:
+            self._stop()
+        except RuntimeError as error:
+            if _ALREADY not in str(error):
+                raise
+            reset = getattr(_state(), "reset", None)
+            if reset is not None:  # else JAX would take it for one that runs
+                reset()
+            raise ProfilerBusy(str(error)) from None
 
     def ready(self) -> bool:
         """Whether nobody holds the lock of JAX's profiler, which its thread cannot take twice."""
-        lock = getattr(getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None), "lock", None)
+        lock = getattr(_state(), "lock", None)
         return lock is None or not lock.locked()
 
     def host_session(self) -> HostSession:
@@ -133,7 +143,7 @@ class JaxProfiler:
             session = getattr(module, "ProfilerSession", None)
             options = getattr(self._jax.profiler, "ProfileOptions", None) or getattr(module, "ProfileOptions", None)
             if session is not None and options is not None:
-                return HostSession(session, options, getattr(behind, "_profile_state", None))
+                return HostSession(session, options, _state())
         raise NotImplementedError
 
     def event_s(self) -> float:
@@ -195,6 +205,11 @@ class HostSession:
         except RuntimeError as error:
             raise ProfilerBusy(str(error)) from None
         return data
+
+
+def _state() -> Any:
+    """Where JAX keeps the session that was begun last; None where it keeps it elsewhere."""
+    return getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None)
 
 
 MAKERS: dict[str, Callable[[Any, CaptureOptions], Profiler]] = {"tensorflow": TensorFlowProfiler, "jax": JaxProfiler}

@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from outpace.capture.options import CaptureOptions, Outcome
@@ -20,6 +22,9 @@ from outpace.capture.window import Candidate, StepWindow, describe
 from outpace.model.errors import OutpaceError
 from outpace.model.units import counted
 from outpace.store.record import PythonSamples
+
+BUSY = "the script is profiling itself; its capture is left alone, ours waits until it has ended"
+REST_S = 5.0  # after a window that another profiler spoiled
 
 
 class Session:
@@ -55,6 +60,10 @@ class Session:
         self._aside: Recording | None = None  # a window that was refused, for want of a better one
         self._profiler: Profiler | None = None
         self._told: set[str] = set()
+        self._rests_until = 0.0  # monotonic seconds
+        self.alone: Callable[[], AbstractContextManager[object]] = (
+            contextlib.nullcontext
+        )  # held while a profiler starts: no look is taken
         self._ending = threading.RLock()  # who stops the script also finishes the session
         self._ended = False
 
@@ -64,15 +73,18 @@ class Session:
 
     def open(self, candidate: Candidate | None) -> bool:
         """Start the profiler into a hidden folder of the log directory; False when it cannot start now."""
+        if time.monotonic() < self._rests_until:
+            return False
         framework = candidate.framework if candidate else "tensorflow"
         profiler = self.profilers.get(framework)
         if profiler is None:
             return self._fail(f"the profiler of {framework} cannot be reached")
         recording = Recording(profiler, self.logdir)
         try:
-            recording.start(at_exit=self.window.close)
+            with self.alone():
+                recording.start(at_exit=self.window.close)
         except ProfilerBusy:
-            self._once("busy", "the script is profiling itself; its capture is left alone, ours waits until it has ended")
+            self._once("busy", BUSY)
             return False
         except OutpaceError as error:
             return self._fail(self._own(error))
@@ -111,6 +123,10 @@ class Session:
             self._keep_aside(recording)
             return False
         except OutpaceError as error:
+            if isinstance(error.__cause__, ProfilerBusy):  # it was there first, and nobody could tell
+                self._once("busy", BUSY)
+                self._rests_until = time.monotonic() + REST_S
+                return False
             self._fail(self._own(error))
             return True
         except Exception as error:

@@ -202,13 +202,13 @@ def hook_profiler(session: Session, tf: Any) -> None:
         module.start = start  # type: ignore[attr-defined]  # the Profile context manager looks it up here
 
 
-def hook_jax_profiler(session: Session, timed: TimedWindow, jax: Any) -> None:
+def hook_jax_profiler(session: Session, jax: Any) -> None:
     """Give way when the script starts JAX's profiler itself."""
     original, behind = jax.profiler.start_trace, sys.modules.get("jax._src.profiler")
 
     @functools.wraps(original)
     def start_trace(log_dir: Any, *args: Any, **kwargs: Any) -> Any:
-        with timed.gives_way():
+        with session.alone():
             session.yield_to_user(log_dir)
             return original(log_dir, *args, **kwargs)
 

@@ -12,7 +12,7 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 from outpace.capture.choose import framework_in_use
@@ -52,10 +52,11 @@ class TimedWindow:
         """A window for this session, not waiting yet. `questions`: the folder in which profiles are judged; "" where nobody does."""
         self._session = session
         self._compiles = compiles
-        self._folder, self._questions = questions, Questions(questions)
+        self._questions = Questions(questions)
+        self._looks = Looks(self._questions, questions)
+        session.alone = self._looks.paused
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
-        self._looks: Looks | None = None
         self._imported = 0.0  # when the last framework was, monotonic seconds: TensorFlow imports JAX before it is there itself
         self._training: float | None = None  # when a sign of it was first seen, monotonic seconds
         self._waited: float | None = None  # since when it is waited for
@@ -81,15 +82,6 @@ class TimedWindow:
         self._over.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             serve_while(self._goes_on, _END_S)
-
-    @contextlib.contextmanager
-    def gives_way(self) -> Iterator[None]:
-        """Take no look while the script starts its own profiler."""
-        if self._looks is None:
-            yield
-            return
-        with self._looks.paused():
-            yield
 
     def seen(self) -> str:
         """What ran while the training was waited for, as a sentence; "" where nothing did."""
@@ -154,9 +146,8 @@ class TimedWindow:
         self._waiting()
         if not isinstance(profiler, JaxProfiler) or self._compiling() or self._over.wait(LOOK_EVERY_S):
             return None
-        self._looks = self._looks or Looks(profiler, self._questions, self._folder)
         try:
-            found = self._looks.take(self.signs.next_s, self._over)
+            found = self._looks.take(profiler, self.signs.next_s, self._over)
         except ProfilerBusy:
             return None
         except NotImplementedError:  # then a window is what tells
@@ -224,10 +215,11 @@ class TimedWindow:
     def _rounds(self) -> Rounds:
         """What single rounds took before, inside and behind the window, ns: by looks, without what noting the host's events took."""
         before, after, event_s = self._before, None, 0.0
-        assert before is not None and self._looks is not None
+        profiler = self._session.profilers["jax"]
+        assert before is not None and isinstance(profiler, JaxProfiler)
         with contextlib.suppress(ProfilerBusy):
-            event_s = self._looks.event_s()
-            after = self._looks.take(min(max(FIRST_S, (ROUNDS + 1) * before.seconds), LONGEST_LOOK_S), self._over)
+            event_s = self._looks.event_s(profiler)
+            after = self._looks.take(profiler, min(max(FIRST_S, (ROUNDS + 1) * before.seconds), LONGEST_LOOK_S), self._over)
         during = self._during.times_ns if self._during.what == before.what else ()
         behind = after.plain_ns(event_s) if after is not None and after.what == before.what else ()
         return (before.plain_ns(event_s), during, behind) if during else ((), (), ())
