@@ -192,8 +192,8 @@ class Comparison:
 
     @property
     def by_chance(self) -> bool:
-        """Whether single processes may differ by as much as the program seems to: the loops say that the machine is the same, and still all work
-        has changed in the same direction, by more than the parts that left it. Three captures of each side tell how processes differ."""
+        """Whether single processes may differ by as much as the program seems to: the loops say that the machine is the same, and still all
+        work changed in one direction with the parts, by more than they did. Three captures of each side tell how processes differ."""
         same = bool(self.evidence.loops) and not self.evidence.shift
         if not self.few or not same or self.state is not State.PARTS or self.machine_known:
             return False
