@@ -67,6 +67,21 @@ while time.time() - begun < 6:
     assert trains(run) and "make_batch comes round, and computes no gradients (now at job.py:" in told
 
 
+def test_a_program_that_runs_behind_its_calls_is_seen_to_train(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Ten calls at once and then a wait: a look holds the runs of one step and calls of others, or none."""
+    text = """
+w, x = jnp.ones((512, 512)) / 512, jnp.ones((2048, 512))
+for number in range(10**9):
+    w = train_step(w, x)
+    if number % 10 == 0:
+        float(w[0, 0])
+    if time.time() - begun > 60:
+        break
+"""
+    run, told, _ = profiled(text, tmp_path, capfd)
+    assert trains(run) and "computes no gradients" not in told
+
+
 def test_what_a_step_takes_without_the_profiler_is_known_without_marks(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -110,7 +110,9 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
             framework = keras_framework()
             if framework in sys.modules:
                 self._session.profilers[framework] = MAKERS[framework](sys.modules[framework], options)
-            self._steps = KerasSteps(self._session, lambda: None, keras_backend(), first=1, mark=not of_keras_2(model))
+            self._steps = KerasSteps(
+                self._session, lambda: None, keras_backend(), first=1, mark=not of_keras_2(model), asked=True
+            )
             if framework == "tensorflow" and not of_keras_2(model):
                 self._sources.install(sys.modules["keras"])  # layers exist by now: their names are noted, not their lines
                 TraceRecorder(self._sources.traced).install(sys.modules[framework])

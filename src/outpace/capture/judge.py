@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+from typing import NamedTuple
 
 import numpy as np
 
 from outpace.capture.looks import ANSWER, QUESTION
 from outpace.capture.options import Question, Repetition
 from outpace.capture.window import SELDOM
-from outpace.model.arrays import Picoseconds
+from outpace.model.arrays import Codes, Indices, Picoseconds
 from outpace.timeline import Timeline
-from outpace.timeline.gradients import trains
+from outpace.timeline.gradients import training_functions, trains
 from outpace.timeline.names import Is, jitted_function, names
+from outpace.timeline.workers import executed
 from outpace.trace import Trace, dialect, open_trace
+from outpace.trace.algorithms import common
 
 _PS, _PS_PER_NS = 1e12, 1000
 _MOST_TIMES = 50
@@ -67,24 +70,59 @@ def _of_host(timeline: Timeline) -> Repetition:
 
 
 def _function(timeline: Timeline) -> str:
-    """The jitted function whose calls take most of the steps; "" where none is called."""
-    trace, steps = timeline.trace, timeline.steps
-    calls = names(trace).rows(Is.JITTED)
-    calls = calls[(trace.start[calls] >= steps.start[0]) & (trace.start[calls] < steps.end[-1])]
-    if not len(calls):
-        return ""
-    took = np.bincount(trace.name[calls], weights=trace.duration[calls].astype(np.float64))
-    return jitted_function(trace.names[int(took.argmax())])
+    """The jitted function that takes most of the steps: by its runs, or else by its calls, which may have been long before; "" where there is
+    none."""
+    trace = timeline.trace
+    for rows, _, functions in (_runs(timeline), _calls(timeline)):
+        if len(rows):
+            took = np.zeros(len(functions.texts))
+            np.add.at(took, functions.code, trace.duration[rows].astype(np.float64))
+            return functions.texts[int(took.argmax())]
+    return ""
 
 
 def _rounds_that_train(timeline: Timeline) -> int:
-    """How many steps call a function that computes gradients, or begin with it."""
-    trace, steps = timeline.trace, timeline.steps
-    calls = names(trace).rows(Is.JITTED)
-    calls = calls[trains(trace, calls)]
-    at = np.searchsorted(steps.start, trace.start[calls], side="right") - 1
-    inside = (at >= 0) & (trace.start[calls] < steps.end[np.maximum(at, 0)])
-    return len(np.unique(at[inside]))
+    """How many steps call a function that computes gradients, or run its program."""
+    trace = timeline.trace
+    calls, called, _ = _calls(timeline)
+    _, ran, functions = _runs(timeline)
+    training = training_functions(trace)
+    train = np.array([text in training for text in functions.texts], bool)
+    return len(np.union1d(called[trains(trace, calls)], ran[train[functions.code]]))
+
+
+class _Functions(NamedTuple):
+    """The jitted function of each of some events: its place among the texts."""
+
+    code: Codes
+    texts: list[str]
+
+
+def _calls(timeline: Timeline) -> tuple[Indices, Indices, _Functions]:
+    """(rows, step of each, functions) of the calls of jitted functions inside the steps."""
+    trace = timeline.trace
+    rows, step = _inside(timeline, names(trace).rows(Is.JITTED))
+    code = trace.name[rows].astype(np.int64)
+    known, place = np.unique(code, return_inverse=True)
+    return rows, step, _Functions(place, [jitted_function(trace.names[each]) for each in known.tolist()])
+
+
+def _runs(timeline: Timeline) -> tuple[Indices, Indices, _Functions]:
+    """(rows, step of each, functions) of the ops inside the steps that a compiled program ran."""
+    trace = timeline.trace
+    rows, step = _inside(timeline, executed(trace))
+    modules = trace.stat(dialect.HLO_MODULE)
+    found, place = common(rows, modules.row)
+    code, texts = modules.codes(place)
+    return rows[found], step[found], _Functions(code, [jitted_function(each) for each in texts])
+
+
+def _inside(timeline: Timeline, rows: Indices) -> tuple[Indices, Indices]:
+    """Those of some events that begin inside a step, and which step that is."""
+    steps, began = timeline.steps, timeline.trace.start[rows]
+    at = np.searchsorted(steps.start, began, side="right") - 1
+    inside = (at >= 0) & (began < steps.end[np.maximum(at, 0)])
+    return rows[inside], at[inside]
 
 
 def _once(times: Picoseconds) -> float:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+from outpace.capture.looks import may_train
 from outpace.capture.options import CaptureOptions, Outcome
 from outpace.capture.profilers import MAKERS, Profiler, ProfilerBusy
 from outpace.capture.recording import ENDING, Recording, Saved, UnwantedProfile
@@ -60,6 +61,7 @@ class Session:
         self._aside: Recording | None = None  # a window that was refused, for want of a better one
         self._profiler: Profiler | None = None
         self._told: set[str] = set()
+        self._may_train: bool | None = None
         self._rests_until = 0.0  # monotonic seconds
         self.alone: Callable[[], AbstractContextManager[object]] = (
             contextlib.nullcontext
@@ -160,6 +162,12 @@ class Session:
     def tell(self, text: str) -> None:
         """Tell the user something."""
         tell(text)
+
+    def may_train(self) -> bool:
+        """Whether the program's text speaks of training."""
+        if self._may_train is None:
+            self._may_train = may_train()
+        return self._may_train
 
     def stop(self) -> None:
         """End the script, unless it has come to its end meanwhile, or this is a forked child of it."""

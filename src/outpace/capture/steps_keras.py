@@ -24,15 +24,25 @@ class KerasSteps:
     """Watches Keras batches. A validation inside `fit` is not counted: its batches are no training steps."""
 
     def __init__(
-        self, session: Session, loops: Callable[[], LoopSteps | None], backend: str, first: int = 0, mark: bool = True
+        self,
+        session: Session,
+        loops: Callable[[], LoopSteps | None],
+        backend: str,
+        first: int = 0,
+        mark: bool = True,
+        asked: bool = False,
     ) -> None:
-        """`loops` answers the watcher of custom loops, which rests during Keras batches; `first` is the number of the first batch."""
+        """`loops` answers the watcher of custom loops, which rests during Keras batches; `first` is the number of the first batch; `asked`: the
+        program says itself what is captured, be it predictions."""
         self._window = session.window
         self._loops = loops
         self._contiguous = backend != "tensorflow"
         framework = "jax" if backend == "jax" else "tensorflow"
         self._steps = {
-            kind: Candidate(mode, mark=kind if mark else None, framework=framework, count=first) for kind, mode in KINDS.items()
+            kind: Candidate(
+                mode, mark=kind if mark else None, framework=framework, count=first, predicts=not asked and kind != "train"
+            )
+            for kind, mode in KINDS.items()
         }
         self._active: str | None = None
 
@@ -48,6 +58,8 @@ class KerasSteps:
     def phase_begins(self, kind: str, callbacks: Any) -> None:
         """`fit`, `evaluate` or `predict` begins, or a validation inside `fit`."""
         self._window.fitting = True  # also while the first batch compiles
+        if kind == "train":
+            self._window.training_begins()
         if kind == "train" or self._active != "train":
             self._window.abandon(self._steps[kind])  # a fit that an exception ended before
             self._active = kind

@@ -29,6 +29,7 @@ MOST_BEFORE = 50  # kept warm-up durations
 FIRST_DROPPED = 2  # the first steps trace and compile: no measure of the steady state
 SETTLE = 2  # steps after the window that still eat what the pipeline buffered while the profile was being saved
 MOST_AFTER = 200  # a script that trains on needs no more samples
+UNTRAINED_NS = 20 * 10**9  # that a program predicts, and does not train, until predictions are what it is about
 LAPSED_NS = 30 * 10**9  # after that time without a step, what was counted before is no longer the training
 
 
@@ -60,6 +61,9 @@ class Profiling(Protocol):
     def tell(self, text: str) -> None:
         """Tell the user something."""
 
+    def may_train(self) -> bool:
+        """Whether a program that only predicts may train later."""
+
     def stop(self) -> None:
         """End the script: its capture is over. Comes back where the script is at its end already."""
 
@@ -69,7 +73,8 @@ class Candidate:
     """Something that repeats and may be the training step.
 
     `mode` says how it was recognised, `mark` is the name of its marks (None: the script marks its steps itself), and
-    `framework` whose profiler to use. `seconds` is how long a window without steps lasts. `trains`: it was seen to compute gradients.
+    `framework` whose profiler to use. `seconds` is how long a window without steps lasts. `trains`: it was seen to compute gradients;
+    `predicts`: it never will.
     """
 
     mode: str
@@ -82,6 +87,7 @@ class Candidate:
     began: int | None = None
     interrupted: bool = False
     trains: bool = False
+    predicts: bool = False
     recent: deque[int] = field(default_factory=lambda: deque(maxlen=MOST_BEFORE))
 
 
@@ -122,6 +128,8 @@ class StepWindow:
         self.fitting = False  # Keras is at it, and its batches will be the steps
         self._last_begin: int | None = None
         self._last_trained: int | None = None
+        self._predicts: int | None = None  # since when
+        self._rests = False  # predictions were captured, for want of a training
 
     @property
     def taken(self) -> bool:
@@ -148,6 +156,9 @@ class StepWindow:
             return
         if step.trains:
             self._last_trained = self._clock()
+        if step.predicts and self._predicts is None:
+            self._predicts = self._clock()
+        may_open = may_open and not (self._rests and self._too_early(step))
         if self.phase is Phase.WAITING and may_open and step.count >= self.options.warmup and self._open(step):
             self.first_step = step.count
         if self.phase is Phase.OPEN and step is self.chosen and step.mark:
@@ -178,6 +189,16 @@ class StepWindow:
             self._finish_mark()
             self.interrupted.append(step.count)
         step.began = None
+
+    def training_begins(self) -> None:
+        """A training begins: predictions before it are not what is to be captured."""
+        if self.chosen is not None and self.chosen.predicts:
+            self.close(_for_want)
+
+    def _too_early(self, step: Candidate) -> bool:
+        """Whether a candidate only predicts, and a training may follow."""
+        since = self._predicts
+        return step.predicts and since is not None and self._clock() - since < UNTRAINED_NS and self._profiling.may_train()
 
     def open_for_time(self, step: Candidate, although_steps: bool = False) -> bool:
         """Open a window without steps, if there were none or in spite of those; the caller closes it after the time is over."""
@@ -225,6 +246,7 @@ class StepWindow:
                 if not more:
                     self._maybe_stop()
             elif self.phase is Phase.AFTER:
+                self._rests = self.chosen is not None and self.chosen.predicts
                 self._forget()
 
     def settle(self, rounds: Rounds) -> None:
@@ -247,7 +269,7 @@ class StepWindow:
         lasted = lasted and not self._awaits_seldom(now)
         full = options.steps is not None and len(self.during) >= options.steps and lasted
         if full or (options.seconds is not None and now - self.opened_ns >= options.seconds * 1e9):
-            self.close()
+            self.close(_for_want if self._too_early(step) else None)
 
     def _awaits_seldom(self, now: int) -> bool:
         """Whether the window stays open for a second one of what came once and took much of it (an evaluation, a checkpoint): how often it
@@ -288,6 +310,11 @@ class StepWindow:
         if self._end_mark is not None:
             self._end_mark()
             self._end_mark = None
+
+
+def _for_want(_: str) -> str:
+    """Why predictions are not kept."""
+    return "it only predicts, and the program may train yet"
 
 
 def describe(step: Candidate) -> str:

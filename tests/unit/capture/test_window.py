@@ -8,13 +8,17 @@ from collections.abc import Callable
 import pytest
 
 from outpace.capture.options import CaptureOptions
-from outpace.capture.window import LAPSED_NS, SETTLE, Candidate, Phase, StepWindow
+from outpace.capture.window import LAPSED_NS, SETTLE, UNTRAINED_NS, Candidate, Phase, StepWindow
 
 
 class FakeProfiling:
     def __init__(self) -> None:
         self.log: list[str] = []
         self.free = True
+        self.trains_later = False
+
+    def may_train(self) -> bool:
+        return self.trains_later
 
     def open(self, candidate: Candidate | None) -> bool:
         if self.free:
@@ -308,3 +312,41 @@ def test_a_number_of_steps_that_was_asked_for_is_kept() -> None:
 def test_what_takes_little_is_not_waited_for() -> None:
     count, profiling = captured_steps(lambda number: 0.04 if number == 40 else 0.01, lasting=0.5)
     assert not any("another" in line for line in profiling.log) and count < 60
+
+
+def evaluation(trains_later: bool, steps: int, pause: int = 0) -> tuple[StepWindow, FakeProfiling]:
+    """A window behind so many steps of an evaluation, with a pause (ns) before the last five."""
+    window, profiling = make()
+    profiling.trains_later = trains_later
+    evaluates = Candidate("keras evaluate", predicts=True)
+    run(window, evaluates, steps - 5)
+    window._clock.now += pause  # type: ignore[attr-defined]
+    run(window, evaluates, 5)
+    return window, profiling
+
+
+def test_predictions_are_what_is_captured_of_a_program_that_does_not_train() -> None:
+    window, profiling = evaluation(False, 30)
+    assert window.phase is Phase.AFTER and profiling.log.count("open") == 1
+
+
+def test_predictions_are_kept_for_want_of_a_training_that_may_follow() -> None:
+    window, profiling = evaluation(True, 30)
+    assert not window.taken and profiling.log.count("open") == 1
+    window.training_begins()
+    run(window, fit := Candidate("keras fit"), 5)
+    assert window.phase is Phase.AFTER and window.chosen is fit and profiling.log.count("open") == 2
+
+
+def test_a_window_over_predictions_ends_where_the_training_begins() -> None:
+    window, profiling = make()
+    run(window, Candidate("keras predict", predicts=True), 4)
+    assert window.taken
+    window.training_begins()
+    run(window, fit := Candidate("keras fit"), 5)
+    assert window.phase is Phase.AFTER and window.chosen is fit and profiling.log.count("close") == 2
+
+
+def test_predictions_that_go_on_are_what_the_program_is_about() -> None:
+    window, profiling = evaluation(True, 30, UNTRAINED_NS)
+    assert window.phase is Phase.AFTER and profiling.log.count("open") == 2
