@@ -16,7 +16,7 @@ from outpace.capture.options import Question, Repetition
 from outpace.capture.window import SELDOM
 from outpace.model.arrays import Codes, Indices, Picoseconds
 from outpace.timeline import Timeline
-from outpace.timeline.gradients import training_functions, trains
+from outpace.timeline.gradients import training_functions
 from outpace.timeline.names import Is, jitted_function, names
 from outpace.timeline.workers import executed
 from outpace.trace import Trace, dialect, open_trace
@@ -55,13 +55,14 @@ def _of_host(timeline: Timeline) -> Repetition:
     rounds = int(steps.complete.sum())
     if not rounds:
         return Repetition(busy=_works(trace), why=steps.how)
+    calls, runs = _calls(timeline), _runs(timeline)
     return Repetition(
         rounds=rounds,
         seconds=float(steps.duration[steps.complete].mean()) / _PS,
         times_ns=tuple((steps.duration[steps.complete] // _PS_PER_NS).tolist()[:_MOST_TIMES]),
         events=_events(timeline) / len(steps),
-        what=_function(timeline),
-        trains=_rounds_that_train(timeline) >= rounds / 2,
+        what=_function(trace, calls, runs),
+        trains=_rounds_that_train(trace, calls, runs) >= rounds / 2,
         predicts=steps.kind == "prediction",
         busy=True,
         once=_once(steps.duration[steps.complete]),
@@ -69,52 +70,47 @@ def _of_host(timeline: Timeline) -> Repetition:
     )
 
 
-def _function(timeline: Timeline) -> str:
-    """The jitted function that takes most of the steps: by its runs, or else by its calls, which may have been long before; "" where there is
-    none."""
-    trace = timeline.trace
-    for rows, _, functions in (_runs(timeline), _calls(timeline)):
-        if len(rows):
-            took = np.zeros(len(functions.texts))
-            np.add.at(took, functions.code, trace.duration[rows].astype(np.float64))
-            return functions.texts[int(took.argmax())]
-    return ""
+class _Jitted(NamedTuple):
+    """Events of jitted functions inside the steps: their rows, the step of each, and its function as a place among the texts."""
 
-
-def _rounds_that_train(timeline: Timeline) -> int:
-    """How many steps call a function that computes gradients, or run its program."""
-    trace = timeline.trace
-    calls, called, _ = _calls(timeline)
-    _, ran, functions = _runs(timeline)
-    training = training_functions(trace)
-    train = np.array([text in training for text in functions.texts], bool)
-    return len(np.union1d(called[trains(trace, calls)], ran[train[functions.code]]))
-
-
-class _Functions(NamedTuple):
-    """The jitted function of each of some events: its place among the texts."""
-
+    rows: Indices
+    step: Indices
     code: Codes
     texts: list[str]
 
 
-def _calls(timeline: Timeline) -> tuple[Indices, Indices, _Functions]:
-    """(rows, step of each, functions) of the calls of jitted functions inside the steps."""
+def _calls(timeline: Timeline) -> _Jitted:
+    """The calls of jitted functions."""
     trace = timeline.trace
     rows, step = _inside(timeline, names(trace).rows(Is.JITTED))
-    code = trace.name[rows].astype(np.int64)
-    known, place = np.unique(code, return_inverse=True)
-    return rows, step, _Functions(place, [jitted_function(trace.names[each]) for each in known.tolist()])
+    known, code = np.unique(trace.name[rows], return_inverse=True)
+    return _Jitted(rows, step, code, [jitted_function(trace.names[each]) for each in known.tolist()])
 
 
-def _runs(timeline: Timeline) -> tuple[Indices, Indices, _Functions]:
-    """(rows, step of each, functions) of the ops inside the steps that a compiled program ran."""
-    trace = timeline.trace
-    rows, step = _inside(timeline, executed(trace))
-    modules = trace.stat(dialect.HLO_MODULE)
+def _runs(timeline: Timeline) -> _Jitted:
+    """The ops that their compiled programs ran."""
+    rows, step = _inside(timeline, executed(timeline.trace))
+    modules = timeline.trace.stat(dialect.HLO_MODULE)
     found, place = common(rows, modules.row)
     code, texts = modules.codes(place)
-    return rows[found], step[found], _Functions(code, [jitted_function(each) for each in texts])
+    return _Jitted(rows[found], step[found], code, [jitted_function(each) for each in texts])
+
+
+def _function(trace: Trace, calls: _Jitted, runs: _Jitted) -> str:
+    """The jitted function that takes most of the steps: by its runs, or else by its calls, which may have been long before; "" where there is
+    none."""
+    events = runs if len(runs.rows) else calls
+    if not len(events.rows):
+        return ""
+    took = np.bincount(events.code, weights=trace.duration[events.rows].astype(np.float64))
+    return events.texts[int(took.argmax())]
+
+
+def _rounds_that_train(trace: Trace, calls: _Jitted, runs: _Jitted) -> int:
+    """How many steps call a function that computes gradients, or run its program."""
+    training = training_functions(trace)
+    steps = [each.step[np.array([text in training for text in each.texts], bool)[each.code]] for each in (calls, runs)]
+    return len(np.union1d(*steps))
 
 
 def _inside(timeline: Timeline, rows: Indices) -> tuple[Indices, Indices]:

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any
 
 from outpace.capture.main_thread import between_calls, turn
-from outpace.capture.options import Question, Repetition
+from outpace.capture.options import UNTRAINED_S, Question, Repetition
 from outpace.capture.profilers import HostSession, JaxProfiler, ProfilerBusy
 from outpace.capture.stacks import owner_of
 
@@ -28,7 +28,6 @@ GROWTH = 4  # times as long as the last one is the next look while JAX works and
 ROUNDS = 3  # whole times that something must come round
 LONG_LOOKS = 2  # of the longest, in which JAX worked and nothing came round: its steps are longer than a look
 QUESTION, ANSWER = "question.json", "answer-{number}.json"
-UNTRAINED_S = 20.0  # that something must come round which computes no gradients, where the program may train later on
 ANSWER_S = 10.0  # for the command that judges
 _POLL_S = 0.01
 _MAY_TRAIN = re.compile(r"grad|vjp|\bfit\b|train", re.IGNORECASE)

@@ -12,6 +12,9 @@ DEFAULT_LOGDIR = "outpace-logs"  # in the working directory
 STEPS = 20  # of a window for which nothing else is asked
 LASTING = 2.0  # seconds of that: some two hundred samples of Python, and what comes round every few steps comes round twice
 _KNOWN = 0.3  # of a round, that noting its events may take for the rest of it to be known
+UNTRAINED_S = (
+    20.0  # that something comes round which computes no gradients, until it is captured of a program that may train yet
+)
 MOST_STEPS = 400  # of a window that lasts: a profile of short steps stays below some 100 MB
 
 

@@ -12,8 +12,6 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable
-from typing import TypeVar
 
 from outpace.capture.choose import framework_in_use
 from outpace.capture.compiles import CompileWatch
@@ -25,8 +23,6 @@ from outpace.capture.profilers import JaxProfiler, ProfilerBusy
 from outpace.capture.session import Session
 from outpace.capture.tell import tell
 from outpace.capture.window import SELDOM_SHARE, Candidate, Rounds
-
-_T = TypeVar("_T")
 
 LENGTH_S = 3.0  # of a window that opens by itself
 MOST_ROUNDS = 8  # of what comes round, for which it lasts longer
@@ -63,7 +59,7 @@ class TimedWindow:
         self._told = 0
         self._before: Repetition | None = None  # what the last look before the window found
         self._during = Repetition()  # what came round inside it
-        self._last = False  # the window that is open is the last try
+        self._tries, self._last = 0, False  # windows that were judged; whether the one that is open is the last try
         self._longer = 0.0  # what a window lasts at least that opens after one too short, seconds
         self.tapes = 0  # gradient tapes that were entered outside any step
         self.signs = Signs(may_train)
@@ -107,18 +103,12 @@ class TimedWindow:
             while (left := self._imported + options.delay - time.monotonic()) > 0 or not self._reachable():
                 if self._over.wait(max(left, _POLL_S)):
                     return
-            self._capture(Candidate("seconds", mark=None), options.seconds)
-            return
-        tries = TRIES
-        while not self._over.is_set() and not self._session.window.taken and tries:
-            seconds = self._length()
-            if seconds is not None:
-                tries -= 1
-                seconds = self._longer = min(max(seconds, self._longer), LONGEST_ROUNDS_S)
-                self._last = self._last or not tries
-                self._capture(Candidate("seconds", mark=None, seconds=seconds), seconds, self._refused)
-            elif self._over.wait(_POLL_S):
-                return
+        while not self._over.is_set() and not self._session.window.taken:
+            seconds = self._length() if options.seconds is None else options.seconds
+            if seconds is None:
+                self._over.wait(_POLL_S)
+            elif not self._capture(seconds):  # steps were seen, or another profiler runs
+                self._over.wait(LOOK_EVERY_S)
 
     def _reachable(self) -> bool:
         """Whether the framework that would be captured is there: TensorFlow imports JAX, and may take longer than the delay from then on."""
@@ -182,7 +172,8 @@ class TimedWindow:
         so, or nobody can tell."""
         found = self._questions.ask(profile) or Repetition(rounds=ROUNDS)
         self._during = found
-        if self._last:
+        self._tries += 1
+        if self._last or self._tries == TRIES:
             return ""
         if found.rounds < ROUNDS:
             self._longer = max(2 * self._longer, (ROUNDS + 1) * found.seconds)
@@ -192,17 +183,19 @@ class TimedWindow:
         self._longer, self._last = SELDOM_TIMES * self._longer, True
         return f"one step took {found.once:.0%} of its time: a longer one may hold two of that"
 
-    def _capture(self, step: Candidate, seconds: float, refused: Callable[[str], str] | None = None) -> None:
-        """Open a window for so long; `refused` says why the profile at a path is not kept."""
-        window = self._session.window
-        step.framework = framework_in_use() or "tensorflow"
-        if not window.open_for_time(step, although_steps=step.seconds is not None):
-            return
+    def _capture(self, seconds: float) -> bool:
+        """Open a window for so long, or longer where the options ask for none of so many seconds; False where it cannot open."""
+        window, by_itself = self._session.window, self._session.options.seconds is None
+        if by_itself:
+            seconds = self._longer = min(max(seconds, self._longer), LONGEST_ROUNDS_S)
+        step = Candidate("seconds", None, framework_in_use() or "tensorflow", seconds=seconds if by_itself else None)
+        if not window.open_for_time(step, although_steps=by_itself):
+            return False
         self._over.wait(seconds)
-        if step.seconds is not None:
+        if by_itself:
             self._outlast_compilations(time.monotonic() + LONGEST_S - seconds)
         more = self._before is not None
-        window.close(None if self._over.is_set() else refused, more)
+        window.close(self._refused if by_itself and not self._over.is_set() else None, more)
         if not window.taken:  # thrown away, and with it what was noted
             self._compiles.compilations.clear()
         elif more:
@@ -211,6 +204,7 @@ class TimedWindow:
                 rounds = self._rounds()
             finally:
                 window.settle(rounds)
+        return True
 
     def _rounds(self) -> Rounds:
         """What single rounds took before, inside and behind the window, ns: by looks, without what noting the host's events took."""

@@ -20,7 +20,7 @@ from outpace._dataclass import dataclass
 from outpace.capture import load
 from outpace.capture.calibration import calibrate
 from outpace.capture.main_thread import turn
-from outpace.capture.options import MOST_STEPS, CaptureOptions
+from outpace.capture.options import MOST_STEPS, UNTRAINED_S, CaptureOptions
 
 SELDOM = 3.0  # times the median step: what takes so long, and came once, is waited for a second time
 SELDOM_SHARE = 0.15  # where it held so much of the window's time
@@ -29,7 +29,6 @@ MOST_BEFORE = 50  # kept warm-up durations
 FIRST_DROPPED = 2  # the first steps trace and compile: no measure of the steady state
 SETTLE = 2  # steps after the window that still eat what the pipeline buffered while the profile was being saved
 MOST_AFTER = 200  # a script that trains on needs no more samples
-UNTRAINED_NS = 20 * 10**9  # that a program predicts, and does not train, until predictions are what it is about
 LAPSED_NS = 30 * 10**9  # after that time without a step, what was counted before is no longer the training
 
 
@@ -129,7 +128,7 @@ class StepWindow:
         self._last_begin: int | None = None
         self._last_trained: int | None = None
         self._predicts: int | None = None  # since when
-        self._rests = False  # predictions were captured, for want of a training
+        self._has_predictions = False  # they were captured, for want of a training
 
     @property
     def taken(self) -> bool:
@@ -158,7 +157,7 @@ class StepWindow:
             self._last_trained = self._clock()
         if step.predicts and self._predicts is None:
             self._predicts = self._clock()
-        may_open = may_open and not (self._rests and self._too_early(step))
+        may_open = may_open and not (self._has_predictions and self._too_early(step))
         if self.phase is Phase.WAITING and may_open and step.count >= self.options.warmup and self._open(step):
             self.first_step = step.count
         if self.phase is Phase.OPEN and step is self.chosen and step.mark:
@@ -198,7 +197,7 @@ class StepWindow:
     def _too_early(self, step: Candidate) -> bool:
         """Whether a candidate only predicts, and a training may follow."""
         since = self._predicts
-        return step.predicts and since is not None and self._clock() - since < UNTRAINED_NS and self._profiling.may_train()
+        return step.predicts and since is not None and self._clock() - since < UNTRAINED_S * 1e9 and self._profiling.may_train()
 
     def open_for_time(self, step: Candidate, although_steps: bool = False) -> bool:
         """Open a window without steps, if there were none or in spite of those; the caller closes it after the time is over."""
@@ -246,7 +245,7 @@ class StepWindow:
                 if not more:
                     self._maybe_stop()
             elif self.phase is Phase.AFTER:
-                self._rests = self.chosen is not None and self.chosen.predicts
+                self._has_predictions = self._has_predictions or refused is _for_want
                 self._forget()
 
     def settle(self, rounds: Rounds) -> None:

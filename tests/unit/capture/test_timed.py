@@ -15,8 +15,8 @@ import pytest
 from outpace.capture import timed
 from outpace.capture.compiles import CompileWatch
 from outpace.capture.judge import answer, repetition
-from outpace.capture.looks import FIRST_S, GROWTH, LONG_LOOKS, LONGEST_S, QUESTION, UNTRAINED_S, Questions, Signs, may_train
-from outpace.capture.options import Repetition
+from outpace.capture.looks import FIRST_S, GROWTH, LONG_LOOKS, LONGEST_S, QUESTION, Questions, Signs, may_train
+from outpace.capture.options import UNTRAINED_S, Repetition
 from outpace.capture.timed import FIRST_LOOK_S, LENGTH_S, TAPES, TimedWindow
 from tests.support import profile_path
 
@@ -144,23 +144,50 @@ def test_eager_tensorflow_is_known_by_its_gradient_tapes(monkeypatch: pytest.Mon
     assert program.timed._length() == LENGTH_S
 
 
+class TimeWindow:
+    """A window by time that opens when it is asked so often, before which another profiler runs."""
+
+    def __init__(self, profilers: dict[str, object], asked: int = 1) -> None:
+        self._profilers, self._asked = profilers, asked
+        self.opened: list[list[str]] = []
+        self.taken = False
+
+    def open_for_time(self, step: object, although_steps: bool) -> bool:
+        self._asked -= 1
+        if not self._asked:
+            self.opened.append(sorted(self._profilers))
+        return not self._asked
+
+    def close(self, refused: object, more: bool) -> None:
+        self.taken = True
+
+
 def test_a_window_by_time_waits_for_a_framework_that_is_still_being_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     """TensorFlow imports JAX first, and what comes after it may take longer than the delay."""
     monkeypatch.setattr(timed, "framework_in_use", lambda: "tensorflow")
-    opened: list[list[str]] = []
-    session: Any = SimpleNamespace(
-        options=SimpleNamespace(seconds=0.0, delay=0.0),
-        profilers={"jax": object()},
-        window=SimpleNamespace(open_for_time=lambda step, **_: opened.append(sorted(session.profilers))),
-    )
+    profilers: dict[str, object] = {"jax": object()}
+    asked_window = TimeWindow(profilers)
+    session: Any = SimpleNamespace(options=SimpleNamespace(seconds=0.01, delay=0.0), profilers=profilers, window=asked_window)
     window = TimedWindow(session, CompileWatch(lambda: False))
     window.start()
     time.sleep(0.3)
-    assert not opened
-    session.profilers["tensorflow"] = object()
+    assert not asked_window.opened
+    profilers["tensorflow"] = object()
     assert window._thread is not None
     window._thread.join(20)
-    assert opened == [["jax", "tensorflow"]]
+    assert asked_window.opened == [["jax", "tensorflow"]]
+
+
+def test_a_window_by_time_waits_for_another_profiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timed, "framework_in_use", lambda: "tensorflow")
+    monkeypatch.setattr(timed, "LOOK_EVERY_S", 0.01)
+    window = TimeWindow({"tensorflow": object()}, asked=3)
+    session: Any = SimpleNamespace(options=SimpleNamespace(seconds=0.01, delay=0.0), profilers=window._profilers, window=window)
+    waits = TimedWindow(session, CompileWatch(lambda: False))
+    waits.start()
+    assert waits._thread is not None
+    waits._thread.join(20)
+    assert window.opened == [["tensorflow"]] and window.taken
 
 
 def test_a_round_without_a_profiler_takes_what_noting_its_events_took_less() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from outpace.capture.options import CaptureOptions
-from outpace.capture.window import LAPSED_NS, SETTLE, UNTRAINED_NS, Candidate, Phase, StepWindow
+from outpace.capture.options import UNTRAINED_S, CaptureOptions
+from outpace.capture.window import LAPSED_NS, SETTLE, Candidate, Phase, StepWindow
 
 
 class FakeProfiling:
@@ -49,10 +49,10 @@ class Clock:
         return self.now
 
 
-def make(**options: object) -> tuple[StepWindow, FakeProfiling]:
+def make(clock: Clock | None = None, **options: object) -> tuple[StepWindow, FakeProfiling]:
     profiling = FakeProfiling()
     defaults: dict[str, object] = {"warmup": 2, "steps": 3, "after": 1, "stop": False}
-    return StepWindow(CaptureOptions(**{**defaults, **options}), profiling, Clock()), profiling  # type: ignore[arg-type]
+    return StepWindow(CaptureOptions(**{**defaults, **options}), profiling, clock or Clock()), profiling  # type: ignore[arg-type]
 
 
 def run(window: StepWindow, step: Candidate, count: int) -> None:
@@ -314,13 +314,14 @@ def test_what_takes_little_is_not_waited_for() -> None:
     assert not any("another" in line for line in profiling.log) and count < 60
 
 
-def evaluation(trains_later: bool, steps: int, pause: int = 0) -> tuple[StepWindow, FakeProfiling]:
-    """A window behind so many steps of an evaluation, with a pause (ns) before the last five."""
-    window, profiling = make()
+def evaluation(trains_later: bool, steps: int, pause_s: float = 0.0) -> tuple[StepWindow, FakeProfiling]:
+    """A window behind so many steps of an evaluation, with a pause before the last five."""
+    clock = Clock()
+    window, profiling = make(clock)
     profiling.trains_later = trains_later
     evaluates = Candidate("keras evaluate", predicts=True)
     run(window, evaluates, steps - 5)
-    window._clock.now += pause  # type: ignore[attr-defined]
+    clock.now += round(pause_s * 1e9)
     run(window, evaluates, 5)
     return window, profiling
 
@@ -348,5 +349,5 @@ def test_a_window_over_predictions_ends_where_the_training_begins() -> None:
 
 
 def test_predictions_that_go_on_are_what_the_program_is_about() -> None:
-    window, profiling = evaluation(True, 30, UNTRAINED_NS)
+    window, profiling = evaluation(True, 30, UNTRAINED_S)
     assert window.phase is Phase.AFTER and profiling.log.count("open") == 2

@@ -120,7 +120,6 @@ def _xla_options(flags: str) -> tuple[str, ...]:
 
 
 WARMUP = 5  # steps of one kind after which it is the step: preparations that look like one repeat less often
-_NO_TRAINING = ("keras evaluate", "keras predict", "seconds")
 _A_YEAR = 365 * 86400
 
 
@@ -206,7 +205,8 @@ class RaceSession(Session):
         if (
             self.rests
             or candidate is None
-            or candidate.mode in _NO_TRAINING
+            or candidate.predicts
+            or candidate.mode == "seconds"
             or (candidate.mode == "keras fit" and not self._steady())
         ):
             return False
