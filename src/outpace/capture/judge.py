@@ -14,13 +14,14 @@ import numpy as np
 from outpace.capture.looks import ANSWER, QUESTION
 from outpace.capture.options import Question, Repetition
 from outpace.capture.window import SELDOM
+from outpace.model import median
 from outpace.model.arrays import Codes, Indices, Picoseconds
 from outpace.timeline import Timeline
 from outpace.timeline.gradients import training_functions
 from outpace.timeline.names import Is, jitted_function, names
 from outpace.timeline.workers import executed
 from outpace.trace import Trace, dialect, open_trace
-from outpace.trace.algorithms import common
+from outpace.trace.algorithms import common, distinct
 
 _PS, _PS_PER_NS = 1e12, 1000
 _MOST_TIMES = 50
@@ -110,7 +111,7 @@ def _rounds_that_train(trace: Trace, calls: _Jitted, runs: _Jitted) -> int:
     """How many steps call a function that computes gradients, or run its program."""
     training = training_functions(trace)
     steps = [each.step[np.array([text in training for text in each.texts], bool)[each.code]] for each in (calls, runs)]
-    return len(np.union1d(*steps))
+    return len(distinct(np.concatenate(steps)))
 
 
 def _inside(timeline: Timeline, rows: Indices) -> tuple[Indices, Indices]:
@@ -124,7 +125,7 @@ def _inside(timeline: Timeline, rows: Indices) -> tuple[Indices, Indices]:
 def _once(times: Picoseconds) -> float:
     """Share of the time of all rounds in the longest, where that takes much longer than the others, and no other half as long."""
     longest = int(times.max())
-    if longest < SELDOM * float(np.median(times)) or int((times >= longest / 2).sum()) > 1:
+    if longest < SELDOM * median(times) or int((times >= longest / 2).sum()) > 1:
         return 0.0
     return longest / int(times.sum())
 

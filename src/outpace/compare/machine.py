@@ -189,7 +189,7 @@ def _errors(left: dict[int, Values], count: int, prior: float | None) -> dict[in
         return {}
     within = {key: _within(those, count) for key, those in left.items()}
     middle = (1 - 2 / (9 * freedom)) ** 3  # of chi squared by its degrees of freedom (Wilson and Hilferty 1931)
-    usual = prior**2 if prior is not None else float(np.median(list(within.values()))) / middle
+    usual = prior**2 if prior is not None else median(within.values()) / middle
     apart = 1 / count + 1 / (captures - count)
     return {
         key: (math.sqrt((WEIGHT * usual + freedom * seen) / (WEIGHT + freedom) * apart), WEIGHT + freedom)

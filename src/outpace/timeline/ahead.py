@@ -11,6 +11,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import derived
+from outpace.model import median
 from outpace.model.arrays import Indices, Numbers, Picoseconds
 from outpace.timeline.builds import launches_of_builds
 from outpace.timeline.causality import launches
@@ -49,7 +50,7 @@ class Runs:
     @property
     def last_is_whole(self) -> bool:
         """Whether the capture ends behind the last run, as far as its ops tell."""
-        return len(self) == 0 or int(self.ops[-1]) >= _WHOLE * float(np.median(self.ops))
+        return len(self) == 0 or int(self.ops[-1]) >= _WHOLE * median(self.ops)
 
 
 def runs_of(trace: Trace, call: str) -> Runs:

@@ -85,7 +85,8 @@ def open_build(trace: Trace) -> OpenBuild | None:
     calls = known.rows(Is.CALL)
     rows = distinct(np.concatenate((passes, known.rows(Is.BUILDS), calls)))
     parent, _ = trace.nested(rows)
-    outer = np.intersect1d(rows[parent < 0], passes)
+    outer = rows[parent < 0]
+    outer = outer[common(outer, passes)[0]]
     called = np.full(len(trace.lines), np.iinfo(np.int64).min)
     np.maximum.at(called, trace.line[calls], trace.end[calls])
     outer = outer[_on_main_threads(trace, outer) & (trace.start[outer] >= called[trace.line[outer]])]

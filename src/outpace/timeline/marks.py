@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from outpace.model import median
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
 from outpace.model.units import counted
 from outpace.timeline.names import Is, names
@@ -60,7 +61,7 @@ def _begun_again(number: Numbers, duration: Picoseconds) -> Mask:
     """Of marks in order of time, short ones whose number comes once more right behind them: Keras begins a batch that finds the epoch's data
     at an end, and begins it again in the next epoch."""
     again = np.append(number[1:] == number[:-1], False)
-    return np.asarray(again & (duration < _SHORT * np.median(duration)))
+    return np.asarray(again & (duration < _SHORT * median(duration)))
 
 
 def _outermost(trace: Trace, rows: Indices) -> Indices:

@@ -24,7 +24,7 @@ from outpace.metrics.machine.cpu_saturation import core_time, undisturbed, worki
 from outpace.metrics.model.model_ops import ModelOps, model_ops, waits_for_others
 from outpace.metrics.model.op_metrics import HOST
 from outpace.metrics.program.step_breakdown import step_breakdown
-from outpace.model import Table, Unit, humanize, schema
+from outpace.model import Table, Unit, humanize, median, schema
 from outpace.model.arrays import Codes, Indices, Picoseconds, Values
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import HANDS_OVER, INPUT_THREADS
@@ -181,7 +181,7 @@ def _rows(mine: OwnRuns) -> list[tuple[object, ...]]:
     for op, runs in _each_op(ops.name[mine.at]):
         (name, kind, _), best, flops = ops.ops[op], float(mine.best[op]), float(ops.flops[op])
         wall, lost, taken = (round(time / ops.steps) for time in sums[:3, op].tolist())
-        middle = round(float(np.median(ops.duration[mine.at[runs]])))
+        middle = round(median(ops.duration[mine.at[runs]]))
         told = (len(runs), middle, round(best), flops if flops > 0 else float("nan"), wall, lost)
         beside = float(sums[3, op]) / max(float(sums[4, op]), 1.0)
         rows.append((ops.host, name, kind, *told, beside, float(mine.at_best[op]) / max(best, 1.0), taken))

@@ -14,7 +14,7 @@ from outpace.metrics.model.step_function import function_calls
 from outpace.metrics.program.step_breakdown import category_times
 from outpace.metrics.python.samples import lines_within
 from outpace.metrics.python.source_line import source_line
-from outpace.model import Category
+from outpace.model import Category, median
 from outpace.model.arrays import Indices, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.trace import ByRow, Computed
@@ -51,7 +51,7 @@ def _between(run: Run, timeline: Timeline) -> Between:
     real = end > start
     start, end = start[real], end[real]
     span = float(steps.end.max() - steps.start.min())
-    usual = float(np.median(steps.duration))
+    usual = median(steps.duration)
     often = bool(np.mean(end - start >= _LONG * usual) * np.mean(real) >= _OFTEN) if len(start) else False
     times = category_times(timeline, windows=(start, end, _gap_of(timeline, start, end)))
     shares = {c: float(times[f"{c.value}_ps"].sum()) / span if span > 0 else 0.0 for c in Category}

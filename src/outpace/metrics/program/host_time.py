@@ -15,7 +15,7 @@ from outpace._once import derived
 from outpace.metrics.model.model_ops import AWAITS, OVERHEAD, WAIT, WORK, by_name
 from outpace.metrics.program.step_breakdown import category_of, event_kinds, step_breakdown, unseen
 from outpace.metrics.spans import union, within
-from outpace.model import Category, Table, schema
+from outpace.model import Category, Table, median, schema
 from outpace.model.arrays import Codes, Indices, Mask, Picoseconds, Values
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Is
@@ -125,7 +125,7 @@ def _rows(run: Run, timeline: Timeline) -> Iterator[tuple[object, ...]]:
     length = float(whole["duration_ps"].sum())
     for part, time in spent.items():
         if total := float(time.sum()):
-            usual = float(np.minimum(time, _USUAL * np.median(time)).sum())
+            usual = float(np.minimum(time, _USUAL * median(time)).sum())
             yield timeline.host, part, round(total / len(whole)), total / length, usual / length
 
 

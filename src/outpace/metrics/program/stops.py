@@ -12,6 +12,7 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace._once import derived
 from outpace.metrics.spans import Busy, union, within
+from outpace.model import median
 from outpace.model.arrays import Indices, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.trace import dialect
@@ -51,7 +52,7 @@ def stop(run: Run, host: str) -> Stop | None:
     begin, length = _longest(timeline, rows)
     awaited = np.isin(begin, device_waits(timeline).start)
     length = np.where(awaited, 0, length)
-    usual = float(np.median(length))
+    usual = median(length)
     alike = np.abs(length - usual) <= _ALIKE * usual
     if usual < _LONG or alike.mean() <= _MOST:
         return None
@@ -94,7 +95,7 @@ def device_waits(timeline: Timeline) -> DeviceWaits:
     behind = end - last
     held = (at > 0) & (length >= _LONG) & (behind > 0) & (behind <= _BEHIND * length)
     held &= work.until(last) - work.until(begin) >= _COVERED * (last - begin)
-    usual = float(np.median(behind[held])) if held.any() else 0.0
+    usual = median(behind[held]) if held.any() else 0.0
     held &= np.abs(behind - usual) <= _EVEN * usual
     if held.mean() <= _MOST or _spread(behind[held]) > _SPREAD * _spread(length[held]):
         return DeviceWaits(none, none, none)
@@ -104,7 +105,7 @@ def device_waits(timeline: Timeline) -> DeviceWaits:
 
 def _spread(times: Picoseconds) -> float:
     """What times differ by: their median distance from the median."""
-    return float(np.median(np.abs(times - np.median(times))))
+    return median(np.abs(times - median(times)))
 
 
 def _events(timeline: Timeline, line: int) -> Indices:

@@ -23,6 +23,7 @@ from outpace.model.arrays import Indices, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Is, names
 from outpace.trace import Trace
+from outpace.trace.algorithms import distinct
 
 TRACED = "traced"  # method of samples that a tracer's frames stand for
 _MOST = 30_000  # looks at a profile, as many as a sampler keeps
@@ -77,7 +78,7 @@ def _samples(timeline: Timeline, rows: Indices, files: Counter[str]) -> dict[str
     stacks: dict[tuple[tuple[int, int], ...], int] = {}
     index: dict[int, int] = {}
     owners = _owners(trace, rows, parent, files)
-    for innermost in np.unique(at).tolist():
+    for innermost in distinct(at).tolist():
         path: list[tuple[int, int]] = []
         row = innermost
         while row >= 0 and len(path) < _DEEPEST:
@@ -125,7 +126,7 @@ def _owners(trace: Trace, rows: Indices, parent: Indices, files: Counter[str]) -
     by = [(trace.names[one], trace.names[two]) for one, two in calls]
     owners = {name: "" for pair in by for name in pair if (found := _IN_FILE.fullmatch(name)) and found["file"] in files}
     runs = trace.parent[names(trace).rows(Is.JITTED)]
-    calling = {trace.names[each] for each in np.unique(trace.name[runs[np.isin(runs, rows)]]).tolist()}
+    calling = {trace.names[each] for each in distinct(trace.name[runs[np.isin(runs, rows)]]).tolist()}
     calling |= {one for one, two in by if _frame(two, {})[3] in _JAX}
     while calling := calling - owners.keys():
         owners |= dict.fromkeys(calling, "jax")

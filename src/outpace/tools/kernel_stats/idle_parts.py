@@ -13,7 +13,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.spans import Busy, union, within
-from outpace.model import Table
+from outpace.model import Table, median
 from outpace.model.arrays import Indices, Mask, Picoseconds
 from outpace.timeline import Timeline
 from outpace.timeline.names import Is
@@ -135,7 +135,7 @@ def _usual(steps: Picoseconds, start: Picoseconds, length: Picoseconds) -> int:
     """Median length of what starts in each step, times steps."""
     of_step = np.maximum(np.searchsorted(steps, start, side="right") - 1, 0)
     count = max(len(steps), 1)
-    return int(count * np.median(np.bincount(of_step, length, count)))
+    return int(count * median(np.bincount(of_step, length, count)))
 
 
 def _with_edges(gaps: Idle, begin: int, stop: int) -> Idle:
@@ -205,4 +205,4 @@ def _host_lines(timeline: Timeline) -> frozenset[int]:
 def _ahead(gaps: Idle) -> bool:
     device, kernels = gaps.device, gaps.device.kernels
     waits = queued(device, kernels, launch_rows(device, kernels))
-    return bool(np.median(waits) > device.trace.duration[kernels].mean())
+    return bool(median(waits) > device.trace.duration[kernels].mean())
