@@ -46,13 +46,13 @@ def main() -> None:
     looking, over = threading.Event(), threading.Event()
     with tempfile.TemporaryDirectory() as folder:
         judge = subprocess.Popen([sys.executable, "-c", JUDGE, folder])
-        looks = Looks(JaxProfiler(jax, CaptureOptions()), Questions(folder), folder)
+        looks, profiler = Looks(Questions(folder), folder), JaxProfiler(jax, CaptureOptions())
         found = []
 
         def look() -> None:
             while not over.is_set():
                 if looking.wait(0.1) and not over.wait(LOOK_EVERY_S) and looking.is_set():
-                    found.append(looks.take(FIRST_S, over))
+                    found.append(looks.take(profiler, FIRST_S, over))
 
         thread = threading.Thread(target=look, daemon=True)
         thread.start()

@@ -14,7 +14,7 @@ from outpace.metrics.model.hlo_lines import Ran, ran_ops
 from outpace.metrics.model.model_ops import model_ops
 from outpace.metrics.program import host_time
 from outpace.metrics.program.between import Between
-from outpace.metrics.program.budget import slowdown
+from outpace.metrics.program.budget import profiling_cost
 from outpace.metrics.program.program import Framework, Program
 from outpace.metrics.program.step_breakdown import StepBreakdown
 from outpace.metrics.program.whole_step import no_whole_step
@@ -74,7 +74,7 @@ def _slowed(by: float, before: int = 3, during: int = 3, lengths: Sequence[float
     samples = [1e6] * before, [1e6 * (1 + by)] * during
     record = {"overhead": {"before_ns": samples[0], "during_ns": samples[1]}}
     of = run(None, record, *([_trace(lengths, [()] * len(lengths))] if lengths else []))
-    return lambda: rules.overhead("vm", slowdown(of, of.hosts[0]), *samples)
+    return lambda: rules.overhead("vm", profiling_cost(of, of.hosts[0]))
 
 
 def _stalled(times: Sequence[float], extra: Category = Category.HOST_COMPUTE, program: Program = TENSORFLOW) -> Find:

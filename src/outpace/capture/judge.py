@@ -7,24 +7,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
 
-from outpace.capture.looks import ANSWER, QUESTION
-from outpace.capture.options import Question, Repetition
+from outpace.capture.looks import ANSWER, QUESTION, ROUNDS
+from outpace.capture.options import MOST_BETWEEN, ProgramRuns, Question, Repetition
 from outpace.capture.window import SELDOM
 from outpace.model import median
-from outpace.model.arrays import Codes, Indices, Picoseconds
+from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
 from outpace.timeline import Timeline
 from outpace.timeline.gradients import training_functions
 from outpace.timeline.names import Is, jitted_function, names
-from outpace.timeline.workers import executed
+from outpace.timeline.workers import executed, on_host
 from outpace.trace import Trace, dialect, open_trace
 from outpace.trace.algorithms import common, distinct
 
 _PS, _PS_PER_NS = 1e12, 1000
-_MOST_TIMES = 50
+_MOST_PROGRAMS = 20
 
 
 def answer(folder: str) -> None:
@@ -55,19 +56,20 @@ def _of_host(timeline: Timeline) -> Repetition:
     steps = timeline.steps
     rounds = int(steps.complete.sum())
     if not rounds:
-        return Repetition(busy=_works(trace), why=steps.how)
+        return Repetition(density=_density(trace), busy=_works(trace), why=steps.how, runs=_program_runs(timeline))
     calls, runs = _calls(timeline), _runs(timeline)
     return Repetition(
         rounds=rounds,
         seconds=float(steps.duration[steps.complete].mean()) / _PS,
-        times_ns=tuple((steps.duration[steps.complete] // _PS_PER_NS).tolist()[:_MOST_TIMES]),
-        events=_events(timeline) / len(steps),
+        density=_density(trace),
         what=_function(trace, calls, runs),
         trains=_rounds_that_train(trace, calls, runs) >= rounds / 2,
         predicts=steps.kind == "prediction",
         busy=True,
         once=_once(steps.duration[steps.complete]),
         why=steps.how,
+        next=_next_training(timeline),
+        runs=_program_runs(timeline),
     )
 
 
@@ -114,6 +116,18 @@ def _rounds_that_train(trace: Trace, calls: _Jitted, runs: _Jitted) -> int:
     return len(distinct(np.concatenate(steps)))
 
 
+def _next_training(timeline: Timeline) -> str:
+    """A function that trains, and is called again and again behind the last whole round but not before: what came round is over by then."""
+    trace, steps = timeline.trace, timeline.steps
+    rows = names(trace).rows(Is.JITTED)
+    over = trace.start[rows] >= int(steps.end[steps.complete].max())
+    before, behind = (
+        Counter(jitted_function(trace.names[each]) for each in trace.name[some].tolist()) for some in (rows[~over], rows[over])
+    )
+    trains = [name for name in (behind.keys() - before.keys()) & training_functions(trace) if behind[name] >= ROUNDS]
+    return max(trains, key=behind.__getitem__, default="")
+
+
 def _inside(timeline: Timeline, rows: Indices) -> tuple[Indices, Indices]:
     """Those of some events that begin inside a step, and which step that is."""
     steps, began = timeline.steps, timeline.trace.start[rows]
@@ -130,14 +144,37 @@ def _once(times: Picoseconds) -> float:
     return longest / int(times.sum())
 
 
-def _events(timeline: Timeline) -> int:
-    """How many events begin in the steps on the thread that trains: noting each takes some of its time."""
+def _density(trace: Trace) -> float:
+    """How many events a second of the profile holds, of all threads."""
+    start, end = trace.span
+    return len(trace) * _PS / (end - start) if end > start else 0.0
+
+
+def _program_runs(timeline: Timeline) -> tuple[ProgramRuns, ...]:
+    """Runs of each compiled program on the host, told apart by their numbers, the program that ran in most rounds first."""
     trace, steps = timeline.trace, timeline.steps
-    known = steps.line[steps.line >= 0]
-    if not len(known):
-        return 0
-    began = trace.start[trace.lines.every_row(int(np.bincount(known).argmax()))]
-    return int(((began >= steps.start[0]) & (began < steps.end[-1])).sum())
+    stat = trace.stat(dialect.RUN_ID)
+    here = on_host(trace, stat.row)
+    if not here.any():
+        return ()
+    number, began = stat.ints[here], trace.start[stat.row[here]]
+    order = np.lexsort((began, number))
+    number, began = number[order], began[order]
+    new = np.diff(number, prepend=number[0] - 1) > 0  # the first event of each run
+    number, began = number[new], began[new]
+    programs = np.split(np.arange(len(number)), np.flatnonzero(np.diff(number) > MOST_BETWEEN) + 1)
+    at = np.searchsorted(steps.start, began, side="right") - 1
+    found = [_of_program(trace, number[of], began[of], at[of]) for of in programs]
+    return tuple(sorted(found, key=lambda runs: (-runs.rounds, -runs.per_round))[:_MOST_PROGRAMS])
+
+
+def _of_program(trace: Trace, number: Numbers, began: Picoseconds, step: Indices) -> ProgramRuns:
+    """Runs of one program: their numbers, when each began, and in which step (-1: before the first)."""
+    first, last = (trace.origin_ns + int(began[end]) // _PS_PER_NS for end in (0, -1))
+    rounds, first_of = np.unique(step[step >= 0], return_index=True)
+    opened = number[step >= 0][first_of]  # by the first run of each round
+    per_round = float(opened[-1] - opened[0]) / float(rounds[-1] - rounds[0]) if len(rounds) > 1 else 0.0
+    return ProgramRuns(int(number[0]), first, int(number[-1]), last, len(rounds), per_round)
 
 
 def _works(trace: Trace) -> bool:

@@ -14,18 +14,24 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from outpace.capture.main_thread import between_calls, turn
-from outpace.capture.options import UNTRAINED_S, Question, Repetition
+from outpace.capture.options import UNTRAINED_S, ProgramRuns, Question, Repetition
 from outpace.capture.profilers import HostSession, JaxProfiler, ProfilerBusy
 from outpace.capture.stacks import owner_of
+from outpace.store.record import Overhead
 
 FIRST_S, LONGEST_S = 0.1, 3.0  # of a look
+MOST_EVENTS = 200_000  # of a look
 GROWTH = 4  # times as long as the last one is the next look while JAX works and nothing comes round
 ROUNDS = 3  # whole times that something must come round
+LEAST_BETWEEN_S, MOST_BETWEEN_S = 1.0, 3.0  # between two looks, for MANY_ROUNDS that no profiler notes
+MANY_ROUNDS = 10
+LONGEST_BETWEEN_S = 10.0  # for ROUNDS of them at least
+LOOKED_ROUNDS, LEAST_LOOK_S = 2, 0.02  # that such a look lasts
 LONG_LOOKS = 2  # of the longest, in which JAX worked and nothing came round: its steps are longer than a look
 QUESTION, ANSWER = "question.json", "answer-{number}.json"
 ANSWER_S = 10.0  # for the command that judges
@@ -62,6 +68,15 @@ class Questions:
         return None
 
 
+class _Look(NamedTuple):
+    """A profile of the host alone, when it began (monotonic ns), whether a device worked meanwhile, and a gradient was computed op by op."""
+
+    profile: bytes
+    began_ns: int
+    works: bool
+    derives: bool
+
+
 class Looks:
     """Takes looks of the host alone."""
 
@@ -74,9 +89,30 @@ class Looks:
 
     def take(self, profiler: JaxProfiler, seconds: float, over: threading.Event) -> Repetition | None:
         """What comes round within so many seconds; None where it cannot be told. Raises ProfilerBusy while another profiler runs."""
+        look = self._recorded(profiler, seconds, over)
+        found = self._judged(look)
+        return found and found.with_signs(works=look.works, derives=look.derives)
+
+    def cycles(self, profiler: JaxProfiler, during: Repetition, over: threading.Event) -> Overhead:
+        """How long a round takes inside a window, in which `during` came round, and behind it, where no profiler notes anything: two looks
+        tell, by the numbers of the runs. Nothing where they do not. Raises ProfilerBusy while another profiler runs."""
+        between = max(LEAST_BETWEEN_S, min(MANY_ROUNDS * during.seconds, MOST_BETWEEN_S), ROUNDS * during.seconds)
+        if between > LONGEST_BETWEEN_S or not during.runs:
+            return Overhead()
+        seconds = LOOKED_ROUNDS * during.seconds + LEAST_LOOK_S
+        first = self._recorded(profiler, seconds, over)
+        if over.wait(between):
+            return Overhead()
+        second = self._recorded(profiler, seconds, over)
+        before, behind = (self._judged(look) or Repetition() for look in (first, second))  # not sooner: that takes a core
+        return cycles(during.runs, before.runs, behind.runs, second.began_ns - first.began_ns)
+
+    def _recorded(self, profiler: JaxProfiler, seconds: float, over: threading.Event) -> _Look:
+        """A look of so many seconds."""
         works, derives, until = False, False, time.monotonic() + seconds
         with self._recording:
             session = between_calls(lambda: self._begun(profiler), ready=profiler.ready)
+            began_ns = time.monotonic_ns()
             try:
                 while (left := until - time.monotonic()) > 0 and not self._paused.is_set():
                     if over.wait(min(left, seconds / 8)):
@@ -85,20 +121,17 @@ class Looks:
                     derives = derives or _derives()
             finally:
                 data = between_calls(session.stop, ready=profiler.ready)
+        return _Look(data, began_ns, works, derives)
+
+    def _judged(self, look: _Look) -> Repetition | None:
+        """What comes round in a look; None where nobody answers."""
         with contextlib.suppress(OSError):
             with open(self._path, "wb") as file:
-                file.write(data)
+                file.write(look.profile)
             found = self._questions.ask(self._path)
             os.remove(self._path)
-            return found and found.with_signs(works=works, derives=derives)
+            return found
         return None
-
-    def event_s(self, profiler: JaxProfiler) -> float:
-        """How long noting one event takes, seconds. Raises ProfilerBusy while another profiler runs."""
-        with self._recording:
-            if self._paused.is_set():
-                raise ProfilerBusy
-            return between_calls(profiler.event_s, ready=profiler.ready)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -115,6 +148,21 @@ class Looks:
         if self._paused.is_set():
             raise ProfilerBusy
         return profiler.host_session()
+
+
+def cycles(
+    during: Iterable[ProgramRuns], first: Iterable[ProgramRuns], second: Iterable[ProgramRuns], apart_ns: int
+) -> Overhead:
+    """How long a round takes inside a window and behind it, by runs of programs in the window and in two looks, of which the second began so
+    much later than the first; nothing where they have no program in common."""
+    for program in during:
+        before, behind = program.among(first), program.among(second)
+        if not program.per_round or before is None or behind is None or behind.first <= before.last:
+            continue
+        rounds = (behind.first - before.last) / program.per_round
+        took_ns = (apart_ns + behind.first_ns - before.last_ns) / rounds
+        return Overhead((), (round(program.cycle_ns),), (round(took_ns),), (0, program.rounds, round(rounds)))
+    return Overhead()
 
 
 class Signs:
@@ -143,8 +191,9 @@ class Signs:
             self.next_s, self._long, self._since = FIRST_S, 0, None
             return False
         self._rounds[found.what] += found.rounds if found.trains else 0
-        self._long += self.next_s >= LONGEST_S
-        self.next_s = min(GROWTH * self.next_s, LONGEST_S)
+        longest = max(FIRST_S, min(LONGEST_S, found.within(MOST_EVENTS)))
+        self._long += self.next_s >= longest
+        self.next_s = min(GROWTH * self.next_s, longest)
         return self._rounds[found.what] >= ROUNDS or self._long >= LONG_LOOKS
 
     def seen(self) -> str:

@@ -58,7 +58,7 @@ def notes_of(window: StepWindow) -> Notes:
             window.machine_busy,
         ),
         step.steps_per_execution if step else 1,
-        Overhead(*(window.rounds or (tuple(step.recent if step else ()), tuple(window.during), tuple(window.after)))),
+        window.cycles or Overhead(tuple(step.recent if step else ()), tuple(window.during), tuple(window.after)),
         dict(window.calibration),
     )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+from collections.abc import Iterable
 from typing import Any
 
 from outpace._dataclass import dataclass
@@ -11,10 +13,10 @@ from outpace._dataclass import dataclass
 DEFAULT_LOGDIR = "outpace-logs"  # in the working directory
 STEPS = 20  # of a window for which nothing else is asked
 LASTING = 2.0  # seconds of that: some two hundred samples of Python, and what comes round every few steps comes round twice
-_KNOWN = 0.3  # of a round, that noting its events may take for the rest of it to be known
 UNTRAINED_S = (
     20.0  # that something comes round which computes no gradients, until it is captured of a program that may train yet
 )
+MOST_BETWEEN = 1 << 24  # runs of one program between two profiles: numbers further apart are those of two programs
 MOST_STEPS = 400  # of a window that lasts: a profile of short steps stays below some 100 MB
 
 
@@ -117,37 +119,59 @@ class Question:
 
 
 @dataclass(frozen=True)
+class ProgramRuns:
+    """Runs of one compiled program in a profile. XLA numbers them, each program's by itself, so that two profiles tell how many ran between.
+
+    first, last: the numbers of the first and of the last run; first_ns, last_ns: when those began, nanoseconds since the profile did;
+    rounds: in how many rounds it ran; per_round: how often in each, 0 where nothing came round.
+    """
+
+    first: int
+    first_ns: int
+    last: int
+    last_ns: int
+    rounds: int = 0
+    per_round: float = 0.0
+
+    def among(self, later: Iterable[ProgramRuns]) -> ProgramRuns | None:
+        """Later runs of the same program among those of several."""
+        return next((runs for runs in later if 0 < runs.first - self.last <= MOST_BETWEEN), None)
+
+    @property
+    def cycle_ns(self) -> float:
+        """How long a round takes, from one's start to the next one's."""
+        return (self.last_ns - self.first_ns) * self.per_round / (self.last - self.first) if self.last > self.first else 0.0
+
+
+@dataclass(frozen=True)
 class Repetition:
     """What comes round in a profile.
 
-    rounds: how many whole times; seconds: how long one takes; times_ns: how long single ones take; events: how many of them each makes the
-    thread note that notes most; what: the function that is called; trains: it computes gradients; predicts: its
-    name says so; busy: the framework did anything at all; once: share of the time of all rounds in one that takes much longer than the
-    others, and has no like; why: what the rounds were found by, or why there are none.
+    rounds: how many whole times; seconds: how long one takes; density: events a second, of all threads; what: the function that is called;
+    trains: it computes gradients; predicts: its name says so; busy: the framework did anything at all; once: share of the time of all rounds
+    in one that takes much longer than the others, and has no like; why: what the rounds were found by, or why there are none; next: the
+    function that trains behind the last round, and in none of them; runs: of each compiled program, that of most rounds first.
     """
 
     rounds: int = 0
     seconds: float = 0.0
-    times_ns: tuple[int, ...] = ()
-    events: float = 0.0
+    density: float = 0.0
     what: str = ""
     trains: bool = False
     predicts: bool = False
     busy: bool = False
     once: float = 0.0
     why: str = ""
+    next: str = ""
+    runs: tuple[ProgramRuns, ...] = ()
 
     def with_signs(self, works: bool, derives: bool) -> Repetition:
         """The same, where the framework was seen at work meanwhile, and at a gradient."""
         return dataclasses.replace(self, busy=self.busy or works, trains=self.trains or derives)
 
-    def plain_ns(self, event_s: float) -> tuple[int, ...]:
-        """How long single rounds take where nothing is noted, if noting an event takes so many seconds; none where that would be much of them,
-        and so is not known well enough."""
-        noting = 1e9 * event_s * self.events
-        if not self.times_ns or noting > _KNOWN * sorted(self.times_ns)[len(self.times_ns) // 2]:
-            return ()
-        return tuple(round(each - noting) for each in self.times_ns if each > noting)
+    def within(self, events: int) -> float:
+        """In how many seconds the program makes so many events."""
+        return events / self.density if self.density else math.inf
 
     def to_json(self) -> str:
         """It as JSON text."""
@@ -157,7 +181,7 @@ class Repetition:
     def from_json(cls, text: str) -> Repetition:
         """What `to_json` wrote."""
         found: dict[str, Any] = json.loads(text)
-        return cls(**{**found, "times_ns": tuple(found["times_ns"])})
+        return cls(**{**found, "runs": tuple(ProgramRuns(**each) for each in found["runs"])})
 
 
 @dataclass(frozen=True)

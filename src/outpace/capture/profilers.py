@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -145,24 +144,6 @@ class JaxProfiler:
             if session is not None and options is not None:
                 return HostSession(session, options, _state())
         raise NotImplementedError
-
-    def event_s(self) -> float:
-        """How long noting an event takes, seconds. Raises ProfilerBusy while another session runs."""
-        name, most = self._jax.profiler.TraceAnnotation, 1000
-
-        def noted() -> float:
-            began = time.perf_counter()
-            for _ in range(most):
-                with name("outpace"):
-                    pass
-            return time.perf_counter() - began
-
-        without = min(noted() for _ in range(3))
-        session = self.host_session()
-        try:
-            return max(0.0, min(noted() for _ in range(3)) - without) / most
-        finally:
-            session.stop()
 
     def works(self) -> bool:
         """Whether a device is at work: a result that the program holds is not there yet."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+from outpace.capture.faults import quietly
 from outpace.capture.looks import may_train
 from outpace.capture.options import CaptureOptions, Outcome
 from outpace.capture.profilers import MAKERS, Profiler, ProfilerBusy
@@ -158,6 +159,12 @@ class Session:
         self._end_sampling()
         recording.discard()
         self._once("yield", "the script starts its own profiler; ours gives way and waits until that one has ended")
+
+    def complete(self) -> None:
+        """Write into the record what was measured since the profile was saved: a program may be killed before its end."""
+        with quietly():
+            if self.saved is not None:
+                self._note(self, self.saved)
 
     def tell(self, text: str) -> None:
         """Tell the user something."""

@@ -16,24 +16,25 @@ import time
 from outpace.capture.choose import framework_in_use
 from outpace.capture.compiles import CompileWatch
 from outpace.capture.faults import count
-from outpace.capture.looks import FIRST_S, ROUNDS, Looks, Questions, Signs, may_train, place
+from outpace.capture.looks import ROUNDS, Looks, Questions, Signs, may_train, place
 from outpace.capture.main_thread import serve_while
 from outpace.capture.options import Repetition
 from outpace.capture.profilers import JaxProfiler, ProfilerBusy
 from outpace.capture.session import Session
 from outpace.capture.tell import tell
-from outpace.capture.window import SELDOM_SHARE, Candidate, Rounds
+from outpace.capture.window import SELDOM_SHARE, Candidate
+from outpace.store.record import Overhead
 
 LENGTH_S = 3.0  # of a window that opens by itself
 MOST_ROUNDS = 8  # of what comes round, for which it lasts longer
 LONGEST_ROUNDS_S = 60.0
+MOST_EVENTS = 500_000  # of a window, of which three whole rounds may hold more: ending it takes 3 to 7 us for each
 STEADY_S = 2.0  # of it at least after the last compilation
 LONGEST_S = 14.0  # it lasts: a script may compile in every step
 FIRST_LOOK_S = 1.5  # after the first sign of an eager loop that trains
 LONGEST_COMPILATION_S = 60.0  # of which nothing is heard, until it counts as none
 TAPES = 5  # gradient tapes outside any step that say: an eager loop trains here
 LOOK_EVERY_S = 0.8
-LONGEST_LOOK_S = 5.0  # behind the window, for the time of a round without a profiler
 SELDOM_TIMES = 4  # as long as the window before lasts one that is to hold a second one of what came once
 TRIES = 3  # windows, of which the last one is kept whatever it holds
 TOLD_S = (5.0, 15.0, 30.0, 60.0)  # that the training is waited for, when that is told; then every minute
@@ -57,8 +58,8 @@ class TimedWindow:
         self._training: float | None = None  # when a sign of it was first seen, monotonic seconds
         self._waited: float | None = None  # since when it is waited for
         self._told = 0
-        self._before: Repetition | None = None  # what the last look before the window found
-        self._during = Repetition()  # what came round inside it
+        self._looked = False  # a look said that the training runs
+        self._during = Repetition()  # what came round inside the window
         self._tries, self._last = 0, False  # windows that were judged; whether the one that is open is the last try
         self._longer = 0.0  # what a window lasts at least that opens after one too short, seconds
         self.tapes = 0  # gradient tapes that were entered outside any step
@@ -144,8 +145,9 @@ class TimedWindow:
             return LENGTH_S
         if found is None or not self.signs.add(found, time.monotonic()) or self._session.window.expecting:
             return None
-        self._before = found
-        return min(max(LENGTH_S, MOST_ROUNDS * found.seconds), LONGEST_ROUNDS_S)
+        self._looked = True
+        seconds = min(max(LENGTH_S, MOST_ROUNDS * found.seconds), LONGEST_ROUNDS_S)
+        return max(min(seconds, found.within(MOST_EVENTS)), (ROUNDS + 1) * found.seconds)
 
     def _compiling(self) -> bool:
         """Whether JAX is in the middle of a compilation; one of which nothing is heard for long was only lowered, or failed."""
@@ -168,8 +170,8 @@ class TimedWindow:
             tell(f"waiting for the training since {now - self._waited:.0f} s{what}{f' (now at {at})' if at else ''}")
 
     def _refused(self, profile: str) -> str:
-        """Why a window is not kept: nothing came round in it three whole times, or something that takes much came once; "" where neither is
-        so, or nobody can tell."""
+        """Why a window is not kept: nothing came round in it three whole times, that is over, or something that takes much came once; "" where
+        none of it is so, or nobody can tell."""
         found = self._questions.ask(profile) or Repetition(rounds=ROUNDS)
         self._during = found
         self._tries += 1
@@ -178,6 +180,8 @@ class TimedWindow:
         if found.rounds < ROUNDS:
             self._longer = max(2 * self._longer, (ROUNDS + 1) * found.seconds)
             return f"it holds no three whole steps: {found.why or 'nothing came round in it'}"
+        if found.next:
+            return f"what came round in it is over, and {found.next} trains now"
         if found.once < SELDOM_SHARE:
             return ""
         self._longer, self._last = SELDOM_TIMES * self._longer, True
@@ -194,29 +198,24 @@ class TimedWindow:
         self._over.wait(seconds)
         if by_itself:
             self._outlast_compilations(time.monotonic() + LONGEST_S - seconds)
-        more = self._before is not None
-        window.close(self._refused if by_itself and not self._over.is_set() else None, more)
+        window.close(self._refused if by_itself and not self._over.is_set() else None, more=self._looked)
         if not window.taken:  # thrown away, and with it what was noted
             self._compiles.compilations.clear()
-        elif more:
-            rounds: Rounds = ((), (), ())
+        elif self._looked:
+            cycles = Overhead()
             try:
-                rounds = self._rounds()
+                cycles = self._cycles()
             finally:
-                window.settle(rounds)
+                window.settle(cycles)
         return True
 
-    def _rounds(self) -> Rounds:
-        """What single rounds took before, inside and behind the window, ns: by looks, without what noting the host's events took."""
-        before, after, event_s = self._before, None, 0.0
+    def _cycles(self) -> Overhead:
+        """How long a round takes inside the window, and behind it without a profiler."""
         profiler = self._session.profilers["jax"]
-        assert before is not None and isinstance(profiler, JaxProfiler)
+        assert isinstance(profiler, JaxProfiler)
         with contextlib.suppress(ProfilerBusy):
-            event_s = self._looks.event_s(profiler)
-            after = self._looks.take(profiler, min(max(FIRST_S, (ROUNDS + 1) * before.seconds), LONGEST_LOOK_S), self._over)
-        during = self._during.times_ns if self._during.what == before.what else ()
-        behind = after.plain_ns(event_s) if after is not None and after.what == before.what else ()
-        return (before.plain_ns(event_s), during, behind) if during else ((), (), ())
+            return self._looks.cycles(profiler, self._during, self._over)
+        return Overhead()
 
     def _outlast_compilations(self, until: float) -> None:
         """A window that opened during set-up, or at a step of a new shape, goes on until it holds steps that only run."""

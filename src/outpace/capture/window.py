@@ -21,6 +21,7 @@ from outpace.capture import load
 from outpace.capture.calibration import calibrate
 from outpace.capture.main_thread import turn
 from outpace.capture.options import MOST_STEPS, UNTRAINED_S, CaptureOptions
+from outpace.store.record import Overhead
 
 SELDOM = 3.0  # times the median step: what takes so long, and came once, is waited for a second time
 SELDOM_SHARE = 0.15  # where it held so much of the window's time
@@ -30,10 +31,6 @@ FIRST_DROPPED = 2  # the first steps trace and compile: no measure of the steady
 SETTLE = 2  # steps after the window that still eat what the pipeline buffered while the profile was being saved
 MOST_AFTER = 200  # a script that trains on needs no more samples
 LAPSED_NS = 30 * 10**9  # after that time without a step, what was counted before is no longer the training
-
-
-# Times of what comes round before, inside and behind a window, ns.
-Rounds = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 class Phase(Enum):
@@ -56,6 +53,9 @@ class Profiling(Protocol):
 
     def close(self, refused: Callable[[str], str] | None) -> bool:
         """End recording and save, unless `refused` says why the profile at a path is not kept; False where it does."""
+
+    def complete(self) -> None:
+        """Write into the record what was measured since the profile was saved."""
 
     def tell(self, text: str) -> None:
         """Tell the user something."""
@@ -117,7 +117,7 @@ class StepWindow:
         self._seldom = 0
         self.after: list[int] = []
         self.interrupted: list[int] = []
-        self.rounds: Rounds | None = None  # of a window without steps, ns
+        self.cycles: Overhead | None = None  # of a window without steps
         self._profiling = profiling
         self._clock = clock
         self._end_mark: Callable[[], None] | None = None
@@ -248,9 +248,10 @@ class StepWindow:
                 self._has_predictions = self._has_predictions or refused is _for_want
                 self._forget()
 
-    def settle(self, rounds: Rounds) -> None:
-        """What comes round was timed before, inside and behind a window without steps, ns: the script need not run any longer."""
-        self.rounds = rounds
+    def settle(self, cycles: Overhead) -> None:
+        """What comes round was timed inside and behind a window without steps: the script need not run any longer."""
+        self.cycles = cycles
+        self._profiling.complete()
         self._maybe_stop()
 
     def disable(self) -> None:

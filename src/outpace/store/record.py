@@ -121,11 +121,15 @@ class Window:
 
 @dataclass(frozen=True)
 class Overhead:
-    """Durations of single steps in nanoseconds, in order: before, inside and after the captured window."""
+    """Durations of single steps in nanoseconds, in order: before, inside and after the captured window.
+
+    rounds: where single steps were not timed, of how many steps each of those durations is the mean, from one's start to the next one's.
+    """
 
     before_ns: tuple[int, ...] = ()
     during_ns: tuple[int, ...] = ()
     after_ns: tuple[int, ...] = ()
+    rounds: tuple[int, ...] = ()
 
 
 COLLECTION, ITERATOR_END = "garbage collection", "end of a data set's iterator"

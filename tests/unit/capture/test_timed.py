@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from dataclasses import replace
@@ -15,10 +16,13 @@ import pytest
 from outpace.capture import timed
 from outpace.capture.compiles import CompileWatch
 from outpace.capture.judge import answer, repetition
-from outpace.capture.looks import FIRST_S, GROWTH, LONG_LOOKS, LONGEST_S, QUESTION, Questions, Signs, may_train
-from outpace.capture.options import UNTRAINED_S, Repetition
+from outpace.capture.looks import FIRST_S, GROWTH, LONG_LOOKS, LONGEST_S, QUESTION, Questions, Signs, cycles, may_train
+from outpace.capture.options import UNTRAINED_S, ProgramRuns, Repetition
 from outpace.capture.timed import FIRST_LOOK_S, LENGTH_S, TAPES, TimedWindow
+from outpace.store.record import Overhead
 from tests.support import profile_path
+from tests.unit.timeline.loops import Loop
+from tests.unit.timeline.test_gradients import BACKWARD, evaluated_often, programs
 
 TRAINS = Repetition(rounds=20, seconds=0.005, what="train_step", trains=True, busy=True)
 SET_UP = Repetition(rounds=20, seconds=0.005, what="make_batch", busy=True)
@@ -190,16 +194,49 @@ def test_a_window_by_time_waits_for_another_profiler(monkeypatch: pytest.MonkeyP
     assert window.opened == [["tensorflow"]] and window.taken
 
 
-def test_a_round_without_a_profiler_takes_what_noting_its_events_took_less() -> None:
-    found = Repetition(rounds=3, times_ns=(1_000_000, 1_100_000, 900), events=100.0)
-    assert found.plain_ns(1e-6) == (900_000, 1_000_000) and found.plain_ns(1e-5) == ()
-    assert Repetition.from_json(found.to_json()) == found
+def test_rounds_without_a_profiler_are_counted_by_the_numbers_of_runs() -> None:
+    """Two runs a round: 5 ms each with the profiler, 3 ms without."""
+    during = ProgramRuns(first=100, first_ns=0, last=120, last_ns=50_000_000, rounds=10, per_round=2.0)
+    first, second = ProgramRuns(200, 60_000_000, 204, 70_000_000), ProgramRuns(404, 10_000_000, 410, 40_000_000)
+    other = ProgramRuns(7 << 30, 0, (7 << 30) + 4, 1)
+    found = cycles((other, during), (other, first), (second,), 360_000_000)
+    assert found == Overhead((), (5_000_000,), (3_000_000,), (0, 10, 100))
+    assert cycles((during,), (other,), (second,), 9) == cycles((during,), (first,), (), 9) == Overhead()
+    assert cycles((replace(during, per_round=0.0),), (first,), (second,), 9) == Overhead(), "it came round nowhere"
+    repetition = Repetition(rounds=3, runs=(during, first))
+    assert Repetition.from_json(repetition.to_json()) == repetition
 
 
-def test_a_profile_says_how_long_single_rounds_take(tmp_path: Path) -> None:
-    found = repetition(str(next(Path(profile_path("jax_loop")).glob("*.xplane.pb.gz"))))
-    assert 3 <= len(found.times_ns) <= 50 and found.events >= 1
-    assert sum(found.times_ns) / len(found.times_ns) / 1e9 == pytest.approx(found.seconds, rel=0.5)
+def test_a_profile_says_which_runs_of_a_program_it_holds() -> None:
+    found = repetition(str(profile_path("jax_h100_dwconv1d") / "vm.xplane.pb.gz"))
+    assert found.rounds == 50 and len(found.runs) == 1 and found.density > 10_000
+    assert found.runs[0].per_round == 1.0 and found.runs[0].cycle_ns / 1e9 == pytest.approx(found.seconds, rel=0.01)
+
+
+def test_a_training_that_another_one_follows_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A probe of the last layer, and then the fine-tuning for hours."""
+    loop = Loop()
+    programs(loop, probe_step=BACKWARD, finetune_step=BACKWARD)
+    for _ in range(30):
+        loop.jit("probe_step", 2)
+    for _ in range(6):
+        loop.jit("finetune_step", 4)
+    found = repetition(str(written(tmp_path, loop)))
+    assert found.trains and found.next == "finetune_step"
+    assert asked(monkeypatch, replace(found, once=0.0))[1] == "what came round in it is over, and finetune_step trains now"
+    assert repetition(str(written(tmp_path, evaluated_often(Loop())))).next == "", "an evaluation trains nothing"
+
+
+def test_a_window_of_many_events_is_short() -> None:
+    assert Repetition(density=1e6).within(500_000) == 0.5 and Repetition().within(1) == math.inf
+    dense, found = signs(), Repetition(busy=True, density=1e6)
+    assert [dense.add(found, 0.0) for _ in range(3)] == [False, False, True] and dense.next_s == 0.2, "the longest look"
+
+
+def written(folder: Path, loop: Loop) -> Path:
+    path = folder / "vm.xplane.pb"
+    path.write_bytes(loop.space.to_bytes())
+    return path
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, found: Repetition) -> tuple[Program, str]:

@@ -33,6 +33,9 @@ class FakeProfiling:
         self.log.append("close")
         return refused is None or not refused("profile")
 
+    def complete(self) -> None:
+        self.completed = True
+
     def tell(self, text: str) -> None:
         self.log.append(text)
 

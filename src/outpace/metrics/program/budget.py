@@ -7,6 +7,7 @@ categories are taken as they were recorded, and are less certain the more it did
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,7 @@ ALL_HOSTS = ""
 _NOTICEABLE = 0.01  # of the step: below, profiling did not change it
 _PS_PER_NS = 1000
 _RECORDED = "recorded step"
+_MEAN = "mean"
 _PLAIN = "step without the profiler"
 
 
@@ -78,14 +80,16 @@ def _budget(breakdown: StepBreakdown, timelines: list[Timeline], run: Run) -> Bu
     recorded = total / max(len(whole), 1)
     times = {t.host: float(whole.of("host", t.host)["duration_ps"].sum()) for t in timelines}
     weights = {host: time / total if total else 1 / len(times) for host, time in times.items()}
-    even = [
-        t for t in timelines if uneven(t.steps.duration[t.steps.whole]) < UNEVEN
-    ]  # rare steps are slowed down by another factor
-    slowdowns = [s for t in even if (s := slowdown(run, t)) is not None]
-    slower = median(slowdowns) if len(slowdowns) == len(timelines) else 0.0
+    costs = [cost.slowdown for t in timelines if (cost := profiling_cost(run, t)) is not None and _holds(cost, t)]
+    slower = median(costs) if len(costs) == len(timelines) else 0.0
     if slower >= _NOTICEABLE:
         return Budget(recorded / (1 + slower), _PLAIN, len(whole), shares, weights, slower / (1 + slower), between=between)
     return Budget(recorded, _RECORDED, len(whole), shares, weights, between=between)
+
+
+def _holds(cost: ProfilingCost, timeline: Timeline) -> bool:
+    """Whether what profiling cost one step holds for all: rare steps are slowed down by another factor, which no median shows."""
+    return cost.average == _MEAN or uneven(timeline.steps.duration[timeline.steps.whole]) < UNEVEN
 
 
 def outside(timeline: Timeline) -> float:
@@ -113,19 +117,32 @@ def _rebuilt(breakdown: StepBreakdown, timeline: Timeline) -> float:
     return float(breakdown.category(Category.COMPILATION, rows)[single].sum()) / span if span > 0 else 0.0
 
 
-def overhead_samples(run: Run, timeline: Timeline) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Step times in ns right before and while profiling, where the capture measured them."""
-    samples = run.record(timeline.host).get("overhead") or {}
-    return tuple(samples.get("before_ns") or ()), tuple(samples.get("during_ns") or ())
+class ProfilingCost(NamedTuple):
+    """A step without the profiler and one with it, ps; which average these are, and when the first was measured (before or after)."""
+
+    plain: float
+    profiled: float
+    average: str
+    when: str
+
+    @property
+    def slowdown(self) -> float:
+        """How much longer the step took while it was profiled, as a share."""
+        return self.profiled / self.plain - 1
 
 
-def slowdown(run: Run, timeline: Timeline) -> float | None:
-    """How much longer the median step took while it was profiled, as a share; None where the capture did not measure it, or where steps grow
-    by themselves, so that later ones take longer than those before the capture anyway."""
-    before, during = overhead_samples(run, timeline)
-    if len(before) < 2 or len(during) < 2 or timeline.steps.trend is not None:
+def profiling_cost(run: Run, timeline: Timeline) -> ProfilingCost | None:
+    """What profiling cost the steps; None where the capture did not measure it, or where steps grow by themselves, so that later ones take
+    longer anyway."""
+    noted = run.record(timeline.host).get("overhead") or {}
+    before, during, after = (noted.get(f"{when}_ns") or () for when in ("before", "during", "after"))
+    if timeline.steps.trend is not None:
         return None
-    return median(during) / median(before) - 1
+    if noted.get("rounds") and during and after:
+        return ProfilingCost(after[0] * _PS_PER_NS, during[0] * _PS_PER_NS, _MEAN, "after")
+    if len(before) < 2 or len(during) < 2:
+        return None
+    return ProfilingCost(median(before) * _PS_PER_NS, median(during) * _PS_PER_NS, "median", "before")
 
 
 def slowed(run: Run, timeline: Timeline) -> float:

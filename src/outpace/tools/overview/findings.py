@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from outpace._dataclass import dataclass
 from outpace.metrics.machine.device import DeviceFacts
 from outpace.metrics.program.between import Between
-from outpace.metrics.program.budget import at_most, of_category
+from outpace.metrics.program.budget import ProfilingCost, at_most, of_category
 from outpace.metrics.program.program import Program
 from outpace.metrics.program.step_breakdown import StepBreakdown
 from outpace.model import (
@@ -21,7 +21,6 @@ from outpace.model import (
     Table,
     Threshold,
     Unit,
-    median,
 )
 from outpace.model.text import is_most, largest_part
 from outpace.model.units import counted
@@ -289,18 +288,18 @@ def _within(gaps: Between | None) -> str:
     return where
 
 
-def overhead(host: str, slower: float | None, before: Sequence[float], during: Sequence[float]) -> Iterator[Finding]:
-    """Whether profiling slowed the steps, by the share `slower` (ns per step before and while profiling)."""
-    if slower is None or slower < _SLOWED.value:
+def overhead(host: str, cost: ProfilingCost | None) -> Iterator[Finding]:
+    """Whether profiling slowed the steps."""
+    if cost is None or cost.slowdown < _SLOWED.value:
         return
     yield Finding(
         id="profiling_overhead",
         severity=Severity.INFO,
-        sentence=f"Steps were {slower:.0%} slower while they were profiled; shares of short events are overstated.",
+        sentence=f"Steps were {cost.slowdown:.0%} slower while they were profiled; shares of short events are overstated.",
         action="Trust only ratios between long events. 'outpace race' and 'outpace tune' measure without a profiler.",
         evidence=(
-            Evidence("median step before profiling", median(before) * 1000, Unit.PS, "hosts"),
-            Evidence("median step while profiling", median(during) * 1000, Unit.PS, "hosts"),
+            Evidence(f"{cost.average} step {cost.when} profiling", cost.plain, Unit.PS, "hosts"),
+            Evidence(f"{cost.average} step while profiling", cost.profiled, Unit.PS, "hosts"),
         ),
         threshold=_SLOWED,
         host=host,

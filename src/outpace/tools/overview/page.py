@@ -13,7 +13,7 @@ from outpace.metrics.model.hlo_lines import one_program
 from outpace.metrics.model.op_metrics import op_metrics
 from outpace.metrics.model.tf_functions import tf_functions
 from outpace.metrics.program.between import between
-from outpace.metrics.program.budget import ALL_HOSTS, budgets, overhead_samples, slowdown
+from outpace.metrics.program.budget import ALL_HOSTS, ProfilingCost, budgets, profiling_cost
 from outpace.metrics.program.counterfactual import narrowed
 from outpace.metrics.program.host_time import host_time
 from outpace.metrics.program.no_steps import no_steps
@@ -37,7 +37,6 @@ from outpace.model import (
     Text,
     Unit,
     humanize,
-    median,
 )
 from outpace.model.units import counted
 from outpace.timeline import Confidence, Run, Timeline
@@ -105,7 +104,7 @@ def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) ->
         yield from unsteady.find(run, breakdown, kind)
         yield from rules.outside(pace(run, mean), mean, kind, next(iter(between(run).values()), None))
     for timeline in run.hosts:
-        yield from rules.overhead(timeline.host, slowdown(run, timeline), *overhead_samples(run, timeline))
+        yield from rules.overhead(timeline.host, profiling_cost(run, timeline))
 
 
 _COUNTED = re.compile(r"(?P<count>[\d,]+)(?P<what>[^\d,].*)")
@@ -251,9 +250,9 @@ def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> list[str]:
     if mean.uneven:
         lines.append(_widely(breakdown, mean))
     for timeline in run.hosts:
-        slower = slowdown(run, timeline)
-        if slower is not None:
-            lines.append(f"{_cost(slower)} ({timeline.host}){_measured(run, timeline, slower)}")
+        cost = profiling_cost(run, timeline)
+        if cost is not None:
+            lines.append(f"{_cost(cost)} ({timeline.host}){_measured(run, timeline, cost)}")
     if any(run.record(timeline.host).get("command_buffers") is False for timeline in run.hosts):
         lines.append("CUDA graphs were off (XLA_FLAGS): launches take longer than they do with them")
     if faults := sum(sum((run.record(timeline.host).get("faults") or {}).values()) for timeline in run.hosts):
@@ -274,14 +273,14 @@ def _widely(breakdown: StepBreakdown, mean: Average) -> str:
     return f"steps differ widely, from {' to '.join(ends)} (median {middle}): their mean is no steady step"
 
 
-def _measured(run: Run, timeline: Timeline, slowdown: float) -> str:
-    """The two medians behind a slowdown, which are not the mean of the steady steps, and whether it is the profiler's doing at all."""
-    if slowdown < _NOTICEABLE:
+def _measured(run: Run, timeline: Timeline, cost: ProfilingCost) -> str:
+    """The two times behind a slowdown, of which a median is not the mean of the steady steps, and whether it is the profiler's doing at all."""
+    if cost.slowdown < _NOTICEABLE:
         return ""
-    before, during = (humanize(median(steps) * _PS_PER_NS, Unit.PS) for steps in overhead_samples(run, timeline))
+    plain, profiled = (humanize(time, Unit.PS) for time in (cost.plain, cost.profiled))
     taken = others_cores(run, timeline)
     why = f"; other programs used {taken:.1f} of {run.core_count(timeline)} cores meanwhile" if taken >= _TAKEN else ""
-    return f": a median of {during} instead of {before}{why}"
+    return f": a {cost.average} of {profiled} instead of {plain}{why}"
 
 
 def _steps(mean: Average) -> str:
@@ -292,9 +291,10 @@ def _source(run: Run) -> str:
     return ", ".join(dict.fromkeys(t.steps.source.value for t in run.hosts if len(t.steps)))
 
 
-def _cost(slowdown: float) -> str:
+def _cost(cost: ProfilingCost) -> str:
+    slowdown = cost.slowdown
     if slowdown < -_PHASE_CHANGE:
-        return "the profiling overhead is unknown: the steps right before the capture belong to a slower phase"
+        return f"the profiling overhead is unknown: the steps right {cost.when} the capture belong to a slower phase"
     if abs(slowdown) < _NOTICEABLE:
         return "profiling did not change the step time noticeably"
     return f"steps were {abs(slowdown):.0%} {'slower' if slowdown > 0 else 'faster'} while they were profiled"

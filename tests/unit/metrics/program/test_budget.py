@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from outpace.metrics.program.budget import ALL_HOSTS, at_most, budgets, of_category, outside, slowdown
+from outpace.metrics.program.budget import ALL_HOSTS, at_most, budgets, of_category, outside, profiling_cost
 from outpace.metrics.program.step_breakdown import step_breakdown
 from outpace.model import OUTSIDE, Category, Saving
 from outpace.testing import SpaceBuilder, training_run
@@ -69,9 +69,20 @@ def test_what_the_profiler_adds_to_the_usual_step_says_nothing_of_rare_ones() ->
     assert (found.step, found.base) == (28 * MS, "recorded step")
 
 
+def test_a_mean_over_all_rounds_holds_for_rare_ones_too() -> None:
+    """A window by time: 28 ms from one round's start to the next one's, 20 ms behind it, by counted runs."""
+    rare = [5 * MS, 5 * MS, 5 * MS, 5 * MS, 95 * MS] * 4
+    noted = {"overhead": {"during_ns": [28_000_000], "after_ns": [20_000_000], "rounds": [0, 20, 100]}}
+    run = run_of(training_run(steps=20, input_ps=rare), vm=noted)
+    cost = profiling_cost(run, run.hosts[0])
+    assert cost is not None and (cost.average, cost.when) == ("mean", "after") and cost.slowdown == pytest.approx(0.4)
+    found = budgets(run)["vm"]
+    assert (found.step, found.base) == (pytest.approx(20 * MS), "step without the profiler")
+
+
 def test_steps_that_grow_are_not_the_profilers_doing() -> None:
     run = run_of(training_run(steps=40, input_ps=[(5 + at // 4) * MS for at in range(40)]), vm=measured(8, 14))
-    assert slowdown(run, run.hosts[0]) is None
+    assert profiling_cost(run, run.hosts[0]) is None
     assert budgets(run)["vm"].base == "recorded step"
 
 
@@ -84,7 +95,7 @@ def test_what_slow_steps_take_beyond_is_time_outside_of_the_steady_step() -> Non
 @pytest.mark.parametrize("record", [{}, {"overhead": None}, {"overhead": {"before_ns": [1.0], "during_ns": [1.0, 2.0]}}])
 def test_without_measurements_nothing_is_known_of_the_profiler(record: dict[str, Any]) -> None:
     run = run_of(training_run(), vm=record)
-    assert slowdown(run, run.hosts[0]) is None
+    assert profiling_cost(run, run.hosts[0]) is None
     assert budgets(run)["vm"].base == "recorded step"
 
 
