@@ -7,6 +7,7 @@ from typing import Any
 from outpace.metrics.machine import cpu_saturation
 from outpace.metrics.model import jit_calls
 from outpace.metrics.model.model_ops import model_ops
+from outpace.metrics.program.budget import budgets
 from outpace.metrics.program.program import Program
 from outpace.metrics.python import threads as python_threads
 from outpace.metrics.python import time as python_time
@@ -56,6 +57,34 @@ def _framework(share: float, program: Program = TENSORFLOW, ops: float = 0.9, st
         ops=ops,
         step=step,
     )
+
+
+def _waits(*threads: dict[str, Any], share: float = 0.3, program: Program = JAX) -> Find:
+    """A line that waits for the program's own threads, for `share` of the step."""
+    usual = {"thread": "loader", "file": _FILE, "function": "load", "line": 40, "source": "train.py:40", "cores": 0.3}
+    line = {"file": _FILE, "function": "next_batch", "who": "yours", "self_ps": STEP // 10, "line": 10, "library": "python"}
+    line |= {
+        "below": "python: Condition.wait",
+        "below_share": 1.0,
+        "share": share,
+        "beside_share": share,
+        "python_share": share,
+    }
+    lines = table("python_lines", python_time.FIELDS, {**line, "samples": round(1000 / share)})
+    works = table("thread_lines", python_threads.FIELDS, *({**usual, **thread} for thread in threads))
+    given = {python_time.python_lines: lines, jit_calls.jit_calls: table("jit_calls", jit_calls.FIELDS)}
+    trace = read_trace(training_run(steps=STEPS, step_ps=STEP, ops=(), hostname=HOST).to_bytes(), HOST)
+    of = run({**given, python_threads.thread_lines: works, model_ops: computes(0.5)}, None, trace)
+    return lambda: rules.find(of, program)
+
+
+def _locks(cores: float, idle: float, program: Program = KERAS) -> Find:
+    """Other threads run Python with so many cores; no op of the model runs in `idle` of the step."""
+    row = {"thread": python_threads.NATIVE, "file": _FILE, "line": 40, "function": "generate", "source": "train.py:40"}
+    works = table("thread_lines", python_threads.FIELDS, {**row, "cores": cores})
+    trace = read_trace(training_run(steps=STEPS, step_ps=STEP, input_ps=0, ops=(), hostname=HOST).to_bytes(), HOST)
+    of = run({python_threads.thread_lines: works, model_ops: computes(1 - idle)}, None, trace)
+    return lambda: background.lock(of, program, budgets(of))
 
 
 def _beside(cores: float, busy: float) -> Find:
@@ -317,6 +346,48 @@ CASES: list[Case] = [
     ),
     fires("background_threads", "0.7 cores", _beside(0.7, 0.95), Severity.MODERATE, saves=about(0.14), **_THREAD),
     fires("background_threads", "1.5 cores", _beside(1.5, 0.95), Severity.HIGH, saves=about(0.3), **_THREAD),
+    fires(
+        "python_line",
+        "it waits for threads of the program's own",
+        _waits({"thread": "a"}, {"thread": "b"}, {"thread": "b", "line": 41, "source": "train.py:41", "cores": 0.1}),
+        Severity.HIGH,
+        saves=sampled(0.3),
+        location="train.py:40",
+        takes_from=("all_others",),
+        says=("next_batch() (train.py:10) waits", "load() at train.py:40 (with 0.7 cores)", "these 2 threads share"),
+        never=("Vectorise",),
+    ),
+    fires(
+        "python_line",
+        "it waits for one thread",
+        _waits({}),
+        Severity.HIGH,
+        saves=sampled(0.3),
+        location="train.py:40",
+        says=("more threads would share its lock",),
+    ),
+    fires(
+        "python_line",
+        "it waits for nobody known",
+        _waits({"cores": 0.05}, {"thread": python_threads.NATIVE}),
+        Severity.HIGH,
+        saves=sampled(0.3),
+        location="train.py:10",
+        says=("waits for another process or thread",),
+        never=("Vectorise",),
+    ),
+    *worded(
+        "interpreter_lock",
+        lambda program: _locks(0.8, 0.7, program)(),
+        Severity.HIGH,
+        keras="use_multiprocessing=True",
+        tensorflow="tf.io",
+        jax="worker processes",
+        saves=about(0.7),
+        location="train.py:40",
+    ),
+    silent("interpreter_lock", "0.4 cores", _locks(0.4, 0.7)),
+    silent("interpreter_lock", "ops run in most of the step", _locks(0.8, 0.2)),
     silent("background_threads", "0.15 cores", _beside(0.15, 0.95)),
     silent("background_threads", "cores are free", _beside(1.5, 0.6)),
 ]

@@ -28,9 +28,10 @@ FIRST_S, LONGEST_S = 0.1, 3.0  # of a look
 MOST_EVENTS = 200_000  # of a look
 GROWTH = 4  # times as long as the last one is the next look while JAX works and nothing comes round
 ROUNDS = 3  # whole times that something must come round
-LEAST_BETWEEN_S, MOST_BETWEEN_S = 1.0, 3.0  # between two looks, for MANY_ROUNDS that no profiler notes
+LEAST_BETWEEN_S, MOST_BETWEEN_S = 1.0, 5.0  # between two looks, for MANY_ROUNDS that no profiler notes
 MANY_ROUNDS = 10
 LONGEST_BETWEEN_S = 10.0  # for ROUNDS of them at least
+PAIRS = 3  # of looks, of which one may fall into a pause between two epochs
 LOOKED_ROUNDS, LEAST_LOOK_S = 2, 0.02  # that such a look lasts
 LONG_LOOKS = 2  # of the longest, in which JAX worked and nothing came round: its steps are longer than a look
 QUESTION, ANSWER = "question.json", "answer-{number}.json"
@@ -44,9 +45,10 @@ _DERIVATIVES = "jax/_src/interpreters/ad.py"  # where a gradient is computed op 
 class Questions:
     """Profiles that the command which waits for the script is to judge, one at a time; it answers with what comes round in them."""
 
-    def __init__(self, folder: str) -> None:
-        """`folder`: where questions and answers are left; "" where nobody answers."""
+    def __init__(self, folder: str, over: threading.Event | None = None) -> None:
+        """`folder`: where questions and answers are left; "" where nobody answers. `over`: the script has ended, and waits for no answer."""
         self._folder = folder
+        self._over = over or threading.Event()
         self._number = 0
         self._asking = threading.Lock()
 
@@ -61,10 +63,9 @@ class Questions:
                 file.write(Question(profile, self._number).to_json())
             os.replace(f"{question}.part", question)
             until = time.monotonic() + ANSWER_S
-            while time.monotonic() < until:
+            while time.monotonic() < until and not self._over.wait(_POLL_S):
                 with contextlib.suppress(FileNotFoundError), open(answer, encoding="utf-8") as file:
                     return Repetition.from_json(file.read())
-                time.sleep(_POLL_S)
         return None
 
 
@@ -100,12 +101,16 @@ class Looks:
         if between > LONGEST_BETWEEN_S or not during.runs:
             return Overhead()
         seconds = LOOKED_ROUNDS * during.seconds + LEAST_LOOK_S
-        first = self._recorded(profiler, seconds, over)
-        if over.wait(between):
-            return Overhead()
-        second = self._recorded(profiler, seconds, over)
-        before, behind = (self._judged(look) or Repetition() for look in (first, second))  # not sooner: that takes a core
-        return cycles(during.runs, before.runs, behind.runs, second.began_ns - first.began_ns)
+        for _ in range(PAIRS):
+            first = self._recorded(profiler, seconds, over)
+            if over.wait(between):
+                break
+            second = self._recorded(profiler, seconds, over)
+            before, behind = (self._judged(look) or Repetition() for look in (first, second))  # not sooner: that takes a core
+            found = cycles(during.runs, before.runs, behind.runs, second.began_ns - first.began_ns)
+            if found.after_ns:
+                return found
+        return Overhead()
 
     def _recorded(self, profiler: JaxProfiler, seconds: float, over: threading.Event) -> _Look:
         """A look of so many seconds."""

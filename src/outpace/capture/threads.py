@@ -31,7 +31,7 @@ class OtherThreads:
         self._stacks = stacks
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
-        self._clocks: dict[int, tuple[int, int, int, int]] = {}  # first and last: wall, processor; ns
+        self._clocks: dict[int, tuple[int, int, int, int]] = {}  # time watched, processor time in it, both clocks' last; ns
         self._met: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         self._names: dict[int, str] = {}
 
@@ -63,8 +63,10 @@ class OtherThreads:
                 used = time.clock_gettime_ns(time.pthread_getcpuclockid(identity))
             except OSError:  # it has ended
                 continue
-            first = self._clocks.get(identity, (now, used, now, used))
-            self._clocks[identity] = (first[0], first[1], now, used)
+            watched, worked, then, before = self._clocks.get(identity, (0, 0, now, used))
+            if used < before:  # another thread by now, under the identity of one that has ended
+                before = 0
+            self._clocks[identity] = (watched + now - then, worked + used - before, now, used)
             stack = self._stacks.index(frame)
             if stack is not None:
                 self._met[identity][stack] += 1
@@ -84,9 +86,9 @@ class OtherThreads:
     def found(self, frames: dict[Frame, int], stacks: dict[Places, int]) -> tuple[OtherThread, ...]:
         """What was seen, the busiest first, with its stacks put among those of a record."""
         index_of, threads = self._stacks.placed(frames, stacks), []
-        for identity, (began, first, ended, last) in self._clocks.items():
+        for identity, (watched, worked, _, _) in self._clocks.items():
             counts: dict[int, int] = defaultdict(int)
             for stack, count in self._met[identity].items():
                 counts[index_of[stack]] += count
-            threads.append(OtherThread(self._names[identity], last - first, ended - began, tuple(counts.items())))
+            threads.append(OtherThread(self._names[identity], worked, watched, tuple(counts.items())))
         return tuple(sorted(threads, key=lambda thread: -thread.cpu_ns))

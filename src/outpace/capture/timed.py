@@ -49,11 +49,11 @@ class TimedWindow:
         """A window for this session, not waiting yet. `questions`: the folder in which profiles are judged; "" where nobody does."""
         self._session = session
         self._compiles = compiles
-        self._questions = Questions(questions)
+        self._over = threading.Event()
+        self._questions = Questions(questions, self._over)
         self._looks = Looks(self._questions, questions)
         session.alone = self._looks.paused
         self._thread: threading.Thread | None = None
-        self._over = threading.Event()
         self._imported = 0.0  # when the last framework was, monotonic seconds: TensorFlow imports JAX before it is there itself
         self._training: float | None = None  # when a sign of it was first seen, monotonic seconds
         self._waited: float | None = None  # since when it is waited for

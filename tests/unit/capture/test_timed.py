@@ -7,7 +7,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +16,18 @@ import pytest
 from outpace.capture import timed
 from outpace.capture.compiles import CompileWatch
 from outpace.capture.judge import answer, repetition
-from outpace.capture.looks import FIRST_S, GROWTH, LONG_LOOKS, LONGEST_S, QUESTION, Questions, Signs, cycles, may_train
+from outpace.capture.looks import (
+    ANSWER_S,
+    FIRST_S,
+    GROWTH,
+    LONG_LOOKS,
+    LONGEST_S,
+    QUESTION,
+    Questions,
+    Signs,
+    cycles,
+    may_train,
+)
 from outpace.capture.options import UNTRAINED_S, ProgramRuns, Repetition
 from outpace.capture.timed import FIRST_LOOK_S, LENGTH_S, TAPES, TimedWindow
 from outpace.store.record import Overhead
@@ -105,6 +116,13 @@ def test_a_question_is_answered_by_the_rule_of_every_profile(tmp_path: Path) -> 
 def test_nobody_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("outpace.capture.looks.ANSWER_S", 0.05)
     assert Questions("").ask("x") is None and Questions(str(tmp_path)).ask("x") is None
+
+
+def test_a_script_that_has_ended_waits_for_no_answer(tmp_path: Path) -> None:
+    over = Event()
+    over.set()
+    began = time.monotonic()
+    assert Questions(str(tmp_path), over).ask("x") is None and time.monotonic() - began < ANSWER_S / 2
 
 
 def test_a_profile_that_cannot_be_read_holds_nothing(tmp_path: Path) -> None:

@@ -86,6 +86,14 @@ def test_what_is_spent_on_them(
     assert "'<lambda>' 2 times" in found.sentence
 
 
+def test_several_calls_in_some_steps_are_an_evaluation_however_few_they_are() -> None:
+    """Three in every second step, and so 1.5 for each that trains; one there may update the weights of two."""
+    (found,) = findings((0, 2), (2, 4), (4, 6), every=2)
+    assert found.sentence.startswith("Every 2nd step also calls '<lambda>' 3 times")
+    assert found.saving is not None and found.saving.high == pytest.approx(6 / 40)
+    assert not findings((0, 6), every=2)
+
+
 @pytest.mark.parametrize("recorded", [1, 2, 3])
 def test_a_call_counts_once_however_often_it_is_recorded(recorded: int) -> None:
     (found,) = findings((0, 2), (2, 4), (4, 6), recorded=recorded)

@@ -10,13 +10,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from outpace._dataclass import dataclass
 from outpace._once import derived
 from outpace.metrics.python.source_line import source_line
 from outpace.model import Table, schema
 from outpace.timeline import Run
 
 # Functions of the standard library in which a thread waits for something.
-_WAITS = frozenset(
+WAITS = frozenset(
     ("wait", "_wait_for_tstate_lock", "get", "put", "select", "poll", "accept", "recv", "recv_bytes", "acquire", "join", "read")
 )
 NATIVE = "native"  # a thread that Python did not make
@@ -50,6 +51,39 @@ def busiest_line(run: Run, host: str, *, native: bool) -> tuple[str, str, float,
     return (top["source"], top["function"], top["cores"], sum(row["cores"] for row in rows)) if top else ("", "", 0.0, 0.0)
 
 
+@dataclass(frozen=True)
+class ThreadWork:
+    """What threads compute in one of the program's functions: the function, its busiest line (`train.py:40`), processor time per second, and
+    how many threads were met there."""
+
+    function: str
+    source: str
+    cores: float
+    threads: int
+
+
+def thread_work(run: Run, host: str, *, native: bool | None = False) -> list[ThreadWork]:
+    """The functions that Python's other threads compute in, the busiest first; of the program's own threads, of those that a framework made
+    (`native`), or of both (None)."""
+    functions: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in thread_lines(run).of("host", host).records():
+        if native is None or (row["thread"] == NATIVE) is native:
+            functions[row["file"], row["function"]].append(row)
+    found = [
+        ThreadWork(function, _busiest(rows), sum(row["cores"] for row in rows), len({row["thread"] for row in rows}))
+        for (_, function), rows in functions.items()
+    ]
+    return sorted(found, key=lambda work: -work.cores)
+
+
+def _busiest(rows: list[dict[str, Any]]) -> str:
+    """The line at which threads compute most, whichever of them."""
+    cores: dict[str, float] = defaultdict(float)
+    for row in rows:
+        cores[row["source"]] += row["cores"]
+    return max(cores, key=cores.__getitem__)
+
+
 def _rows(host: str, record: Mapping[str, Any] | None) -> Iterator[tuple[object, ...]]:
     sums: dict[tuple[str, str, int, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
     for (thread, place), (cores, looks) in _places(record):
@@ -66,7 +100,7 @@ def _places(record: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, tuple
         met: dict[tuple[str, int, str] | None, int] = defaultdict(int)
         for stack, count in thread["stacks"]:
             places = [(record["frames"][frame], line) for frame, line in record["stacks"][stack]]
-            if places and not (places[-1][0][3] == "python" and places[-1][0][1].rpartition(".")[2] in _WAITS):
+            if places and not (places[-1][0][3] == "python" and places[-1][0][1].rpartition(".")[2] in WAITS):
                 mine = next(((frame, line) for frame, line in reversed(places) if frame[3] == _OWN_CODE), None)
                 met[(mine[0][0], mine[1], mine[0][1]) if mine else None] += count
         worked = sum(met.values())

@@ -28,7 +28,7 @@ _MUCH = Threshold(
     "functions without gradients, of the step", 0.15, Unit.FRACTION, "our choice: a seventh of the training's time"
 )
 _INSTEAD = "If it makes what the step trains on, call it once"
-_MORE = 2.0  # calls for each one of the functions that train
+_MORE = 2.0  # calls for each one of the functions that train, or in a step that calls it
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
 
 def _others(timeline: Timeline, program: Program) -> Iterator[_Other]:
     """Functions that steady steps call and that compute no gradients: more often than those that train, for what is called as often may
-    update the weights; or as often, where their names say that they predict, or beside Keras' `fit`, which updates them where it trains.
+    update the weights, or several times in some of the steps; or as often, where their names say that they predict, or beside Keras' `fit`,
+    which updates them where it trains.
 
     A step spends on them their calls, or, where the host waits for results, what devices compute for them, and the calls that run beside no
     other work of devices. Where only some steps make them, it is all from a step's first of these calls to its last: what the program does with
@@ -77,12 +78,13 @@ def _others(timeline: Timeline, program: Program) -> Iterator[_Other]:
         predicts = program.is_keras or is_prediction(trace.names[name])
         if training[mine].any() or not _has_products(timeline, jitted_function(trace.names[name])):
             continue
-        if mine.sum() >= (1.0 if predicts else _MORE) * usual:
+        calls, every = _rhythm(timeline, rows[mine])
+        in_bursts = every > 1 and calls >= _MORE  # which updates nothing: the steps between go without
+        if in_bursts or mine.sum() >= (1.0 if predicts else _MORE) * usual:
             called = jitted_function(trace.names[name]) or trace.names[name]
             start, end = union(trace.start[rows[mine]], trace.end[rows[mine]])
             _, begin, stop = within(start, end, idle)
             computed = works.get(plain_function(called), 0.0)
-            calls, every = _rhythm(timeline, rows[mine])
             time = max(float((end - start).sum()), computed + float((stop - begin).sum()))
             if every > 1:
                 time = max(time, _in_bursts(timeline, rows[mine], rows[training]))

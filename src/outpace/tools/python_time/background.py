@@ -1,4 +1,4 @@
-"""Advice about threads of the program that take cores from the training."""
+"""Advice about other threads of Python: what they take from the training, cores or the interpreter's lock."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from typing import Any
 
 from outpace.metrics.machine import cpu_saturation
 from outpace.metrics.program.budget import Budget, at_most
-from outpace.metrics.python.threads import NATIVE, thread_lines
+from outpace.metrics.program.counterfactual import uncomputed
+from outpace.metrics.program.program import Program
+from outpace.metrics.python.threads import ThreadWork, thread_work
 from outpace.model import Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit
 from outpace.timeline import Run
 
 _TAKES = Threshold("cores of one background function", 0.20, Unit.CORES, "our choice: less cannot slow the model noticeably")
 _MUCH = 0.25  # of all cores
+_HOLDS = Threshold(
+    "time in which other threads run Python", 0.5, Unit.CORES, "our choice: the lock is then taken as often as free"
+)
+_IDLE = 0.3  # of the step, in which no op runs and no input is waited for
 
 
 def find(run: Run, budgets: Mapping[str, Budget], saturation: Table) -> Iterator[Finding]:
@@ -21,31 +27,67 @@ def find(run: Run, budgets: Mapping[str, Budget], saturation: Table) -> Iterator
         cores = run.record(row["host"]).get("cpu_count")
         if run.has_device or not cores or not cpu_saturation.mostly_busy(row):
             continue
-        functions: dict[tuple[str, str], list[dict[str, Any]]] = {}
-        for line in thread_lines(run).of("host", row["host"]).records():
-            if line["thread"] != NATIVE:
-                functions.setdefault((line["file"], line["function"]), []).append(line)
-        for lines in functions.values():
-            if sum(line["cores"] for line in lines) >= _TAKES.value:
-                yield _taker(row, lines, float(cores), budgets[row["host"]])
+        for work in thread_work(run, row["host"]):
+            if work.cores >= _TAKES.value:
+                yield _taker(row, work, float(cores), budgets[row["host"]])
 
 
-def _taker(row: dict[str, Any], lines: list[dict[str, Any]], cores: float, budget: Budget) -> Finding:
-    top, taken = lines[0], sum(line["cores"] for line in lines)
+def _taker(row: dict[str, Any], work: ThreadWork, cores: float, budget: Budget) -> Finding:
+    taken = work.cores
     share = min(1.0, taken / cores) * budget.shares[Category.HOST_COMPUTE.value]
     return Finding(
         id="background_threads",
         severity=Severity.HIGH if taken >= _MUCH * cores else Severity.MODERATE,
-        sentence=f"{top['function']}() at {top['source']} runs in another thread and takes {taken:.1f} of {cores:.0f} cores, which are "
+        sentence=f"{work.function}() at {work.source} runs in another thread and takes {taken:.1f} of {cores:.0f} cores, which are "
         f"{min(row['saturation'], 1.0):.0%} busy: the model's ops wait for cores.",
-        action=f"Do less at {top['source']} while the program trains, move it to another process or machine, or run it before or after.",
+        action=f"Do less at {work.source} while the program trains, move it to another process or machine, or run it before or after.",
         evidence=(
             Evidence("processor time per second of that function", taken, Unit.CORES, "thread_lines"),
             Evidence("cores that the process may use", cores, Unit.CORES, "overview.hosts"),
         ),
         threshold=_TAKES,
         saving=at_most(share, Category.HOST_COMPUTE, assumes="if the model's ops had these cores as well"),
-        location=top["source"],
+        location=work.source,
         host=row["host"],
         certainty=Certainty.LIKELY,
+    )
+
+
+def lock(run: Run, program: Program, budgets: Mapping[str, Budget]) -> Iterator[Finding]:
+    """A finding for each host on which other threads run Python for much of the time, while the training thread gets little done: each call
+    into a framework ends with a wait for the lock."""
+    for timeline in run.hosts:
+        works = thread_work(run, timeline.host, native=None)
+        held = sum(work.cores for work in works)
+        if held < _HOLDS.value or timeline.host not in budgets:
+            continue
+        idle = uncomputed(run, timeline.host)
+        if idle >= _IDLE:
+            yield _holder(timeline.host, works[0], min(held, 1.0), idle, program)
+
+
+def _holder(host: str, work: ThreadWork, held: float, idle: float, program: Program) -> Finding:
+    cheaper = f"Make {work.source} cheaper (the whole batch at once, or once and kept)"
+    return Finding(
+        id="interpreter_lock",
+        severity=Severity.HIGH,
+        sentence=f"Other threads run Python {held:.0%} of the time, first of all {work.function}() at {work.source}; the training thread "
+        f"needs the same interpreter lock for each call: no op runs in {idle:.0%} of the step.",
+        action=program.say(
+            keras=f"{cheaper}, or do it in other processes (PyDataset with use_multiprocessing=True), or once, into files.",
+            tensorflow=f"{cheaper}, do it with TensorFlow's ops (tf.io, tf.strings), or in other processes.",
+            jax=f"{cheaper}, or do it in other processes (a loader with worker processes).",
+        ),
+        evidence=(
+            Evidence("processor time per second of other threads' Python", held, Unit.CORES, "thread_lines"),
+            Evidence("share of the step in which no op runs", idle, Unit.FRACTION, "overview.average_step"),
+        ),
+        threshold=_HOLDS,
+        saving=at_most(
+            min(held, idle), Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if no other thread ran Python meanwhile"
+        ),
+        location=work.source,
+        host=host,
+        certainty=Certainty.LIKELY,  # what they compute may have given the lock away
+        explains=("per_call_cost", "small_steps", "python_overhead"),
     )

@@ -14,6 +14,7 @@ from outpace.metrics.program.program import Program
 from outpace.metrics.python.frames import TRACED, python_records
 from outpace.metrics.python.samples import FRAMEWORKS, LIBRARY
 from outpace.metrics.python.source_line import source_line
+from outpace.metrics.python.threads import WAITS, ThreadWork, thread_work
 from outpace.metrics.python.time import PythonLine, cost, framework_line, interval, lines_beside, own_share, python_lines
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
 from outpace.model.text import largest_part
@@ -30,6 +31,7 @@ _PER_CALL = Threshold("a framework's own Python, of the step", 0.10, Unit.FRACTI
 _MOST = 4  # functions
 _FETCHES = ("iterator_get_next", "__next__", "_next_internal")  # of tf.data: the input pipeline's matter
 _MOSTLY = 0.5
+_WORKS = 0.1  # cores: what threads compute with less holds nobody up
 _INTERPRETED = ("", "python")  # who runs below a line: nobody, or the standard library
 _HALF = 0.5  # of the step: what takes more cannot hide behind the rest
 _FEW_SAMPLES = 20  # of a function: below, chance may have picked the line
@@ -89,6 +91,11 @@ class _Function:
         )
 
     @property
+    def waits(self) -> bool:
+        """Whether it waits for another thread or process, as Python's own library does that."""
+        return self.top.library == "python" and self.top.below.rpartition(".")[2] in WAITS and self.below >= _MOSTLY
+
+    @property
     def place(self) -> str:
         return source_line(self.top.file, self.top.line)
 
@@ -139,6 +146,7 @@ def _line(run: Run, host: str, function: _Function, samples: int, program: Progr
     beside = "it runs beside the step's own function" if function.traced else "nothing else of the step runs meanwhile"
     recorded = function.traced or (python_records(run)[host].get("python_samples") or {}).get("method") == TRACED
     takes = (Category.ALL_OTHERS, Category.HOST_COMPUTE, Category.OUTPUT) if recorded else (Category.ALL_OTHERS,)
+    worker = next((work for work in thread_work(run, host) if work.cores >= _WORKS), None) if function.waits else None
     name = "the module's own loop" if top.function == "<module>" else f"{top.function.partition('.<locals>')[0]}()"
     where = _where(function, program)
     much = share >= _MUCH.value
@@ -146,8 +154,11 @@ def _line(run: Run, host: str, function: _Function, samples: int, program: Progr
         id="python_line",
         severity=Severity.HIGH if much else Severity.MODERATE,
         sentence=f"Python in {name}{f' ({where})' if where else ''} takes {humanize(function.time, Unit.PS)} per step ({share:.0%}){below}; "
-        f"{beside}.",
-        action=_action(function, program),
+        f"{beside}."
+        if worker is None
+        else f"{name}{f' ({where})' if where else ''} waits {humanize(function.time, Unit.PS)} per step ({share:.0%}) for the program's other "
+        f"threads: they compute in {worker.function}() at {worker.source} (with {worker.cores:.1f} cores).",
+        action=_feeding(worker) if worker is not None else _action(function, program),
         evidence=(
             Evidence("its share of the step, of the samples", share, Unit.FRACTION, "python_lines"),
             Evidence("lower end of the 95% CI", low, Unit.FRACTION, "python_lines"),
@@ -156,12 +167,25 @@ def _line(run: Run, host: str, function: _Function, samples: int, program: Progr
         threshold=_MUCH if much else _SOME,
         saving=at_most(high, *takes, assumes="if this function took no time on the training thread"),
         counter_evidence=() if samples * share >= _FEW_SAMPLES else (f"Only {samples * share:.0f} samples fell on it.",),
-        location=function.place,
+        location=worker.source if worker is not None else function.place,
         host=host,
         certainty=Certainty.CERTAIN if samples * share >= _FEW_SAMPLES else Certainty.LIKELY,
-        explains=("python_overhead", "even_stops", "per_call_cost", "periodic_cost"),
+        explains=(
+            *("python_overhead", "even_stops", "per_call_cost", "periodic_cost"),
+            *(("background_threads", "interpreter_lock") if worker is not None else ()),
+        ),
         effort=Effort.MEDIUM,
     )
+
+
+def _feeding(worker: ThreadWork) -> str:
+    """What to do about threads that the training thread waits for."""
+    lock = (
+        f"these {worker.threads} threads share one interpreter lock"
+        if worker.threads > 1
+        else "more threads would share its lock"
+    )
+    return f"Make {worker.source} cheaper (the whole batch at once, or once and kept), or do it in other processes: {lock}."
 
 
 def _where(function: _Function, program: Program) -> str:
@@ -254,6 +278,8 @@ def _action(function: _Function, program: Program) -> str:
             "then only its result is copied to NumPy.",
             jax=f"Do what {where} does with the weights less often, for fewer of them, or with jax.numpy under jax.jit.",
         )
+    if function.waits:
+        return f"{where[:1].upper()}{where[1:]} waits for another process or thread: what that does takes the time, prepare more of it ahead."
     if function.share > _HALF:
         return f"Make {where} itself cheaper: do it less often, for the whole batch at once, or {program.say(**_COMPILED)}. {_HIDES}"
     if top.library in _INTERPRETED:

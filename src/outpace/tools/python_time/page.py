@@ -42,7 +42,12 @@ def analyse(run: Run) -> Page:
     lines = python_lines(run)
     if len(lines) == 0:
         return TOOL.page(unavailable=_NONE)
-    found = (*rules.find(run, program(run)), *background.find(run, budgets(run), cpu_saturation(run)))
+    kind, known = program(run), budgets(run)
+    found = (
+        *rules.find(run, kind),
+        *background.find(run, known, cpu_saturation(run)),
+        *background.lock(run, kind, known),
+    )
     threads, tree = thread_lines(run), python_stacks(run)
     remark = "A line's time includes the libraries that it calls; From and To are the 95% CI of its share."
     sections = (
