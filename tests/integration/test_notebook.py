@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from outpace import open as open_profile
+from outpace.metrics.python.time import python_lines
 from tests.integration.programs import needs_jax, needs_tensorflow
 from tests.support import opened, profile_path
 
@@ -24,7 +26,7 @@ shell.run_line_magic("load_ext", "outpace")
 shown = []
 for cell in json.loads(sys.stdin.read()):
     with capture_output() as out:
-        shell.run_cell(cell)
+        shell.run_cell(cell, store_history=True)
     shown.append({"outputs": [dict(o.data) for o in out.outputs], "stdout": out.stdout})
 print(json.dumps(shown))
 """
@@ -67,6 +69,27 @@ def test_a_jax_cell_is_captured_and_explained(tmp_path: Path) -> None:
     assert second["stdout"] == "(64, 64)\n", "the cell's names are the notebook's"
     assert "ZeroDivisionError" in str(raises["stdout"]) and html(raises)
     assert len(list((tmp_path / "logs" / "plugins" / "profile").iterdir())) == 2
+
+
+@needs_jax
+@pytest.mark.parametrize("kernel", [False, True])
+def test_places_are_cells_and_no_files(kernel: bool, tmp_path: Path) -> None:
+    """Of Python, of what XLA compiled, and of the capture itself. A kernel of Jupyter's compiles a cell under a file's name without number."""
+    functions = JAX.partition("for i")[0] + "import time\ndef pause():\n    return sum(range(30000))"
+    loop = "%%outpace --logdir logs\nfor i in range(60):\n    pause()\n    w = step(w, x)\nw.block_until_ready();"
+    as_kernel = """
+from IPython import get_ipython
+get_ipython().compile.get_code_name = lambda raw, code, number: f"/tmp/ipykernel_9/{abs(hash(code))}.py"
+"""
+    *_, shown = cells(tmp_path, as_kernel if kernel else "1", functions, loop)
+    text = html(shown)
+    assert re.search(r"In \[2\], line 6", text) and "ipykernel" not in text and "ipython-input" not in text
+    profile = open_profile(str(tmp_path / "logs"))
+    assert profile.run.script == ""
+    assert (
+        {"In [2]", "In [3]"} >= {row["file"] for row in python_lines(profile.run).records() if row["who"] == "yours"} != set()
+    )
+    assert all(line.startswith("In [2]:") for line in [profile.run.hosts[0].programs.first_line("<lambda>")])
 
 
 @needs_tensorflow

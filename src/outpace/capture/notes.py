@@ -11,6 +11,7 @@ from typing import Any
 from outpace._cores import granted_cpus, half_flags, usable_cpus
 from outpace._dataclass import dataclass
 from outpace._version import __version__
+from outpace.capture.cells import cells
 from outpace.capture.choose import allows_graphs
 from outpace.capture.faults import counts
 from outpace.capture.profilers import framework_versions
@@ -83,11 +84,14 @@ def record_of(
     stopped: bool = False,
     secrets: bool = False,
 ) -> CaptureRecord:
-    """The record of one capture. secrets: keep keys and passwords among the arguments, for which dots stand otherwise."""
+    """The record of one capture. secrets: keep keys and passwords among the arguments, for which dots stand otherwise. A notebook has no
+    script: what its process was started with is none of the user's."""
+    typed = cells()
     return CaptureRecord(
         outpace=__version__,
-        script=script,
-        argv=tuple(argv),
+        script="" if typed else script,
+        argv=() if typed else tuple(argv),
+        cells=typed,
         versions=framework_versions(),
         python=platform.python_version(),
         mode=notes.mode,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,6 +10,7 @@ from typing import Protocol
 from outpace._dataclass import dataclass
 from outpace.metrics.program.same_program import main_program
 from outpace.metrics.python.samples import OUTPACE
+from outpace.metrics.python.source_line import source_line
 from outpace.metrics.python.time import python_lines
 from outpace.timeline import Run
 
@@ -57,7 +57,7 @@ def lines_of(run: Run) -> tuple[Line, ...]:
     for row in table.of("host", *hosts).records():
         if row["python_share"] <= 0:
             continue
-        place = f"{os.path.basename(row['file'])}:{row['line']}"
+        place = source_line(row["file"], row["line"])
         key = row["function"], row["text"] or place
         name = "the capture itself" if row["who"] == OUTPACE else f"{place} {row['function']}"
         names.setdefault(key, (name, row["text"]))

@@ -72,13 +72,25 @@ def _cell(shell: InteractiveShell) -> Any:
         if taken is None:
             return
         try:
-            shell.run_cell(cell)  # prints the traceback of a cell that raises
+            with _under_its_number(shell):
+                shell.run_cell(cell)  # prints the traceback of a cell that raises
         finally:
             taken.stop()
         with _said():
             display(api.open(taken.profile))
 
     return outpace
+
+
+@contextlib.contextmanager
+def _under_its_number(shell: InteractiveShell) -> Iterator[None]:
+    """What is run within a cell is told under the number of that cell, and not under the next one's."""
+    names: dict[str, int] = getattr(shell.compile, "_filename_map", {})
+    before, number = set(names), max(names.values(), default=0)
+    try:
+        yield
+    finally:
+        names.update(dict.fromkeys(names.keys() - before, number))
 
 
 def _import(cell: str) -> None:

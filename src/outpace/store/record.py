@@ -198,7 +198,8 @@ class CaptureRecord:
     the first of each class of Keras' own callbacks. `argv` has dots for secrets (`model/secrets.py`) unless `secrets` says that they were asked
     for; records of earlier versions lose them here. `calibration`: ns that short loops took just before the profiler opened, by their names
     (`capture/calibration.py`), which tells how fast the machine was. `faults`: how often code of ours failed beside the training, by file,
-    line and kind. `command_buffers`: whether XLA might use CUDA graphs, which `--command-buffers off` forbids.
+    line and kind. `command_buffers`: whether XLA might use CUDA graphs, which `--command-buffers off` forbids. `cells`: of a notebook, what its
+    cells are called (`In [3]`), by the file that they were compiled under.
     """
 
     outpace: str
@@ -222,6 +223,7 @@ class CaptureRecord:
     calibration: Mapping[str, int] = field(default_factory=dict)
     faults: Mapping[str, int] = field(default_factory=dict)
     command_buffers: bool = True
+    cells: Mapping[str, str] = field(default_factory=dict)
     exit: int | None = None
     stopped: bool = False
     created: str = ""

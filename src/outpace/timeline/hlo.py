@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,6 +41,7 @@ from outpace.trace.algorithms import common, distinct
 if TYPE_CHECKING:
     from outpace.timeline.timeline import Timeline
 
+_NO_CELLS: Mapping[str, str] = {}
 _MODULE = 1  # HloProto
 _COMPUTATIONS, _SHAPE, _ENTRY, _SCHEDULE, _ALIASES, _ASSIGNED, _FRAMES = 3, 4, 6, 7, 8, 15, 17  # HloModuleProto
 _REPLICAS, _PARTITIONS = 1, 2  # DeviceAssignmentProto
@@ -101,8 +102,9 @@ OP_LINE = "XLA Ops"
 class Program:
     """The ops of one program by name. Of a damaged one, those that could be read."""
 
-    def __init__(self, proto: bytes) -> None:
+    def __init__(self, proto: bytes, cells: Mapping[str, str] = _NO_CELLS) -> None:
         self._proto = proto
+        self._cells = cells
         self._made: dict[str, HloOp] = {}
         self._given: dict[int, list[Instruction]] = {}
         self._within: dict[int, list[Instruction]] = {}
@@ -152,7 +154,7 @@ class Program:
 
     @once
     def _frames(self) -> _Frames:
-        return _Frames(next(messages(self._module, _FRAMES), b""))
+        return _Frames(next(messages(self._module, _FRAMES), b""), self._cells)
 
     @once
     def signature(self) -> dict[str, str]:
@@ -214,7 +216,8 @@ class Program:
         return next((i for i in reversed(self._inside(instruction)) if i.framework_op), instruction)
 
     def _place(self, instruction: Instruction) -> str:
-        return self._frames.line(instruction.frame) or _line(*instruction.place)
+        file, line = instruction.place
+        return self._frames.line(instruction.frame) or _line(self._cells.get(file, file), line)
 
     def _takers(self, instruction: Instruction) -> Iterator[Instruction]:
         """Who takes the result of an instruction, nearest first: what the compiler adds (a copy, a broadcast) is for them."""
@@ -391,8 +394,8 @@ class Program:
 class _Frames:
     """The stack frames of a program's ops (`StackFrameIndex`); all numbers in it count from 1."""
 
-    def __init__(self, data: bytes) -> None:
-        self._files = [text(f) for f in messages(data, _FILES)]
+    def __init__(self, data: bytes, cells: Mapping[str, str]) -> None:
+        self._files = [cells.get(file, file) for file in (text(f) for f in messages(data, _FILES))]
         self._functions = [text(f) for f in messages(data, _FUNCTIONS)]
         self._locations = [dict(fields(m)) for m in messages(data, _LOCATIONS)]
         self._stack = [dict(fields(m)) for m in messages(data, _STACK)]
@@ -434,13 +437,14 @@ _EMPTY = Program(b"")
 class Programs:
     """All programs of a profile by id."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, cells: Mapping[str, str] = _NO_CELLS) -> None:
+        """`cells`: what a notebook's cells are called (`In [3]`), by the file that they were compiled under."""
         self._found: dict[int, Program] = {}
         self._named: dict[str, list[int]] = {}
         for row, stats in trace.name_stats.items():
             if isinstance(proto := stats.get(dialect.HLO_PROTO), bytes):
                 of = program_id(trace.names[row])
-                self._found[of] = Program(as_bytes(proto))
+                self._found[of] = Program(as_bytes(proto), cells)
                 self._named.setdefault(plain_function(jitted_function(trace.names[row])), []).append(of)
 
     def __len__(self) -> int:

@@ -16,6 +16,20 @@ from outpace.trace import Trace
 Record = Mapping[str, Any]
 
 
+def with_cells(record: Record) -> Record:
+    """A record in which the files that a notebook's cells were compiled under are called as their cells."""
+    cells: Mapping[str, str] = record.get("cells") or {}
+
+    def called(value: Any) -> Any:
+        if isinstance(value, str):
+            return cells.get(value, value)
+        if isinstance(value, Mapping):
+            return {called(key): called(each) for key, each in value.items()}
+        return tuple(map(called, value)) if isinstance(value, (list, tuple)) else value
+
+    return {**called(record), "cells": cells} if cells else record
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """The timelines of all hosts. One host is just the usual case.
@@ -36,7 +50,9 @@ class Run:
     def of(cls, traces: Sequence[Trace], source: str = "", *, use_marks: bool = True, **kwargs: Any) -> Run:
         """A run from decoded traces, hosts in the order of their names."""
         ordered = sorted(traces, key=lambda t: t.host)
-        return cls(source, tuple(Timeline(t, use_marks) for t in ordered), **kwargs)
+        records = {host: with_cells(record) for host, record in kwargs.pop("records", {}).items()}
+        hosts = (Timeline(t, use_marks, cells=records.get(t.host, {}).get("cells") or {}) for t in ordered)
+        return cls(source, tuple(hosts), records=records, **kwargs)
 
     @once
     def by_host(self) -> Mapping[str, Timeline]:

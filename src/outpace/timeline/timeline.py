@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import NamedTuple
 
@@ -55,11 +56,12 @@ class Known(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class Timeline:
     """Steps and op instances of one host. `use_marks=False` hides marks and step lines, to see what inference alone finds; what is `known`
-    is not looked for."""
+    is not looked for. `cells`: what a notebook's cells are called, by the file that they were compiled under."""
 
     trace: Trace
     use_marks: bool = True
     known: Known | None = None
+    cells: Mapping[str, str] = field(default_factory=dict)
     derived: Derived = field(default_factory=Derived, init=False, repr=False)
 
     @property
@@ -176,7 +178,7 @@ class Timeline:
     @once
     def programs(self) -> Programs:
         """The XLA programs that the profile carries."""
-        return Programs(self.trace)
+        return Programs(self.trace, self.cells)
 
     @once
     def host_planes(self) -> tuple[Plane, ...]:

@@ -8,7 +8,6 @@ the record knows is looked for at the end of the name. A gradient op belongs whe
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -16,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.metrics.python.source_line import source_line
+from outpace.metrics.python.source_line import short_place, source_line
 from outpace.timeline.names import Is, outside_model
 
 LAYER, LINE, OP = "layer", "line", "op"
@@ -105,7 +104,7 @@ class OpPlaces:
             if found is not None:
                 return found
         if source and not any(package in source for package in _PACKAGES):
-            shown = os.path.basename(source)
+            shown = short_place(source)
             return OpPlace(shown, LINE, shown, "", "", bool(_BACK_JAX.search(name)))
         own = line is not None and op_type.startswith("Assign")  # a metric's count, or an update that the user wrote
         if any(_OPTIMIZERS.match(part) for part in segments[:-1]) or (_UPDATES.match(op_type) and not own):

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
+
+_CELL = re.compile(r"(In \[\d+\]):(\d.*)$")
 
 
 def source_line(file: str, line: int) -> str:
-    """`train.py:41`, without folders; `train.py` where no line (0) is known, empty where no file is."""
-    return f"{os.path.basename(file)}:{line}" if file and line else os.path.basename(file)
+    """`train.py:41`, without folders; `train.py` where no line (0) is known, empty where no file is. Of a notebook, `In [3], line 1`."""
+    return short_place(f"{file}:{line}" if file and line else file)
+
+
+def short_place(source: str) -> str:
+    """The same of a file with its line, or with several (`train.py:41 and 43`)."""
+    return _CELL.sub(r"\1, line \2", os.path.basename(source))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -14,6 +13,7 @@ from outpace._once import derived
 from outpace.metrics.call_tree import call_tree, fields
 from outpace.metrics.python.frames import python_records
 from outpace.metrics.python.samples import OUTPACE, met_within
+from outpace.metrics.python.source_line import source_line
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
 
@@ -63,4 +63,4 @@ def _names(stack: Sequence[Sequence[int]], frames: Sequence[Sequence[Any]]) -> t
 
 def _name(frame: Sequence[Any], line: int) -> str:
     file, function, _, owner = frame
-    return f"{owner}: {function}" if owner else f"{os.path.basename(file)}:{line} {function}"
+    return f"{owner}: {function}" if owner else f"{source_line(file, line)} {function}"

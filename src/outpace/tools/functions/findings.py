@@ -13,6 +13,7 @@ from outpace.metrics.model.jit_calls import MANY_CALLS, compiled_training, jit_c
 from outpace.metrics.program.budget import at_most, budgets
 from outpace.metrics.program.counterfactual import called_once, fused, uncomputed
 from outpace.metrics.program.program import Program
+from outpace.metrics.python.source_line import short_place
 from outpace.metrics.python.time import framework_part, framework_share, step_line
 from outpace.model import (
     OUTSIDE,
@@ -144,7 +145,7 @@ def _built_again(run: Run, host: str, rows: list[dict[str, Any]], built: Table, 
     """Functions of one line that were built `count` times, for a `share` of the steps; with the arguments that made JAX do it."""
     around = _around_builds(run, host, count)
     top = max(rows, key=lambda r: r["in_steps_ps"])
-    source = top["source"].rpartition("/")[2]
+    source = short_place(top["source"])
     name = f"'{top['function']}'" if top["function"] != "<lambda>" else "A lambda"
     others = f" and {counted(len(rows) - 1, 'more function')} there" if len(rows) > 1 else ""
     known = _known(built, top)

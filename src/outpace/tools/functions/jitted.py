@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from outpace.metrics.python.source_line import source_line
+from outpace.metrics.python.source_line import short_place, source_line
 from outpace.model.arrays import Codes
 from outpace.timeline import Timeline
 from outpace.timeline.builds import Build, jax_builds
@@ -91,4 +90,4 @@ def _traced_place(timeline: Timeline, builds: Sequence[Build], file: str) -> str
 
 def _first_line(timeline: Timeline, function: str) -> str:
     """The first line of the function that the compiled program has an op of."""
-    return os.path.basename(timeline.programs.first_line(function))
+    return short_place(timeline.programs.first_line(function))

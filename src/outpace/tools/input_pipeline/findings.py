@@ -12,6 +12,7 @@ from outpace.metrics.program.budget import at_most
 from outpace.metrics.program.counterfactual import awaited, overlapped
 from outpace.metrics.program.program import Program
 from outpace.metrics.program.step_breakdown import TRANSFERS, StepBreakdown
+from outpace.metrics.python.source_line import short_place
 from outpace.model import (
     Category,
     Certainty,
@@ -150,7 +151,7 @@ def _offloaded(found: Offload, breakdown: StepBreakdown) -> Iterator[Finding]:
         ),
         threshold=HIGH if share >= HIGH.value else MODERATE,
         saving=at_most(share, Category.INPUT, Category.OUTPUT, assumes="if no array was kept in the host's memory"),
-        location=found.source.rpartition("/")[2],
+        location=short_place(found.source),
         host=found.host,
         certainty=Certainty.CERTAIN,
         explains=("transfer_bound", "high_output"),

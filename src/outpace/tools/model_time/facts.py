@@ -20,6 +20,7 @@ from outpace.metrics.model.op_places import COLLECTIVES, LAYER, LOGS, TRANSFERRE
 from outpace.metrics.model.small_ops import FUSED, small_ops
 from outpace.metrics.program.budget import at_most
 from outpace.metrics.program.program import Program
+from outpace.metrics.python.source_line import short_place
 from outpace.model import Category, Saving, Table, Unit, humanize
 from outpace.model.text import largest_part
 from outpace.model.units import counted
@@ -112,7 +113,7 @@ class Part:
 
 def short(source: str) -> str:
     """`train.py:41` of a source line with its folders."""
-    return source.rpartition("/")[2]
+    return short_place(source)
 
 
 def parts(run: Run, host: str, program: Program) -> list[Part]:

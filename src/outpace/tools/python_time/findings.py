@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 
@@ -13,7 +12,7 @@ from outpace.metrics.program.counterfactual import uncomputed
 from outpace.metrics.program.program import Program
 from outpace.metrics.python.frames import TRACED, python_records
 from outpace.metrics.python.samples import FRAMEWORKS, LIBRARY
-from outpace.metrics.python.source_line import source_line
+from outpace.metrics.python.source_line import short_place, source_line
 from outpace.metrics.python.threads import WAITS, ThreadWork, thread_work
 from outpace.metrics.python.time import PythonLine, cost, framework_line, interval, lines_beside, own_share, python_lines
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
@@ -46,11 +45,6 @@ _SELDOM = 0.7  # of the line's time in the slow steps: it comes round
 _CONVERTING = frozenset(("asarray", "array", "device", "convert", "constant", "copy"))
 _SAVING = frozenset(("save", "savez", "dump", "checkpoint", "pickle", "write"))
 _LOGGING = frozenset(("log", "print", "emit", "flush", "dumps", "format", "iterencode"))
-
-
-def short(file: str) -> str:
-    """A file's name without its folders, as findings name places."""
-    return os.path.basename(file) or file
 
 
 @dataclass(frozen=True)
@@ -108,7 +102,7 @@ class _Function:
         much = sorted({line.line for line in self.lines[:3]})
         numbers = " and ".join(part for part in (", ".join(map(str, much[:-1])), str(much[-1])) if part)
         others = len({line.line for line in self.lines} - set(much))
-        return f"{short(self.top.file)}:{numbers}" + (f" and {counted(others, 'more line')}" if others else "")
+        return short_place(f"{self.top.file}:{numbers}") + (f" and {counted(others, 'more line')}" if others else "")
 
 
 def _is_the_programs(line: PythonLine, has_function: bool) -> bool:

@@ -6,6 +6,7 @@ from outpace.metrics.machine.cpu_saturation import cpu_saturation
 from outpace.metrics.program.budget import budgets
 from outpace.metrics.program.program import program
 from outpace.metrics.python.samples import OUTPACE, YOURS
+from outpace.metrics.python.source_line import source_line
 from outpace.metrics.python.stacks import python_stacks
 from outpace.metrics.python.threads import thread_lines
 from outpace.metrics.python.time import python_lines
@@ -68,7 +69,7 @@ def _headline(lines: Table) -> str:
     own = sum(row["untraced_share"] for row in lines.records() if row["who"] != OUTPACE)
     counts = "untraced_ps" if own >= _LITTLE else "self_ps"
     top = max(rows, key=lambda row: row[counts])
-    where = f"{rules.short(top['file'])}:{top['line']} ({top['function']})"
+    where = f"{source_line(top['file'], top['line'])} ({top['function']})"
     if own < _LITTLE or not top["untraced_ps"]:
         compiles = ", which traces and compiles" if top["building_ps"] > top["self_ps"] / 2 else ""
         at = largest_part(f"at {where}", top[counts], sum(row[counts] for row in rows), of="its time")
