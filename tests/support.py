@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from outpace import api
+from outpace.testing import SpaceBuilder
 
 DATA = Path(__file__).parent / "data"
 PROFILES = tuple(sorted(p.name for p in (DATA / "profiles").iterdir()))
@@ -49,6 +50,14 @@ MARKED = (
     "unicode_names",
     "verbose_tracer",
 )
+
+
+def crowded(space: SpaceBuilder, events: int = 5000) -> SpaceBuilder:
+    """The same with so many events more, of no time: noting them may have made its steps longer."""
+    line = space.plane("/host:CPU").line("crowd")
+    for number in range(events):
+        line.event("crowd", number, 0)
+    return space
 
 
 def profile_path(name: str) -> Path:

@@ -113,19 +113,20 @@ def budgeted(given: Mapping[Category, float], more: Mapping[Callable[[Run], Any]
 def breakdown(
     given: Mapping[Category, float] | None = None,
     times: Sequence[int] | None = None,
-    extra: Category = Category.ALL_OTHERS,
+    extra: Category | Sequence[Category] = Category.ALL_OTHERS,
     aside: Sequence[str] = (),
     steps: int = STEPS,
     host: str = HOST,
     moves: float = 0.0,
 ) -> StepBreakdown:
-    """Steps of 10 ms with these shares, `moves` of it transfers; or steps of `times`, of which all beyond 10 ms goes to `extra`."""
+    """Steps of 10 ms with these shares, `moves` of it transfers; or steps of `times`, all of which beyond 10 ms goes to `extra` (of each)."""
     lengths = list(times or [STEP] * steps)
+    extras = [extra] * len(lengths) if isinstance(extra, Category) else extra
     rows = []
     for number, length in enumerate(lengths):
         usual = min(length, STEP)
         parts = {key: round(share * usual) for key, share in shares_of(given or {}).items()}
-        parts[extra.value] += length - usual
+        parts[extras[number].value] += length - usual
         columns = {f"{key}_ps": part for key, part in parts.items()}
         columns[step_breakdown.TRANSFERS] = round(moves * usual)
         why = aside[number] if aside else ""

@@ -77,7 +77,9 @@ def _slowed(by: float, before: int = 3, during: int = 3, lengths: Sequence[float
     return lambda: rules.overhead("vm", profiling_cost(of, of.hosts[0]))
 
 
-def _stalled(times: Sequence[float], extra: Category = Category.HOST_COMPUTE, program: Program = TENSORFLOW) -> Find:
+def _stalled(
+    times: Sequence[float], extra: Category | Sequence[Category] = Category.HOST_COMPUTE, program: Program = TENSORFLOW
+) -> Find:
     """Steps of these lengths, in steps of 10 ms."""
     of = run(None, None, _trace(times, [()] * len(times)))
     why = [reason.value for reason in of.hosts[0].steps.aside]
@@ -309,6 +311,8 @@ _EVEN = (2.0, 2.02, 2.04, 2.01, 2.03, 2.0)
 _CALLS: dict[str, Any] = {"takes_from": ("host_compute",)}
 _BETWEEN: dict[str, Any] = {"location": "train.py:30", "takes_from": (OUTSIDE,)}
 _PYTHON: dict[str, Any] = {"takes_from": ("all_others",)}
+_MIXED = [1, 1, 5, *[1] * 8, 4, *[1] * 5, 6, *[1] * 11, 21, *[1] * 10]  # steps of 10 ms, of which one compiles and three compute
+_BUILT = [Category.COMPILATION if time == 21 else Category.HOST_COMPUTE for time in _MIXED]
 CASES: list[Case] = [
     *worded(
         "per_call_cost",
@@ -791,6 +795,24 @@ CASES: list[Case] = [
         )
         for where, lasts in (((3, 9), 2.0), ((3, 9, 10, 12), 2.0), ((3, 9, 10), 1.0))
     ),
+    fires(
+        "slow_steps",
+        "beside one that compiles",
+        _stalled(_MIXED, _BUILT),
+        Severity.HIGH,
+        saves=about(12 / 72),
+        says=("3 of 40 steps hold 21% of the time: 60.0 ms and 50.0 ms and more",),
+        never=("Keep shapes",),
+    ),
+    fires(
+        "compile_stalls",
+        "beside others that compute",
+        _stalled(_MIXED, _BUILT),
+        Severity.HIGH,
+        saves=about(20 / 72),
+        says=("1 of 40 steps holds 29% of the time: 210 ms", "Keep shapes"),
+    ),
+    silent("compile_stalls", "they compute: `slow_steps`", _stalled([1, 1, 5, 1, 1, 4, *[1] * 6, 6, *[1] * 7])),
     silent("input_stalls", "they compute: `slow_steps`", _stalled([1, 1, 1, 1, 1, 1, 2.6, 2.6, *[1] * 8])),
     silent(
         "slow_steps", "they wait for input: `input_stalls`", _stalled([1, 1, 1, 1, 1, 1, 2.6, 2.6, *[1] * 8], Category.INPUT)

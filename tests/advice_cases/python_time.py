@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from outpace.metrics.machine import cpu_saturation
@@ -76,6 +77,32 @@ def _waits(*threads: dict[str, Any], share: float = 0.3, program: Program = JAX)
     trace = read_trace(training_run(steps=STEPS, step_ps=STEP, ops=(), hostname=HOST).to_bytes(), HOST)
     of = run({**given, python_threads.thread_lines: works, model_ops: computes(0.5)}, None, trace)
     return lambda: rules.find(of, program)
+
+
+TRAIN, SEARCH = 0, 1  # stacks: the training's loop calls the step, or a function that it calls does
+
+
+def _loops(stacks: Sequence[int]) -> Find:
+    """Samples 10 ms apart of two functions that call the step's own."""
+    frames = [(_FILE, "train", 1, ""), (_FILE, "try_rate", 30, "")]
+    record = {
+        "frames": frames,
+        "stacks": [[(0, 12)], [(0, 20), (1, 31)]],
+        "samples": [(number * 10_000_000, 10_000_000, stack) for number, stack in enumerate(stacks)],
+    }
+    usual = {"file": _FILE, "who": "yours", "calls_step": True}
+    rows = [
+        {**usual, "line": line, "function": function, "self_ps": time}
+        for line, function, time in ((12, "train", 2 * STEP), (31, "try_rate", STEP))
+    ]
+    given = {
+        python_time.python_lines: table("python_lines", python_time.FIELDS, *rows),
+        jit_calls.jit_calls: table("jit_calls", jit_calls.FIELDS),
+        model_ops: computes(0.9),
+    }
+    trace = read_trace(training_run(steps=STEPS, step_ps=STEP, ops=(), hostname=HOST).to_bytes(), HOST)
+    of = run(given, {"python_samples": record}, trace)
+    return lambda: rules.find(of, JAX)
 
 
 def _locks(cores: float, idle: float, program: Program = KERAS) -> Find:
@@ -388,6 +415,19 @@ CASES: list[Case] = [
     ),
     silent("interpreter_lock", "0.4 cores", _locks(0.4, 0.7)),
     silent("interpreter_lock", "ops run in most of the step", _locks(0.8, 0.2)),
+    fires(
+        "other_loop",
+        "a search that calls the step for as long as ten steps do",
+        _loops([TRAIN] * 60 + [SEARCH] * 30 + [TRAIN] * 60 + [SEARCH] * 30),
+        Severity.HIGH,
+        location="train.py:20",
+        says=("try_rate() (train.py:31, called at train.py:20) calls the step's function in a loop of its own: 33%",),
+        saves=about(0.403),
+        takes_from=("host_compute", "all_others"),
+    ),
+    silent("other_loop", "two models that every step trains", _loops([TRAIN, TRAIN, SEARCH] * 60)),
+    silent("other_loop", "a tenth of the time", _loops([TRAIN] * 160 + [SEARCH] * 18)),
+    silent("other_loop", "few samples", _loops([TRAIN] * 20 + [SEARCH] * 8)),
     silent("background_threads", "0.15 cores", _beside(0.15, 0.95)),
     silent("background_threads", "cores are free", _beside(1.5, 0.6)),
 ]

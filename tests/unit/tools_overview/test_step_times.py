@@ -11,6 +11,7 @@ from outpace.report import terminal
 from outpace.testing import training_run
 from outpace.timeline import Run
 from outpace.trace import read_trace
+from tests.support import crowded
 
 MS = 1_000_000_000
 NS = 1_000_000  # per ms
@@ -19,7 +20,7 @@ NS = 1_000_000  # per ms
 def profile(before: float, during: float, **window: Any) -> api.Profile:
     """Steps of 10 ms, which took `before` ms without the profiler and `during` with it, in their medians."""
     record = {"overhead": {"before_ns": [before * NS] * 5, "during_ns": [during * NS] * 5}, "window": window, "cpu_count": 4}
-    trace = read_trace(training_run(steps=8, input_ps=5 * MS, work_ps={"ParallelMapV2": 9 * MS}).to_bytes(), "vm")
+    trace = read_trace(crowded(training_run(steps=8, input_ps=5 * MS, work_ps={"ParallelMapV2": 9 * MS})).to_bytes(), "vm")
     return api.Profile(Run.of([trace], records={"vm": record}))
 
 

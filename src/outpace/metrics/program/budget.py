@@ -23,6 +23,8 @@ from outpace.timeline.steady import UNEVEN, Aside, uneven
 ALL_HOSTS = ""
 _NOTICEABLE = 0.01  # of the step: below, profiling did not change it
 _PS_PER_NS = 1000
+_MOST_PER_EVENT = 10_000_000  # ps: noting an event takes 0.3 to 1 us on a host
+_SAMPLING = 0.05  # of a step, for what is not an event
 _RECORDED = "recorded step"
 _MEAN = "mean"
 _PLAIN = "step without the profiler"
@@ -89,7 +91,14 @@ def _budget(breakdown: StepBreakdown, timelines: list[Timeline], run: Run) -> Bu
 
 def _holds(cost: ProfilingCost, timeline: Timeline) -> bool:
     """Whether what profiling cost one step holds for all: rare steps are slowed down by another factor, which no median shows."""
+    if not cost.possible(events_per_step(timeline)):
+        return False
     return cost.average == _MEAN or uneven(timeline.steps.duration[timeline.steps.whole]) < UNEVEN
+
+
+def events_per_step(timeline: Timeline) -> float:
+    """How many events of all threads and devices there are for each training step."""
+    return len(timeline.trace) / max(1, len(timeline.steps) * timeline.steps.per_row)
 
 
 def outside(timeline: Timeline) -> float:
@@ -130,10 +139,14 @@ class ProfilingCost(NamedTuple):
         """How much longer the step took while it was profiled, as a share."""
         return self.profiled / self.plain - 1
 
+    def possible(self, events: float) -> bool:
+        """Whether noting so many events in a step can have made it so much longer; else the program itself did something else."""
+        return self.profiled - self.plain <= _SAMPLING * self.profiled + _MOST_PER_EVENT * events
+
 
 def profiling_cost(run: Run, timeline: Timeline) -> ProfilingCost | None:
-    """What profiling cost the steps; None where the capture did not measure it, or where steps grow by themselves, so that later ones take
-    longer anyway."""
+    """What profiling cost the steps, if that can have been its doing (`possible`); None where the capture did not measure it, or where steps
+    grow by themselves, so that later ones take longer anyway."""
     noted = run.record(timeline.host).get("overhead") or {}
     before, during, after = (noted.get(f"{when}_ns") or () for when in ("before", "during", "after"))
     if timeline.steps.trend is not None:

@@ -67,6 +67,9 @@ class Program:
         }[self.framework]
 
 
+_JAX_TRAINER = b"keras/src/backend/jax/trainer.py"  # on the stack of each op that Keras' own loop had JAX compile
+
+
 @derived
 def program(run: Run) -> Program:
     """The program of a run: that of its first host with steps, for one run is one program on several hosts."""
@@ -116,4 +119,8 @@ def _is_keras(run: Run, timeline: Timeline) -> bool:
         return mode not in _OWN_LOOPS
     if timeline.steps.source is StepSource.KERAS_BATCH:
         return True
-    return bool(timeline.names.are(Is.KERAS).any()) or dialect.EPOCH_NUM in timeline.trace.stat_names
+    trace = timeline.trace
+    if timeline.names.are(Is.KERAS).any() or dialect.EPOCH_NUM in trace.stat_names:
+        return True
+    protos = (stats.get(dialect.HLO_PROTO) for stats in trace.name_stats.values())
+    return any(isinstance(proto, bytes) and _JAX_TRAINER in proto for proto in protos)

@@ -27,7 +27,11 @@ class Stacks:
 
     def functions(self, stack: int) -> set[tuple[str, str]]:
         """(file, function) of the user's own functions on a stack; one that is defined in another counts as that."""
-        return {_function(self.frames[frame]) for frame, _ in self.stacks[stack] if not self.frames[frame][3]}
+        return {self.function(frame) for frame, _ in self.stacks[stack] if not self.frames[frame][3]}
+
+    def function(self, frame: int) -> tuple[str, str]:
+        """(file, function) of a frame."""
+        return _function(self.frames[frame])
 
     def caller(self, stack: int, loop: Collection[tuple[str, str]]) -> str:
         """The user's line (`train.py:41`) that calls the innermost function of the user's: that of a function in `loop`, if one is on the

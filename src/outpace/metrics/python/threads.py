@@ -1,7 +1,7 @@
 """What Python's other threads computed while a profile was captured, by line: generators that feed the training, and work beside it.
 
 Outpace's own captures note their stacks some fifty times a second, and their processor clocks. A thread's processor time is spread over the
-stacks in which it did not wait.
+stacks in which it did not wait, and was in code of the user's: elsewhere a pool's worker waits for its next task.
 """
 
 from __future__ import annotations
@@ -97,16 +97,16 @@ def _places(record: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, tuple
     """(thread, place) and (cores, looks) of every line that a thread was met working at."""
     for thread in (record or {}).get("others") or ():
         assert record is not None
-        met: dict[tuple[str, int, str] | None, int] = defaultdict(int)
+        met: dict[tuple[str, int, str], int] = defaultdict(int)
         for stack, count in thread["stacks"]:
             places = [(record["frames"][frame], line) for frame, line in record["stacks"][stack]]
             if places and not (places[-1][0][3] == "python" and places[-1][0][1].rpartition(".")[2] in WAITS):
                 mine = next(((frame, line) for frame, line in reversed(places) if frame[3] == _OWN_CODE), None)
-                met[(mine[0][0], mine[1], mine[0][1]) if mine else None] += count
+                if mine is not None:
+                    met[mine[0][0], mine[1], mine[0][1]] += count
         worked = sum(met.values())
         cores = (
             max(0.0, thread["cpu_ns"] / thread["watched_ns"]) if thread["watched_ns"] > 0 else 0.0
         )  # its clock may begin a little late
         for place, count in met.items():
-            if place is not None:
-                yield (thread["name"], place), (cores * count / worked, float(count))
+            yield (thread["name"], place), (cores * count / worked, float(count))

@@ -183,7 +183,7 @@ def _built_again(run: Run, host: str, rows: list[dict[str, Any]], built: Table, 
         ),
         certainty=Certainty.CERTAIN,
         effort=Effort.SMALL,
-        explains=("compiling_in_steps", "periodic_cost", "slow_steps"),
+        explains=("compiling_in_steps", "periodic_cost", "compile_stalls"),
     )
 
 
@@ -365,7 +365,7 @@ def _expensive(
         host=row["host"],
         certainty=Certainty.CERTAIN,
         effort=Effort.SMALL,
-        explains=("compiling_in_steps", "slow_steps") if retraced else ("eager_ops",),
+        explains=("compiling_in_steps", "compile_stalls") if retraced else ("eager_ops",),
         saving=_saving(run, row, retraced, in_steps),
     )
 

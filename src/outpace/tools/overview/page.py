@@ -13,7 +13,7 @@ from outpace.metrics.model.hlo_lines import one_program
 from outpace.metrics.model.op_metrics import op_metrics
 from outpace.metrics.model.tf_functions import tf_functions
 from outpace.metrics.program.between import between
-from outpace.metrics.program.budget import ALL_HOSTS, ProfilingCost, budgets, profiling_cost
+from outpace.metrics.program.budget import ALL_HOSTS, ProfilingCost, budgets, events_per_step, profiling_cost
 from outpace.metrics.program.counterfactual import narrowed
 from outpace.metrics.program.host_time import host_time
 from outpace.metrics.program.no_steps import no_steps
@@ -104,7 +104,8 @@ def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) ->
         yield from unsteady.find(run, breakdown, kind)
         yield from rules.outside(pace(run, mean), mean, kind, next(iter(between(run).values()), None))
     for timeline in run.hosts:
-        yield from rules.overhead(timeline.host, profiling_cost(run, timeline))
+        cost = profiling_cost(run, timeline)
+        yield from rules.overhead(timeline.host, cost if cost and cost.possible(events_per_step(timeline)) else None)
 
 
 _COUNTED = re.compile(r"(?P<count>[\d,]+)(?P<what>[^\d,].*)")
@@ -252,7 +253,8 @@ def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> list[str]:
     for timeline in run.hosts:
         cost = profiling_cost(run, timeline)
         if cost is not None:
-            lines.append(f"{_cost(cost)} ({timeline.host}){_measured(run, timeline, cost)}")
+            measured = _measured(run, timeline, cost) if cost.possible(events_per_step(timeline)) else ""
+            lines.append(f"{_cost(cost, timeline)} ({timeline.host}){measured}")
     if any(run.record(timeline.host).get("command_buffers") is False for timeline in run.hosts):
         lines.append("CUDA graphs were off (XLA_FLAGS): launches take longer than they do with them")
     if faults := sum(sum((run.record(timeline.host).get("faults") or {}).values()) for timeline in run.hosts):
@@ -291,8 +293,10 @@ def _source(run: Run) -> str:
     return ", ".join(dict.fromkeys(t.steps.source.value for t in run.hosts if len(t.steps)))
 
 
-def _cost(cost: ProfilingCost) -> str:
+def _cost(cost: ProfilingCost, timeline: Timeline) -> str:
     slowdown = cost.slowdown
+    if not cost.possible(events_per_step(timeline)):
+        return f"the profiling overhead is unknown: the steps right {cost.when} the capture belong to a faster phase"
     if slowdown < -_PHASE_CHANGE:
         return f"the profiling overhead is unknown: the steps right {cost.when} the capture belong to a slower phase"
     if abs(slowdown) < _NOTICEABLE:

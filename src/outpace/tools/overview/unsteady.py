@@ -150,16 +150,33 @@ def _aside(alike: list[Unusual], program: Program) -> Finding:
 
 
 def _slow(run: Run, timeline: Timeline, mine: StepBreakdown, aside: Aside) -> Iterator[Finding]:
-    """Steps that take much longer than the others, now and then; or a single one that holds much of the capture, where it is known what it
-    does: else the machine may have stood still."""
-    if not (slow := mine.steps["aside"] == aside.value).any():
+    """Steps that take much longer than the others, now and then: of those that wait for input, that compile, and that do something else."""
+    slow = np.flatnonzero(mine.steps["aside"] == aside.value)
+    if not len(slow):
         return
+    usual = {c: mine.category(c, mine.whole).mean() for c in Category}
+    extra = np.stack([mine.category(c, mine.steps.take(slow)) - usual[c] for c in Category])
+    alike: dict[Category | None, list[int]] = {None: []}
+    for row, most in zip(slow.tolist(), extra.argmax(axis=0).tolist(), strict=True):
+        cause = tuple(Category)[most]
+        alike.setdefault(cause if cause in _OTHERWISE_KNOWN else None, []).append(row)
+    for rows in filter(None, alike.values()):
+        yield from _slow_alike(run, timeline, mine, aside, np.array(rows))
+
+
+def _slow_alike(run: Run, timeline: Timeline, mine: StepBreakdown, aside: Aside, slow: Indices) -> Iterator[Finding]:
+    """Those (rows of the steps) that are slow for one reason; or a single one that holds much of the capture, where it is known what it does:
+    else the machine may have stood still."""
+    every = mine.steps.take(mine.steps["aside"] == aside.value)["duration_ps"].astype(np.float64)
     found, usual = mine.steps.take(slow), mine.whole
-    times = found["duration_ps"].astype(np.float64)
-    held = float(times.sum()) / float(times.sum() + usual["duration_ps"].sum())
+    times, steady = found["duration_ps"].astype(np.float64), float(usual["duration_ps"].mean())
+    held = float(times.sum()) / float(every.sum() + usual["duration_ps"].sum())
+    if len(times) < len(every) and held < _PERIODIC.value:
+        return
+    part = float((times - steady).sum() / (every - steady).sum())
     extra = {c: float(mine.category(c, found).mean() - mine.category(c, usual).mean()) for c in Category}
     cause, once = max(extra, key=lambda c: extra[c]), aside is Aside.ONE_OFF
-    chosen = np.flatnonzero(slow), timeline.steps.whole
+    chosen = slow, timeline.steps.whole
     lines = lines_beyond(run, timeline, *chosen)
     place = source_line(*lines[0][:2]) if lines else ""
     where = f" at {place} in {lines[0][2]}()" if lines else ""
@@ -179,20 +196,20 @@ def _slow(run: Run, timeline: Timeline, mine: StepBreakdown, aside: Aside) -> It
         where = f"{where}, in the calls that every step makes"
         action = "Look at what else used the cores then, and at larger inputs: the same calls took longer"
     yield Finding(
-        id="input_stalls" if cause is Category.INPUT else "slow_steps",
+        id="input_stalls" if cause is Category.INPUT else ("compile_stalls" if cause is Category.COMPILATION else "slow_steps"),
         severity=Severity.HIGH if held >= _MUCH.value else Severity.MODERATE,
         sentence=f"{'Once in this capture: ' if once else ''}{len(times)} of "
-        f"{counted(len(usual) + len(times), 'step')} {hold} {held:.0%} of the time: {longest} instead of "
-        f"{humanize(float(usual['duration_ps'].mean()), Unit.PS)}, {_spent(cause, extra)}{where}.",
+        f"{counted(len(usual) + len(every), 'step')} {hold} {held:.0%} of the time: {longest} instead of "
+        f"{humanize(steady, Unit.PS)}, {_spent(cause, extra)}{where}.",
         action=f"{action}: 'outpace explain' compares a slow step with the others. Capture more steps to see whether it recurs.",
         evidence=(
             Evidence("their share of the time of all these steps", held, Unit.FRACTION, "steps"),
-            Evidence("mean of the other steps", float(usual["duration_ps"].mean()), Unit.PS, "steps"),
+            Evidence("mean of the other steps", steady, Unit.PS, "steps"),
             Evidence(f"more {cause.label.lower()} in them", extra[cause], Unit.PS, "steps"),
         ),
         threshold=_MUCH,
         saving=at_most(
-            beyond(timeline, aside),
+            part * beyond(timeline, aside),
             OUTSIDE,
             assumes="if it comes as often as in this capture" if once else "if these steps took as long as the others",
         ),

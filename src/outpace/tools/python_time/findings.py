@@ -11,6 +11,7 @@ from outpace.metrics.program.budget import at_most
 from outpace.metrics.program.counterfactual import uncomputed
 from outpace.metrics.program.program import Program
 from outpace.metrics.python.frames import TRACED, python_records
+from outpace.metrics.python.loops import OtherLoop, other_loops
 from outpace.metrics.python.samples import FRAMEWORKS, LIBRARY
 from outpace.metrics.python.source_line import short_place, source_line
 from outpace.metrics.python.threads import WAITS, ThreadWork, thread_work
@@ -131,6 +132,9 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
             if function.share >= _SOME.value:
                 yield _line(run, timeline.host, function, samples, program)
         yield from _framework(run, timeline.host, program)
+        for loop in other_loops(run, timeline.host)[:1]:
+            if loop.share >= _MUCH.value:
+                yield _other_loop(run, timeline.host, loop)
 
 
 def _line(run: Run, host: str, function: _Function, samples: int, program: Program) -> Finding:
@@ -180,6 +184,31 @@ def _feeding(worker: ThreadWork) -> str:
         else "more threads would share its lock"
     )
     return f"Make {worker.source} cheaper (the whole batch at once, or once and kept), or do it in other processes: {lock}."
+
+
+def _other_loop(run: Run, host: str, loop: OtherLoop) -> Finding:
+    """A loop beside the training's own that calls the step's function."""
+    called = f", called at {loop.caller}" if loop.caller else ""
+    devices = (Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32) if run.has_device else ()
+    return Finding(
+        id="other_loop",
+        severity=Severity.HIGH,
+        sentence=f"{loop.function}() ({loop.place}{called}) calls the step's function in a loop of its own: {loop.share:.0%} of the time of "
+        "what counts as steps here.",
+        action=f"If {loop.function}() searches, warms up or evaluates, call it less often, or let it make fewer of these calls.",
+        evidence=(Evidence("its share of the samples", loop.share, Unit.FRACTION, "python_lines"),),
+        threshold=_MUCH,
+        saving=at_most(
+            interval(loop.share, loop.samples / loop.share)[1],
+            *(Category.HOST_COMPUTE, Category.ALL_OTHERS),
+            *devices,
+            assumes="if only the training's own loop called it",
+        ),
+        location=loop.caller or loop.place,
+        host=host,
+        certainty=Certainty.LIKELY,  # both may be the training, as of two models in turns
+        effort=Effort.SMALL,
+    )
 
 
 def _where(function: _Function, program: Program) -> str:

@@ -6,20 +6,21 @@ from typing import Any
 
 import pytest
 
+from outpace.api import Profile
 from outpace.metrics.program.budget import ALL_HOSTS, at_most, budgets, of_category, outside, profiling_cost
 from outpace.metrics.program.step_breakdown import step_breakdown
 from outpace.model import OUTSIDE, Category, Saving
 from outpace.testing import SpaceBuilder, training_run
 from outpace.timeline import Run
 from outpace.trace import read_trace
-from tests.support import PROFILES, opened
+from tests.support import PROFILES, crowded, opened
 
 MS = 1_000_000_000
 NS = 1_000_000  # per ms
 
 
 def run_of(*spaces: SpaceBuilder, **records: Any) -> Run:
-    traces = [read_trace(space.to_bytes(), space.hostname) for space in spaces]
+    traces = [read_trace((crowded(space, 20_000) if records else space).to_bytes(), space.hostname) for space in spaces]
     return Run.of(traces, records=records)
 
 
@@ -67,6 +68,19 @@ def test_what_the_profiler_adds_to_the_usual_step_says_nothing_of_rare_ones() ->
     rare = [5 * MS, 5 * MS, 5 * MS, 5 * MS, 95 * MS] * 4
     found = budgets(run_of(training_run(steps=20, input_ps=rare), vm=measured(8, 10)))["vm"]
     assert (found.step, found.base) == (28 * MS, "recorded step")
+
+
+def test_what_noting_the_events_cannot_have_taken_is_another_phase() -> None:
+    """A queue that was full when the capture began: 0.5 ms before it, and 10 ms in it, of some forty events."""
+    space = training_run(steps=8, input_ps=5 * MS)
+    run = Run.of([read_trace(space.to_bytes(), "vm")], records={"vm": measured(0.5, 10)})
+    assert budgets(run)["vm"].base == "recorded step"
+    overview = Profile(run).overview()
+    assert (
+        "the profiling overhead is unknown: the steps right before the capture belong to a faster phase (vm)"
+        in overview.evidence
+    )
+    assert not [finding for finding in overview.findings if finding.id == "profiling_overhead"]
 
 
 def test_a_mean_over_all_rounds_holds_for_rare_ones_too() -> None:
