@@ -1,8 +1,8 @@
 """Short looks at what a JAX program runs, until something comes round there as a training does. Standard library only.
 
 JAX's own calls are C++, and cannot be watched without changing what the script gets from `jax.jit`. So the profiler records the host alone for
-a tenth of a second, every second, without a tracer of devices where this JAX can be told so; the command that waits for the script reads what
-was recorded (`judge.py`), with the rule that finds the steps of a finished profile.
+a twentieth of a second, every second, without a tracer of devices where this JAX can be told so; the command that waits for the script reads
+what was recorded (`judge.py`), with the rule that finds the steps of a finished profile.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from outpace.capture.profilers import HostSession, JaxProfiler, ProfilerBusy
 from outpace.capture.stacks import owner_of
 from outpace.store.record import Overhead
 
-FIRST_S, LONGEST_S = 0.1, 3.0  # of a look
+FIRST_S, LONGEST_S = 0.05, 3.0  # of a look
 MOST_EVENTS = 200_000  # of a look
 GROWTH = 4  # times as long as the last one is the next look while JAX works and nothing comes round
 ROUNDS = 3  # whole times that something must come round

@@ -18,15 +18,15 @@ from outpace.capture.compiles import CompileWatch
 from outpace.capture.faults import count
 from outpace.capture.looks import ROUNDS, Looks, Questions, Signs, may_train, place
 from outpace.capture.main_thread import serve_while
-from outpace.capture.options import Repetition
+from outpace.capture.options import LASTING, Repetition
 from outpace.capture.profilers import JaxProfiler, ProfilerBusy
 from outpace.capture.session import Session
 from outpace.capture.tell import tell
 from outpace.capture.window import SELDOM_SHARE, Candidate
 from outpace.store.record import Overhead
 
-LENGTH_S = 3.0  # of a window that opens by itself
-MOST_ROUNDS = 8  # of what comes round, for which it lasts longer
+LENGTH_S = 3.0  # of a window that opens by itself, of something whose rounds nobody knows
+MOST_ROUNDS = 8  # of what is known to come round, for which a window lasts longer than `LASTING`
 LONGEST_ROUNDS_S = 60.0
 MOST_EVENTS = 500_000  # of a window, of which three whole rounds may hold more: ending it takes 3 to 7 us for each
 STEADY_S = 2.0  # of it at least after the last compilation
@@ -34,7 +34,7 @@ LONGEST_S = 14.0  # it lasts: a script may compile in every step
 FIRST_LOOK_S = 1.5  # after the first sign of an eager loop that trains
 LONGEST_COMPILATION_S = 60.0  # of which nothing is heard, until it counts as none
 TAPES = 5  # gradient tapes outside any step that say: an eager loop trains here
-LOOK_EVERY_S = 0.8
+LOOK_EVERY_S = 1.0
 SELDOM_TIMES = 4  # as long as the window before lasts one that is to hold a second one of what came once
 TRIES = 3  # windows, of which the last one is kept whatever it holds
 TOLD_S = (5.0, 15.0, 30.0, 60.0)  # that the training is waited for, when that is told; then every minute
@@ -146,7 +146,7 @@ class TimedWindow:
         if found is None or not self.signs.add(found, time.monotonic()) or self._session.window.expecting:
             return None
         self._looked = True
-        seconds = min(max(LENGTH_S, MOST_ROUNDS * found.seconds), LONGEST_ROUNDS_S)
+        seconds = min(max(LASTING, MOST_ROUNDS * found.seconds), LONGEST_ROUNDS_S)
         return max(min(seconds, found.within(MOST_EVENTS)), (ROUNDS + 1) * found.seconds)
 
     def _compiling(self) -> bool:
