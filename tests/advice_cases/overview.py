@@ -311,7 +311,7 @@ _EVEN = (2.0, 2.02, 2.04, 2.01, 2.03, 2.0)
 _CALLS: dict[str, Any] = {"takes_from": ("host_compute",)}
 _BETWEEN: dict[str, Any] = {"location": "train.py:30", "takes_from": (OUTSIDE,)}
 _PYTHON: dict[str, Any] = {"takes_from": ("all_others",)}
-_MIXED = [1, 1, 5, *[1] * 8, 4, *[1] * 5, 6, *[1] * 11, 21, *[1] * 10]  # steps of 10 ms, of which one compiles and three compute
+_MIXED = [1, 1, 5, *[1] * 8, 4, *[1] * 5, 6, *[1] * 11, 21, *[1] * 10]  # of 10 ms: one compiles, three compute
 _BUILT = [Category.COMPILATION if time == 21 else Category.HOST_COMPUTE for time in _MIXED]
 CASES: list[Case] = [
     *worded(

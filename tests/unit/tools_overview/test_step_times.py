@@ -46,3 +46,16 @@ def test_other_programs_are_named_where_they_took_the_cores() -> None:
     assert any(line.endswith("; other programs used 3.0 of 4 cores meanwhile") for line in page.evidence)
     page = profile(8, 12, seconds=2.0, cpu_seconds=7.8, machine_busy=1.0).overview()
     assert not any("other programs" in line for line in page.evidence)
+
+
+def test_a_rate_says_which_steps_it_leaves_out() -> None:
+    """Three evaluations in twenty steps of 10 ms, at no period."""
+    waits = [5 * MS] * 20
+    waits[2], waits[5], waits[12] = 45 * MS, 35 * MS, 55 * MS
+    trace = read_trace(training_run(steps=20, input_ps=waits).to_bytes(), "vm")
+    overview = api.Profile(Run.of([trace])).overview()
+    (rate,) = (figure for figure in overview.key_figures if figure.label == "Steps per second")
+    assert (rate.value, rate.remark) == (
+        "100",
+        "per host, time between steps included, but not 3 steps set aside with 47% of the time",
+    )

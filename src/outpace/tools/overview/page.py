@@ -6,6 +6,8 @@ import math
 import re
 from collections.abc import Iterator
 
+import numpy as np
+
 from outpace.metrics.input.examples import examples_per_step
 from outpace.metrics.machine.cpu_saturation import others_cores
 from outpace.metrics.machine.device import device_facts
@@ -40,6 +42,7 @@ from outpace.model import (
 )
 from outpace.model.units import counted
 from outpace.timeline import Confidence, Run, Timeline
+from outpace.timeline.steady import Aside
 from outpace.tools.overview import TOOL, calls, capture_findings, unsteady
 from outpace.tools.overview import findings as rules
 from outpace.tools.overview.bound import bound, name_of, picture
@@ -110,6 +113,8 @@ def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) ->
 
 _COUNTED = re.compile(r"(?P<count>[\d,]+)(?P<what>[^\d,].*)")
 _NOTICEABLE = 0.01  # slower: less is chance
+_APART = (Aside.SLOW.value, Aside.ONE_OFF.value)
+_MUCH_APART = 0.15  # of the time of all steps
 _TAKEN = 0.5  # cores: what takes less hardly slows a training
 _PS_PER_NS = 1000
 _PHASE_CHANGE = 0.10  # profiling does not speed steps up: before and during then compare different work
@@ -181,12 +186,22 @@ def _speed(run: Run, breakdown: StepBreakdown, mean: Average) -> tuple[Figure, .
         *_uneven(mean),
         *_plain(run),
         *_between(follows, mean),
-        Figure("Steps per second", _rounded(rate), Unit.TEXT, "per host, time between steps included"),
+        Figure(
+            "Steps per second", _rounded(rate), Unit.TEXT, f"per host, time between steps included{_left_out(run, breakdown)}"
+        ),
     ]
     mine = {sizes.get(host) for host in main_program(run)}
     if len(mine) == 1 and (size := mine.pop()):
         figures.append(Figure("Examples per second", _rounded(rate * size), Unit.TEXT, f"per host, in batches of {size:,}"))
     return tuple(figures)
+
+
+def _left_out(run: Run, breakdown: StepBreakdown) -> str:
+    """What a rate of steady steps leaves out, where that is much of the time: an evaluation, a checkpoint."""
+    mine = breakdown.of(*main_program(run)).steps
+    apart, times = np.isin(mine["aside"], _APART), mine["duration_ps"].astype(np.float64)
+    held = float(times[apart].sum() / times.sum()) if len(times) else 0.0
+    return f", but not {counted(int(apart.sum()), 'step')} set aside with {held:.0%} of the time" if held >= _MUCH_APART else ""
 
 
 def _running(builds: Compiling | None) -> Iterator[Figure]:
@@ -213,7 +228,9 @@ def _plain(run: Run) -> Iterator[Figure]:
     budget = budgets(run)[ALL_HOSTS]
     if budget.profiling:
         slower = 1 / (1 - budget.profiling)
-        said = f"estimated: the step time above by {slower:.3g}, as the median step took so many times as long as before the capture"
+        cost = next(cost for timeline in run.hosts if (cost := profiling_cost(run, timeline)) is not None)
+        as_long = f"the {cost.average} step took so many times as long as {cost.when} the capture"
+        said = f"estimated: the step time above by {slower:.3g}, as {as_long}"
         yield Figure("Without the profiler", budget.step, Unit.PS, said)
 
 

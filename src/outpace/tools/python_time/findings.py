@@ -88,7 +88,7 @@ class _Function:
     @property
     def waits(self) -> bool:
         """Whether it waits for another thread or process, as Python's own library does that."""
-        return self.top.library == "python" and self.top.below.rpartition(".")[2] in WAITS and self.below >= _MOSTLY
+        return self.top.library == "python" and self.top.below.rpartition(".")[-1] in WAITS and self.below >= _MOSTLY
 
     @property
     def place(self) -> str:
