@@ -42,7 +42,7 @@ def main() -> None:
     def train_step(w: jax.Array, x: jax.Array) -> jax.Array:
         return w - 1e-3 * jax.grad(lambda w: jnp.mean(jnp.tanh(jnp.tanh(x @ w) @ w) ** 2))(w)
 
-    w, x = jnp.ones((160, 160)) / 160, jnp.ones((256, 160))
+    w, x = jnp.ones((192, 192)) / 192, jnp.ones((288, 192))
     looking, over = threading.Event(), threading.Event()
     with tempfile.TemporaryDirectory() as folder:
         judge = subprocess.Popen([sys.executable, "-c", JUDGE, folder])

@@ -381,7 +381,7 @@ CASES: list[Case] = [
         saves=sampled(0.3),
         location="train.py:40",
         takes_from=("all_others",),
-        says=("next_batch() (train.py:10) waits", "load() at train.py:40 (with 0.7 cores)", "these 2 threads share"),
+        says=("next_batch() (train.py:10) waits", "load() at train.py:40 (with 0.7 cores)", "share one lock"),
         never=("Vectorise",),
     ),
     fires(
@@ -391,7 +391,7 @@ CASES: list[Case] = [
         Severity.HIGH,
         saves=sampled(0.3),
         location="train.py:40",
-        says=("more threads would share its lock",),
+        says=("in other processes",),
     ),
     fires(
         "python_line",
@@ -409,7 +409,7 @@ CASES: list[Case] = [
         Severity.HIGH,
         saves=sampled(0.3),
         location="train.py:10",
-        says=("waits for another process or thread",),
+        says=("waits for another thread",),
         never=("Vectorise",),
     ),
     *worded(
@@ -438,7 +438,7 @@ CASES: list[Case] = [
         _loops([TRAIN] * 60 + [SEARCH] * 30 + [TRAIN] * 60 + [SEARCH] * 30),
         Severity.HIGH,
         location="train.py:20",
-        says=("try_rate() (train.py:31, called at train.py:20) calls the step's function in a loop of its own: 33%",),
+        says=("try_rate() (train.py:31, called at train.py:20) calls the step's function in a loop of its own, for 33%",),
         saves=about(0.403),
         takes_from=("host_compute", "all_others"),
     ),

@@ -20,6 +20,7 @@ from outpace.tools.tf_data.compute import Analysis
 from outpace.trace import Trace, kept, read_trace
 from tests.advice_cases.build import HOST, MS, STEP, STEPS, breakdown, computes, run, table, trace_of
 from tests.advice_cases.case import Case, Find, about, fires, silent
+from tests.support import crowded
 
 _ROOT, _MAP = "Prefetch", "Map"
 
@@ -235,7 +236,10 @@ _TAKES: dict[str, Any] = {"takes_from": ("input", "host_compute")}
 _WAIT: dict[str, Any] = {"takes_from": ("input",)}
 _MAP_AT: dict[str, Any] = {"location": "in.py:7"}
 _TWO_CORES: dict[str, Any] = {"record": {"cpu_count": 2}}
-_PROFILED: dict[str, Any] = {"record": {"overhead": {"before_ns": [8_000_000] * 5, "during_ns": [10_000_000] * 5}}}
+_PROFILED: dict[str, Any] = {
+    "record": {"overhead": {"before_ns": [8_000_000] * 5, "during_ns": [10_000_000] * 5}},
+    "traces": [read_trace(crowded(training_run(steps=STEPS, step_ps=STEP, hostname=HOST)).to_bytes(), HOST)],
+}
 _SLOW = "slow_stage"
 
 

@@ -56,12 +56,12 @@ def _of_host(timeline: Timeline) -> Repetition:
     steps = timeline.steps
     rounds = int(steps.complete.sum())
     if not rounds:
-        return Repetition(density=_density(trace), busy=_works(trace), why=steps.how, runs=_program_runs(timeline))
+        return Repetition(events=len(trace), busy=_works(trace), why=steps.how, runs=_program_runs(timeline))
     calls, runs = _calls(timeline), _runs(timeline)
     return Repetition(
         rounds=rounds,
         seconds=float(steps.duration[steps.complete].mean()) / _PS,
-        density=_density(trace),
+        events=len(trace),
         what=_function(trace, calls, runs),
         trains=_rounds_that_train(trace, calls, runs) >= rounds / 2,
         predicts=steps.kind == "prediction",
@@ -142,12 +142,6 @@ def _once(times: Picoseconds) -> float:
     if longest < SELDOM * median(times) or int((times >= longest / 2).sum()) > 1:
         return 0.0
     return longest / int(times.sum())
-
-
-def _density(trace: Trace) -> float:
-    """How many events a second of the profile holds, of all threads."""
-    start, end = trace.span
-    return len(trace) * _PS / (end - start) if end > start else 0.0
 
 
 def _program_runs(timeline: Timeline) -> tuple[ProgramRuns, ...]:

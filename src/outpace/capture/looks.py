@@ -25,7 +25,8 @@ from outpace.capture.stacks import owner_of
 from outpace.store.record import Overhead
 
 FIRST_S, LONGEST_S = 0.05, 3.0  # of a look
-MOST_EVENTS = 200_000  # of a look
+MOST_EVENTS = 200_000  # of a look, unless it is shorter than LEAST_LONGEST_S
+LEAST_LONGEST_S = 1.0
 GROWTH = 4  # times as long as the last one is the next look while JAX works and nothing comes round
 ROUNDS = 3  # whole times that something must come round
 LEAST_BETWEEN_S, MOST_BETWEEN_S = 1.0, 5.0  # between two looks, for MANY_ROUNDS that no profiler notes
@@ -92,7 +93,7 @@ class Looks:
         """What comes round within so many seconds; None where it cannot be told. Raises ProfilerBusy while another profiler runs."""
         look = self._recorded(profiler, seconds, over)
         found = self._judged(look)
-        return found and found.with_signs(works=look.works, derives=look.derives)
+        return found and found.with_signs(seconds, works=look.works, derives=look.derives)
 
     def cycles(self, profiler: JaxProfiler, during: Repetition, over: threading.Event) -> Overhead:
         """How long a round takes inside a window, in which `during` came round, and behind it, where no profiler notes anything: two looks
@@ -107,17 +108,17 @@ class Looks:
                 break
             second = self._recorded(profiler, seconds, over)
             before, behind = (self._judged(look) or Repetition() for look in (first, second))  # not sooner: that takes a core
-            found = cycles(during.runs, before.runs, behind.runs, second.began_ns - first.began_ns)
+            found = cycles(during, before.runs, behind.runs, second.began_ns - first.began_ns)
             if found.after_ns:
                 return found
         return Overhead()
 
     def _recorded(self, profiler: JaxProfiler, seconds: float, over: threading.Event) -> _Look:
         """A look of so many seconds."""
-        works, derives, until = False, False, time.monotonic() + seconds
+        works, derives = False, False
         with self._recording:
             session = between_calls(lambda: self._begun(profiler), ready=profiler.ready)
-            began_ns = time.monotonic_ns()
+            began_ns, until = time.monotonic_ns(), time.monotonic() + seconds
             try:
                 while (left := until - time.monotonic()) > 0 and not self._paused.is_set():
                     if over.wait(min(left, seconds / 8)):
@@ -155,16 +156,18 @@ class Looks:
         return profiler.host_session()
 
 
-def cycles(
-    during: Iterable[ProgramRuns], first: Iterable[ProgramRuns], second: Iterable[ProgramRuns], apart_ns: int
-) -> Overhead:
+def cycles(during: Repetition, first: Iterable[ProgramRuns], second: Iterable[ProgramRuns], apart_ns: int) -> Overhead:
     """How long a round takes inside a window and behind it, by runs of programs in the window and in two looks, of which the second began so
-    much later than the first; nothing where they have no program in common."""
-    for program in during:
+    much later than the first; nothing where they have no program in common. Numbers of two programs may lie side by side: then they say
+    something else than the rounds."""
+    for program in during.runs:
         before, behind = program.among(first), program.among(second)
-        if not program.per_round or before is None or behind is None or behind.first <= before.last:
+        as_rounds = 0.5 < program.cycle_ns / (1e9 * during.seconds) < 2 if during.seconds else False
+        if program.per_round <= 0 or not as_rounds or before is None or behind is None or behind.first <= before.last:
             continue
         rounds = (behind.first - before.last) / program.per_round
+        if rounds < ROUNDS:
+            continue
         took_ns = (apart_ns + behind.first_ns - before.last_ns) / rounds
         return Overhead((), (round(program.cycle_ns),), (round(took_ns),), (0, program.rounds, round(rounds)))
     return Overhead()
@@ -196,7 +199,7 @@ class Signs:
             self.next_s, self._long, self._since = FIRST_S, 0, None
             return False
         self._rounds[found.what] += found.rounds if found.trains else 0
-        longest = max(FIRST_S, min(LONGEST_S, found.within(MOST_EVENTS)))
+        longest = max(LEAST_LONGEST_S, min(LONGEST_S, found.within(MOST_EVENTS)))
         self._long += self.next_s >= longest
         self.next_s = min(GROWTH * self.next_s, longest)
         return self._rounds[found.what] >= ROUNDS or self._long >= LONG_LOOKS

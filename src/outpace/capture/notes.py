@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import platform
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
@@ -87,10 +88,11 @@ def record_of(
     """The record of one capture. secrets: keep keys and passwords among the arguments, for which dots stand otherwise. A notebook has no
     script: what its process was started with is none of the user's."""
     typed = cells()
+    notebook = bool(typed) and not getattr(sys.modules.get("__main__"), "__file__", None)
     return CaptureRecord(
         outpace=__version__,
-        script="" if typed else script,
-        argv=() if typed else tuple(argv),
+        script="" if notebook else script,
+        argv=() if notebook else tuple(argv),
         cells=typed,
         versions=framework_versions(),
         python=platform.python_version(),

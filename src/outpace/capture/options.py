@@ -147,7 +147,8 @@ class ProgramRuns:
 class Repetition:
     """What comes round in a profile.
 
-    rounds: how many whole times; seconds: how long one takes; density: events a second, of all threads; what: the function that is called;
+    rounds: how many whole times; seconds: how long one takes; events: of all threads; density: of them a second, 0 where nobody
+    knows how long the profile is; what: the function that is called;
     trains: it computes gradients; predicts: its name says so; busy: the framework did anything at all; once: share of the time of all rounds
     in one that takes much longer than the others, and has no like; why: what the rounds were found by, or why there are none; next: the
     function that trains behind the last round, and in none of them; runs: of each compiled program, that of most rounds first.
@@ -155,6 +156,7 @@ class Repetition:
 
     rounds: int = 0
     seconds: float = 0.0
+    events: int = 0
     density: float = 0.0
     what: str = ""
     trains: bool = False
@@ -165,9 +167,10 @@ class Repetition:
     next: str = ""
     runs: tuple[ProgramRuns, ...] = ()
 
-    def with_signs(self, works: bool, derives: bool) -> Repetition:
-        """The same, where the framework was seen at work meanwhile, and at a gradient."""
-        return dataclasses.replace(self, busy=self.busy or works, trains=self.trains or derives)
+    def with_signs(self, seconds: float, works: bool, derives: bool) -> Repetition:
+        """The same of a profile of so many seconds, where the framework was seen at work meanwhile, and at a gradient."""
+        density = self.events / seconds if seconds > 0 else 0.0
+        return dataclasses.replace(self, density=density, busy=self.busy or works, trains=self.trains or derives)
 
     def within(self, events: int) -> float:
         """In how many seconds the program makes so many events."""

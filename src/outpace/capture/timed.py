@@ -195,6 +195,7 @@ class TimedWindow:
         step = Candidate("seconds", None, framework_in_use() or "tensorflow", seconds=seconds if by_itself else None)
         if not window.open_for_time(step, although_steps=by_itself):
             return False
+        self._during = Repetition()
         self._over.wait(seconds)
         if by_itself:
             self._outlast_compilations(time.monotonic() + LONGEST_S - seconds)
@@ -212,6 +213,8 @@ class TimedWindow:
     def _cycles(self) -> Overhead:
         """How long a round takes inside the window, and behind it without a profiler."""
         profiler = self._session.profilers["jax"]
+        if self._over.is_set():
+            return Overhead()
         assert isinstance(profiler, JaxProfiler)
         with contextlib.suppress(ProfilerBusy):
             return self._looks.cycles(profiler, self._during, self._over)

@@ -86,11 +86,11 @@ def _cell(shell: InteractiveShell) -> Any:
 def _under_its_number(shell: InteractiveShell) -> Iterator[None]:
     """What is run within a cell is told under the number of that cell, and not under the next one's."""
     names: dict[str, int] = getattr(shell.compile, "_filename_map", {})
-    before, number = set(names), max(names.values(), default=0)
+    before, number = dict(names), max(names.values(), default=0)
     try:
         yield
     finally:
-        names.update(dict.fromkeys(names.keys() - before, number))
+        names.update({name: number for name, given in names.items() if before.get(name) != given})
 
 
 def _import(cell: str) -> None:

@@ -217,17 +217,20 @@ def test_rounds_without_a_profiler_are_counted_by_the_numbers_of_runs() -> None:
     during = ProgramRuns(first=100, first_ns=0, last=120, last_ns=50_000_000, rounds=10, per_round=2.0)
     first, second = ProgramRuns(200, 60_000_000, 204, 70_000_000), ProgramRuns(404, 10_000_000, 410, 40_000_000)
     other = ProgramRuns(7 << 30, 0, (7 << 30) + 4, 1)
-    found = cycles((other, during), (other, first), (second,), 360_000_000)
+    window = Repetition(rounds=10, seconds=0.005, runs=(other, during))
+    found = cycles(window, (other, first), (second,), 360_000_000)
     assert found == Overhead((), (5_000_000,), (3_000_000,), (0, 10, 100))
-    assert cycles((during,), (other,), (second,), 9) == cycles((during,), (first,), (), 9) == Overhead()
-    assert cycles((replace(during, per_round=0.0),), (first,), (second,), 9) == Overhead(), "it came round nowhere"
+    assert cycles(window, (other,), (second,), 9) == cycles(window, (first,), (), 9) == Overhead()
+    for wrong in (0.0, -1.0, 20.0):  # it came round nowhere, or its numbers are those of two programs
+        assert cycles(replace(window, runs=(replace(during, per_round=wrong),)), (first,), (second,), 9) == Overhead()
+    assert cycles(window, (first,), (replace(second, first=208),), 9) == Overhead(), "two rounds"
     repetition = Repetition(rounds=3, runs=(during, first))
     assert Repetition.from_json(repetition.to_json()) == repetition
 
 
 def test_a_profile_says_which_runs_of_a_program_it_holds() -> None:
     found = repetition(str(profile_path("jax_h100_dwconv1d") / "vm.xplane.pb.gz"))
-    assert found.rounds == 50 and len(found.runs) == 1 and found.density > 10_000
+    assert found.rounds == 50 and len(found.runs) == 1 and found.events > 10_000
     assert found.runs[0].per_round == 1.0 and found.runs[0].cycle_ns / 1e9 == pytest.approx(found.seconds, rel=0.01)
 
 
@@ -246,9 +249,11 @@ def test_a_training_that_another_one_follows_is_over(tmp_path: Path, monkeypatch
 
 
 def test_a_window_of_many_events_is_short() -> None:
-    assert Repetition(density=1e6).within(500_000) == 0.5 and Repetition().within(1) == math.inf
+    assert Repetition(events=50_000).with_signs(0.05, works=False, derives=False).within(500_000) == 0.5
+    assert Repetition().within(1) == math.inf
     dense, found = signs(), Repetition(busy=True, density=1e6)
-    assert [dense.add(found, 0.0) for _ in range(3)] == [False, False, True] and dense.next_s == 0.2, "the longest look"
+    assert [dense.add(found, 0.0) for _ in range(5)] == [False, False, False, False, True]
+    assert dense.next_s == 1.0, "the longest look"
 
 
 def written(folder: Path, loop: Loop) -> Path:

@@ -24,6 +24,7 @@ ALL_HOSTS = ""
 _NOTICEABLE = 0.01  # of the step: below, profiling did not change it
 _PS_PER_NS = 1000
 _MOST_PER_EVENT = 10_000_000  # ps: noting an event takes 0.3 to 1 us on a host
+_ALIKE = 0.1  # by so much a mean over all rounds may differ from that of the steady ones
 _SAMPLING = 0.05  # of a step, for what is not an event
 _RECORDED = "recorded step"
 _MEAN = "mean"
@@ -91,14 +92,14 @@ def _budget(breakdown: StepBreakdown, timelines: list[Timeline], run: Run) -> Bu
 
 def _holds(cost: ProfilingCost, timeline: Timeline) -> bool:
     """Whether what profiling cost one step holds for all: rare steps are slowed down by another factor, which no median shows."""
-    if not cost.possible(events_per_step(timeline)):
+    if not cost.possible(events_per_row(timeline)):
         return False
     return cost.average == _MEAN or uneven(timeline.steps.duration[timeline.steps.whole]) < UNEVEN
 
 
-def events_per_step(timeline: Timeline) -> float:
-    """How many events of all threads and devices there are for each training step."""
-    return len(timeline.trace) / max(1, len(timeline.steps) * timeline.steps.per_row)
+def events_per_row(timeline: Timeline) -> float:
+    """How many events of all threads and devices there are for each row of steps, of which a capture times each."""
+    return len(timeline.trace) / max(1, len(timeline.steps))
 
 
 def outside(timeline: Timeline) -> float:
@@ -144,14 +145,21 @@ class ProfilingCost(NamedTuple):
         return self.profiled - self.plain <= _SAMPLING * self.profiled + _MOST_PER_EVENT * events
 
 
+def _cycle(timeline: Timeline) -> float:
+    """Mean time from the start of a steady step to that of the next one, ps."""
+    return float(timeline.steps.duration[timeline.steps.whole].mean()) / max(1 - outside(timeline), 1e-9)
+
+
 def profiling_cost(run: Run, timeline: Timeline) -> ProfilingCost | None:
-    """What profiling cost the steps, if that can have been its doing (`possible`); None where the capture did not measure it, or where steps
-    grow by themselves, so that later ones take longer anyway."""
+    """What profiling cost the steps, if it did (`ProfilingCost.possible`); None where the capture did not measure it, where steps grow by
+    themselves, so that later ones take longer anyway, or where a mean holds something that steady steps do not."""
     noted = run.record(timeline.host).get("overhead") or {}
     before, during, after = (noted.get(f"{when}_ns") or () for when in ("before", "during", "after"))
     if timeline.steps.trend is not None:
         return None
     if noted.get("rounds") and during and after:
+        if not 1 - _ALIKE <= during[0] * _PS_PER_NS / _cycle(timeline) <= 1 + _ALIKE:
+            return None
         return ProfilingCost(after[0] * _PS_PER_NS, during[0] * _PS_PER_NS, _MEAN, "after")
     if len(before) < 2 or len(during) < 2:
         return None
@@ -159,10 +167,14 @@ def profiling_cost(run: Run, timeline: Timeline) -> ProfilingCost | None:
 
 
 def slowed(run: Run, timeline: Timeline) -> float:
-    """By how much a step was slower while it was profiled than right before and after, ps, where the capture measured that."""
+    """By how much a step was slower while it was profiled than right before and after, ps, where the capture measured that and profiling can
+    have done it; else 0."""
     noted = run.record(timeline.host).get("overhead") or {}
     plain, profiled = [*(noted.get("before_ns") or ()), *(noted.get("after_ns") or ())], noted.get("during_ns") or ()
-    return max(0.0, median(profiled) - median(plain)) * _PS_PER_NS if plain and profiled else 0.0
+    if not plain or not profiled:
+        return 0.0
+    cost = ProfilingCost(median(plain) * _PS_PER_NS, median(profiled) * _PS_PER_NS, "median", "before")
+    return max(0.0, cost.profiled - cost.plain) if cost.possible(events_per_row(timeline)) else 0.0
 
 
 def at_most(share: float, *takes_from: Category | str, assumes: str) -> Saving | None:

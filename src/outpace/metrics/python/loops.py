@@ -6,6 +6,7 @@ Their calls look like the training's steps, and only the stacks tell them apart:
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 import numpy as np
 
@@ -44,11 +45,11 @@ def other_loops(run: Run, host: str) -> list[OtherLoop]:
     record = python_records(run)[host]["python_samples"]
     samples = np.array(record["samples"], np.int64)
     samples, stacks = samples[np.argsort(samples[:, 0], kind="stable")], Stacks(record["frames"], record["stacks"])
-    functions = [stacks.functions(stack) for stack in range(len(record["stacks"]))]
     own = calling.most_common(1)[0][0]
+    inner = [_innermost(stacks, stack, calling) for stack in range(len(record["stacks"]))]
     found = []
     for function in calling.keys() - {own}:
-        inside = np.array([function in functions[stack] for stack in samples[:, 2].tolist()], bool)
+        inside = np.array([inner[stack] == function for stack in samples[:, 2].tolist()], bool)
         if inside.sum() >= _FEW and _in_turns(inside):
             found.append(
                 _loop(stacks, samples[inside, 1:], function, own, float(samples[inside, 1].sum() / samples[:, 1].sum()))
@@ -56,10 +57,15 @@ def other_loops(run: Run, host: str) -> list[OtherLoop]:
     return sorted(found, key=lambda loop: -loop.share)
 
 
+def _innermost(stacks: Stacks, stack: int, calling: Collection[tuple[str, str]]) -> tuple[str, str] | None:
+    """The innermost of some functions on a stack: a loop that stands in another one's function is called there."""
+    return next((of for frame, _ in reversed(stacks.stacks[stack]) if (of := stacks.function(frame)) in calling), None)
+
+
 def _in_turns(inside: Mask) -> bool:
     """Whether samples in a function come together, for as long as it runs, and are not spread among the others."""
     share = float(inside.mean())
-    return int((np.diff(inside) != 0).sum()) <= _IN_TURNS * 2 * share * (1 - share) * (len(inside) - 1)
+    return share < 1 and int((np.diff(inside) != 0).sum()) <= _IN_TURNS * 2 * share * (1 - share) * (len(inside) - 1)
 
 
 def _loop(stacks: Stacks, samples: Numbers, function: tuple[str, str], own: tuple[str, str], share: float) -> OtherLoop:

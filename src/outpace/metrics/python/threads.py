@@ -17,7 +17,7 @@ from outpace.model import Table, schema
 from outpace.timeline import Run
 
 # Functions of the standard library in which a thread waits for something.
-WAITS = frozenset(
+_WAITS = frozenset(
     ("wait", "_wait_for_tstate_lock", "get", "put", "select", "poll", "accept", "recv", "recv_bytes", "acquire", "join", "read")
 )
 NATIVE = "native"  # a thread that Python did not make
@@ -95,18 +95,18 @@ def _rows(host: str, record: Mapping[str, Any] | None) -> Iterator[tuple[object,
 
 def _places(record: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, tuple[str, int, str]], tuple[float, float]]]:
     """(thread, place) and (cores, looks) of every line that a thread was met working at."""
-    for thread in (record or {}).get("others") or ():
+    others = (record or {}).get("others") or ()
+    watched = max((thread["watched_ns"] for thread in others), default=0)  # of those that lived throughout: all of the capture
+    for thread in others:
         assert record is not None
         met: dict[tuple[str, int, str], int] = defaultdict(int)
         for stack, count in thread["stacks"]:
             places = [(record["frames"][frame], line) for frame, line in record["stacks"][stack]]
-            if places and not (places[-1][0][3] == "python" and places[-1][0][1].rpartition(".")[2] in WAITS):
+            if places and not (places[-1][0][3] == "python" and places[-1][0][1].rpartition(".")[2] in _WAITS):
                 mine = next(((frame, line) for frame, line in reversed(places) if frame[3] == _OWN_CODE), None)
                 if mine is not None:
                     met[mine[0][0], mine[1], mine[0][1]] += count
         worked = sum(met.values())
-        cores = (
-            max(0.0, thread["cpu_ns"] / thread["watched_ns"]) if thread["watched_ns"] > 0 else 0.0
-        )  # its clock may begin a little late
+        cores = max(0.0, thread["cpu_ns"] / watched) if watched > 0 else 0.0  # its clock may begin a little late
         for place, count in met.items():
             yield (thread["name"], place), (cores * count / worked, float(count))

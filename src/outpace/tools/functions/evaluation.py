@@ -79,7 +79,7 @@ def _others(timeline: Timeline, program: Program) -> Iterator[_Other]:
         if training[mine].any() or not _has_products(timeline, jitted_function(trace.names[name])):
             continue
         calls, every = _rhythm(timeline, rows[mine])
-        in_bursts = every > 1 and calls >= _MORE  # which updates nothing: the steps between go without
+        in_bursts = 1 < every < len(steps.whole) and calls >= _MORE  # which updates nothing: the steps between go without
         if in_bursts or mine.sum() >= (1.0 if predicts else _MORE) * usual:
             called = jitted_function(trace.names[name]) or trace.names[name]
             start, end = union(trace.start[rows[mine]], trace.end[rows[mine]])

@@ -15,7 +15,7 @@ from outpace.metrics.model.hlo_lines import one_program
 from outpace.metrics.model.op_metrics import op_metrics
 from outpace.metrics.model.tf_functions import tf_functions
 from outpace.metrics.program.between import between
-from outpace.metrics.program.budget import ALL_HOSTS, ProfilingCost, budgets, events_per_step, profiling_cost
+from outpace.metrics.program.budget import ALL_HOSTS, ProfilingCost, budgets, events_per_row, profiling_cost
 from outpace.metrics.program.counterfactual import narrowed
 from outpace.metrics.program.host_time import host_time
 from outpace.metrics.program.no_steps import no_steps
@@ -108,7 +108,7 @@ def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) ->
         yield from rules.outside(pace(run, mean), mean, kind, next(iter(between(run).values()), None))
     for timeline in run.hosts:
         cost = profiling_cost(run, timeline)
-        yield from rules.overhead(timeline.host, cost if cost and cost.possible(events_per_step(timeline)) else None)
+        yield from rules.overhead(timeline.host, cost if cost and cost.possible(events_per_row(timeline)) else None)
 
 
 _COUNTED = re.compile(r"(?P<count>[\d,]+)(?P<what>[^\d,].*)")
@@ -270,7 +270,7 @@ def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> list[str]:
     for timeline in run.hosts:
         cost = profiling_cost(run, timeline)
         if cost is not None:
-            measured = _measured(run, timeline, cost) if cost.possible(events_per_step(timeline)) else ""
+            measured = _measured(run, timeline, cost) if cost.possible(events_per_row(timeline)) else ""
             lines.append(f"{_cost(cost, timeline)} ({timeline.host}){measured}")
     if any(run.record(timeline.host).get("command_buffers") is False for timeline in run.hosts):
         lines.append("CUDA graphs were off (XLA_FLAGS): launches take longer than they do with them")
@@ -312,7 +312,7 @@ def _source(run: Run) -> str:
 
 def _cost(cost: ProfilingCost, timeline: Timeline) -> str:
     slowdown = cost.slowdown
-    if not cost.possible(events_per_step(timeline)):
+    if not cost.possible(events_per_row(timeline)):
         return f"the profiling overhead is unknown: the steps right {cost.when} the capture belong to a faster phase"
     if slowdown < -_PHASE_CHANGE:
         return f"the profiling overhead is unknown: the steps right {cost.when} the capture belong to a slower phase"

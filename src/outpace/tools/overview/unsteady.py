@@ -14,7 +14,7 @@ from outpace.metrics.program.step_breakdown import StepBreakdown
 from outpace.metrics.python.samples import library_beyond, lines_beyond
 from outpace.metrics.python.source_line import source_line
 from outpace.model import OUTSIDE, Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit, humanize, median
-from outpace.model.arrays import Indices
+from outpace.model.arrays import Indices, Values
 from outpace.model.text import is_most
 from outpace.model.units import counted
 from outpace.timeline import Run, Timeline
@@ -160,13 +160,16 @@ def _slow(run: Run, timeline: Timeline, mine: StepBreakdown, aside: Aside) -> It
     for row, most in zip(slow.tolist(), extra.argmax(axis=0).tolist(), strict=True):
         cause = tuple(Category)[most]
         alike.setdefault(cause if cause in _OTHERWISE_KNOWN else None, []).append(row)
-    for rows in filter(None, alike.values()):
-        yield from _slow_alike(run, timeline, mine, aside, np.array(rows))
+    for cause, rows in alike.items():
+        if rows:
+            yield from _slow_alike(run, timeline, mine, aside, np.array(rows), cause)
 
 
-def _slow_alike(run: Run, timeline: Timeline, mine: StepBreakdown, aside: Aside, slow: Indices) -> Iterator[Finding]:
-    """Those (rows of the steps) that are slow for one reason; or a single one that holds much of the capture, where it is known what it does:
-    else the machine may have stood still."""
+def _slow_alike(
+    run: Run, timeline: Timeline, mine: StepBreakdown, aside: Aside, slow: Indices, known: Category | None
+) -> Iterator[Finding]:
+    """Those (rows of the steps) that are slow for one reason, which other rules name (`known`) or do not; or a single one that holds much of
+    the capture, where it is known what it does: else the machine may have stood still."""
     every = mine.steps.take(mine.steps["aside"] == aside.value)["duration_ps"].astype(np.float64)
     found, usual = mine.steps.take(slow), mine.whole
     times, steady = found["duration_ps"].astype(np.float64), float(usual["duration_ps"].mean())
@@ -175,7 +178,8 @@ def _slow_alike(run: Run, timeline: Timeline, mine: StepBreakdown, aside: Aside,
         return
     part = float((times - steady).sum() / (every - steady).sum())
     extra = {c: float(mine.category(c, found).mean() - mine.category(c, usual).mean()) for c in Category}
-    cause, once = max(extra, key=lambda c: extra[c]), aside is Aside.ONE_OFF
+    once = aside is Aside.ONE_OFF
+    cause = known or max((c for c in extra if c not in _OTHERWISE_KNOWN), key=lambda c: extra[c])
     chosen = slow, timeline.steps.whole
     lines = lines_beyond(run, timeline, *chosen)
     place = source_line(*lines[0][:2]) if lines else ""
@@ -184,10 +188,6 @@ def _slow_alike(run: Run, timeline: Timeline, mine: StepBreakdown, aside: Aside,
     if once and (held < _MUCH.value or not (lines or only)):
         return
     longer = not only and cause is Category.HOST_COMPUTE and _same_calls_longer(timeline, *chosen)
-    longest = " and ".join(humanize(time, Unit.PS) for time in sorted(times.tolist(), reverse=True)[:2]) + " and more" * (
-        len(times) > 2
-    )
-    hold = "holds" if len(times) == 1 else "hold"
     action = _STALLS.get(cause, "Find what runs there and in no other step")
     if only:
         where = f"{where}, in {only}, which runs in no other step"
@@ -198,8 +198,7 @@ def _slow_alike(run: Run, timeline: Timeline, mine: StepBreakdown, aside: Aside,
     yield Finding(
         id="input_stalls" if cause is Category.INPUT else ("compile_stalls" if cause is Category.COMPILATION else "slow_steps"),
         severity=Severity.HIGH if held >= _MUCH.value else Severity.MODERATE,
-        sentence=f"{'Once in this capture: ' if once else ''}{len(times)} of "
-        f"{counted(len(usual) + len(every), 'step')} {hold} {held:.0%} of the time: {longest} instead of "
+        sentence=f"{'Once in this capture: ' if once else ''}{_holding(times, len(usual) + len(every), held)} instead of "
         f"{humanize(steady, Unit.PS)}, {_spent(cause, extra)}{where}.",
         action=f"{action}: 'outpace explain' compares a slow step with the others. Capture more steps to see whether it recurs.",
         evidence=(
@@ -222,6 +221,13 @@ def _slow_alike(run: Run, timeline: Timeline, mine: StepBreakdown, aside: Aside,
         certainty=Certainty.LIKELY if (lines or only) and len(times) > _TWICE and not longer else Certainty.POSSIBLE,
         host=timeline.host,
     )
+
+
+def _holding(times: Values, steps: int, held: float) -> str:
+    """How many of so many steps hold which share of the time, and how long the longest two take."""
+    longest = " and ".join(humanize(time, Unit.PS) for time in sorted(times.tolist(), reverse=True)[:2])
+    more = " and more" if len(times) > _TWICE else ""
+    return f"{len(times)} of {counted(steps, 'step')} {'holds' if len(times) == 1 else 'hold'} {held:.0%} of the time: {longest}{more}"
 
 
 def _growing(timeline: Timeline, mine: Table, program: Program) -> Iterator[Finding]:

@@ -63,7 +63,7 @@ def lock(run: Run, program: Program, budgets: Mapping[str, Budget]) -> Iterator[
             continue
         idle = uncomputed(run, timeline.host)
         if idle >= _IDLE:
-            yield _holder(timeline.host, works[0], min(held, 1.0), idle, program)
+            yield _holder(timeline.host, works[0], held, idle, program)
 
 
 def _holder(host: str, work: ThreadWork, held: float, idle: float, program: Program) -> Finding:
@@ -71,8 +71,8 @@ def _holder(host: str, work: ThreadWork, held: float, idle: float, program: Prog
     return Finding(
         id="interpreter_lock",
         severity=Severity.HIGH,
-        sentence=f"Other threads run Python {held:.0%} of the time, first of all {work.function}() at {work.source}; the training thread "
-        f"needs the same interpreter lock for each call: no op runs in {idle:.0%} of the step.",
+        sentence=f"Other threads compute in Python functions, with {held:.1f} cores, first of all in {work.function}() at {work.source}; the "
+        f"training thread needs the same interpreter lock for each call: no op runs in {idle:.0%} of the step.",
         action=program.say(
             keras=f"{cheaper}, or do it in other processes (PyDataset with use_multiprocessing=True), or once, into files.",
             tensorflow=f"{cheaper}, do it with TensorFlow's ops (tf.io, tf.strings), or in other processes.",
@@ -84,7 +84,7 @@ def _holder(host: str, work: ThreadWork, held: float, idle: float, program: Prog
         ),
         threshold=_HOLDS,
         saving=at_most(
-            min(held, idle), Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if no other thread ran Python meanwhile"
+            min(1.0, held, idle), Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if no other thread ran Python meanwhile"
         ),
         location=work.source,
         host=host,

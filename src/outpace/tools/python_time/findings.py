@@ -14,7 +14,7 @@ from outpace.metrics.python.frames import TRACED, python_records
 from outpace.metrics.python.loops import OtherLoop, other_loops
 from outpace.metrics.python.samples import FRAMEWORKS, LIBRARY
 from outpace.metrics.python.source_line import short_place, source_line
-from outpace.metrics.python.threads import WAITS, ThreadWork, thread_work
+from outpace.metrics.python.threads import ThreadWork, thread_work
 from outpace.metrics.python.time import PythonLine, cost, framework_line, interval, lines_beside, own_share, python_lines
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
 from outpace.model.text import largest_part
@@ -31,6 +31,17 @@ _PER_CALL = Threshold("a framework's own Python, of the step", 0.10, Unit.FRACTI
 _MOST = 4  # functions
 _FETCHES = ("iterator_get_next", "__next__", "_next_internal")  # of tf.data: the input pipeline's matter
 _MOSTLY = 0.5
+_WAITS = frozenset(  # for other threads; before Python 3.11 without the class
+    (
+        "Condition.wait",
+        "Event.wait",
+        "Barrier.wait",
+        "Queue.get",
+        "Future.result",
+        "Thread.join",
+        "Thread._wait_for_tstate_lock",
+    )
+) | frozenset(("wait", "_wait_for_tstate_lock"))
 _WORKS = 0.1  # cores: what threads compute with less holds nobody up
 _INTERPRETED = ("", "python")  # who runs below a line: nobody, or the standard library
 _HALF = 0.5  # of the step: what takes more cannot hide behind the rest
@@ -87,8 +98,8 @@ class _Function:
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for another thread or process, as Python's own library does that."""
-        return self.top.library == "python" and self.top.below.rpartition(".")[-1] in WAITS and self.below >= _MOSTLY
+        """Whether it waits for another thread, as Python's own library does that."""
+        return self.top.library == "python" and self.top.below.rpartition(": ")[-1] in _WAITS and self.below >= _MOSTLY
 
     @property
     def place(self) -> str:
@@ -154,8 +165,8 @@ def _line(run: Run, host: str, function: _Function, samples: int, program: Progr
         sentence=f"Python in {name}{f' ({where})' if where else ''} takes {humanize(function.time, Unit.PS)} per step ({share:.0%}){below}; "
         f"{beside}."
         if worker is None
-        else f"{name}{f' ({where})' if where else ''} waits {humanize(function.time, Unit.PS)} per step ({share:.0%}) for the program's other "
-        f"threads: they compute in {worker.function}() at {worker.source} (with {worker.cores:.1f} cores).",
+        else f"{name}{f' ({where})' if where else ''} waits {humanize(function.time, Unit.PS)} per step ({share:.0%}) for another "
+        f"thread of the program: the busiest compute in {worker.function}() at {worker.source} (with {worker.cores:.1f} cores).",
         action=_feeding(worker) if worker is not None else _action(function, program),
         evidence=(
             Evidence("its share of the step, of the samples", share, Unit.FRACTION, "python_lines"),
@@ -167,7 +178,7 @@ def _line(run: Run, host: str, function: _Function, samples: int, program: Progr
         counter_evidence=() if samples * share >= _FEW_SAMPLES else (f"Only {samples * share:.0f} samples fell on it.",),
         location=worker.source if worker is not None else function.place,
         host=host,
-        certainty=Certainty.CERTAIN if samples * share >= _FEW_SAMPLES else Certainty.LIKELY,
+        certainty=Certainty.CERTAIN if samples * share >= _FEW_SAMPLES and worker is None else Certainty.LIKELY,
         explains=(
             *("python_overhead", "even_stops", "per_call_cost", "periodic_cost"),
             *(("background_threads", "interpreter_lock") if worker is not None else ()),
@@ -178,12 +189,7 @@ def _line(run: Run, host: str, function: _Function, samples: int, program: Progr
 
 def _feeding(worker: ThreadWork) -> str:
     """What to do about threads that the training thread waits for."""
-    lock = (
-        f"these {worker.threads} threads share one interpreter lock"
-        if worker.threads > 1
-        else "more threads would share its lock"
-    )
-    return f"Make {worker.source} cheaper (the whole batch at once, or once and kept), or do it in other processes: {lock}."
+    return f"Make {worker.source} cheaper (the whole batch at once, or once and kept), or do it in other processes: threads share one lock."
 
 
 def _other_loop(run: Run, host: str, loop: OtherLoop) -> Finding:
@@ -193,8 +199,8 @@ def _other_loop(run: Run, host: str, loop: OtherLoop) -> Finding:
     return Finding(
         id="other_loop",
         severity=Severity.HIGH,
-        sentence=f"{loop.function}() ({loop.place}{called}) calls the step's function in a loop of its own: {loop.share:.0%} of the time of "
-        "what counts as steps here.",
+        sentence=f"{loop.function}() ({loop.place}{called}) calls the step's function in a loop of its own, for {loop.share:.0%} of the "
+        "time: its calls count as steps here.",
         action=f"If {loop.function}() searches, warms up or evaluates, call it less often, or let it make fewer of these calls.",
         evidence=(Evidence("its share of the samples", loop.share, Unit.FRACTION, "python_lines"),),
         threshold=_MUCH,
@@ -302,7 +308,9 @@ def _action(function: _Function, program: Program) -> str:
             jax=f"Do what {where} does with the weights less often, for fewer of them, or with jax.numpy under jax.jit.",
         )
     if function.waits:
-        return f"{where[:1].upper()}{where[1:]} waits for another process or thread: what that does takes the time, prepare more of it ahead."
+        return (
+            f"{where[:1].upper()}{where[1:]} waits for another thread: what that does takes the time, prepare more of it ahead."
+        )
     if function.share > _HALF:
         return f"Make {where} itself cheaper: do it less often, for the whole batch at once, or {program.say(**_COMPILED)}. {_HIDES}"
     if top.library in _INTERPRETED:
