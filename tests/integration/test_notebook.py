@@ -75,7 +75,7 @@ def test_a_jax_cell_is_captured_and_explained(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kernel", [False, True])
 def test_places_are_cells_and_no_files(kernel: bool, tmp_path: Path) -> None:
     """Of Python, of what XLA compiled, and of the capture itself. A kernel of Jupyter's compiles a cell under a file's name without number."""
-    functions = JAX.partition("for i")[0] + "import time\ndef pause():\n    return sum(range(30000))"
+    functions = JAX.partition("for i")[0] + "import time\ndef pause():\n    return sum(range(300000))"
     loop = "%%outpace --logdir logs\nfor i in range(60):\n    pause()\n    w = step(w, x)\nw.block_until_ready();"
     as_kernel = """
 from IPython import get_ipython

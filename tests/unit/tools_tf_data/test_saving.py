@@ -13,6 +13,7 @@ from outpace.testing import training_run
 from outpace.timeline import Run
 from outpace.tools.tf_data.saving import Waiting, busy_without, fed_alike, kept, repeats, saving, shuffled
 from outpace.trace import read_trace
+from tests.support import crowded
 
 MS = 1_000_000_000
 STAGES = ("Root", "Prefetch", "Map", "ParallelMapV2", "Shuffle", "TensorSlice")
@@ -27,7 +28,8 @@ def waiting(record: dict[str, Any] | None = None, **options: Any) -> Waiting:
         "work_ps": {"ParallelMapV2": 9 * MS},
         **options,
     }
-    run = Run.of([read_trace(training_run(**{"steps": 8, **asked}).to_bytes(), "vm")], records={"vm": record or {}})
+    space = training_run(**{"steps": 8, **asked})
+    run = Run.of([read_trace((crowded(space) if record else space).to_bytes(), "vm")], records={"vm": record or {}})
     whole = step_breakdown(run).whole
     steps, waits = (whole[name].astype(np.float64) for name in ("duration_ps", "input_ps"))
     return Waiting(run, run.hosts[0], pipelines(run)[0], steps, waits)
