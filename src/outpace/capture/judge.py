@@ -73,7 +73,7 @@ def _of_host(timeline: Timeline) -> Repetition:
     )
 
 
-class _Jitted(NamedTuple):
+class _FunctionEvents(NamedTuple):
     """Events of jitted functions inside the steps: their rows, the step of each, and its function as a place among the texts."""
 
     rows: Indices
@@ -82,24 +82,24 @@ class _Jitted(NamedTuple):
     texts: list[str]
 
 
-def _calls(timeline: Timeline) -> _Jitted:
+def _calls(timeline: Timeline) -> _FunctionEvents:
     """The calls of jitted functions."""
     trace = timeline.trace
     rows, step = _inside(timeline, names(trace).rows(Is.JITTED))
     known, code = np.unique(trace.name[rows], return_inverse=True)
-    return _Jitted(rows, step, code, [jitted_function(trace.names[each]) for each in known.tolist()])
+    return _FunctionEvents(rows, step, code, [jitted_function(trace.names[each]) for each in known.tolist()])
 
 
-def _runs(timeline: Timeline) -> _Jitted:
+def _runs(timeline: Timeline) -> _FunctionEvents:
     """The ops that their compiled programs ran."""
     rows, step = _inside(timeline, executed(timeline.trace))
     modules = timeline.trace.stat(dialect.HLO_MODULE)
     found, place = common(rows, modules.row)
     code, texts = modules.codes(place)
-    return _Jitted(rows[found], step[found], code, [jitted_function(each) for each in texts])
+    return _FunctionEvents(rows[found], step[found], code, [jitted_function(each) for each in texts])
 
 
-def _function(trace: Trace, calls: _Jitted, runs: _Jitted) -> str:
+def _function(trace: Trace, calls: _FunctionEvents, runs: _FunctionEvents) -> str:
     """The jitted function that takes most of the steps: by its runs, or else by its calls, which may have been long before; "" where there is
     none."""
     events = runs if len(runs.rows) else calls
@@ -109,7 +109,7 @@ def _function(trace: Trace, calls: _Jitted, runs: _Jitted) -> str:
     return events.texts[int(took.argmax())]
 
 
-def _rounds_that_train(trace: Trace, calls: _Jitted, runs: _Jitted) -> int:
+def _rounds_that_train(trace: Trace, calls: _FunctionEvents, runs: _FunctionEvents) -> int:
     """How many steps call a function that computes gradients, or run its program."""
     training = training_functions(trace)
     steps = [each.step[np.array([text in training for text in each.texts], bool)[each.code]] for each in (calls, runs)]

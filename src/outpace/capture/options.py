@@ -13,9 +13,7 @@ from outpace._dataclass import dataclass
 DEFAULT_LOGDIR = "outpace-logs"  # in the working directory
 STEPS = 20  # of a window for which nothing else is asked
 LASTING = 2.0  # seconds of that: some two hundred samples of Python, and what comes round every few steps comes round twice
-UNTRAINED_S = (
-    20.0  # that something comes round which computes no gradients, until it is captured of a program that may train yet
-)
+UNTRAINED_S = 20.0  # that something comes round without gradients, until it is captured of a program that may train yet
 MOST_BETWEEN = 1 << 24  # runs of one program between two profiles: numbers further apart are those of two programs
 MOST_STEPS = 400  # of a window that lasts: a profile of short steps stays below some 100 MB
 
@@ -147,11 +145,11 @@ class ProgramRuns:
 class Repetition:
     """What comes round in a profile.
 
-    rounds: how many whole times; seconds: how long one takes; events: of all threads; density: of them a second, 0 where nobody
-    knows how long the profile is; what: the function that is called;
-    trains: it computes gradients; predicts: its name says so; busy: the framework did anything at all; once: share of the time of all rounds
-    in one that takes much longer than the others, and has no like; why: what the rounds were found by, or why there are none; next: the
-    function that trains behind the last round, and in none of them; runs: of each compiled program, that of most rounds first.
+    rounds: how many whole times; seconds: how long one takes; events: of all threads; density: of them a second, 0 where nobody knows how
+    long the profile is; what: the function that is called; trains: it computes gradients; predicts: its name says so; busy: the framework
+    did anything at all; once: share of the time of all rounds in one that takes much longer than the others, and has no like; why: what the
+    rounds were found by, or why there are none; next: the function that trains behind the last round, and in none of them; runs: of each
+    compiled program, that of most rounds first.
     """
 
     rounds: int = 0

@@ -76,7 +76,7 @@ class Part:
         new_row[rows] = np.arange(len(rows))
         numbers = steps.number[chosen]
         own, handed_over = (_known(*each, numbers, rows, new_row) for each in ((steps, step_of), timeline.handed_over))
-        return Timeline(part_of(trace, rows), timeline.use_marks, Known(*own, handed_over))
+        return Timeline(part_of(trace, rows), timeline.use_marks, Known(*own, handed_over), timeline.cells)
 
 
 def steps_of(text: str, name: str = "steps") -> StepRange:

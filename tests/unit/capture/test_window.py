@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -52,9 +53,9 @@ class Clock:
         return self.now
 
 
-def make(clock: Clock | None = None, **options: object) -> tuple[StepWindow, FakeProfiling]:
+def make(clock: Clock | None = None, **options: Any) -> tuple[StepWindow, FakeProfiling]:
     profiling = FakeProfiling()
-    defaults: dict[str, object] = {"warmup": 2, "steps": 3, "after": 1, "stop": False}
+    defaults: dict[str, Any] = {"warmup": 2, "steps": 3, "after": 1, "stop": False}
     return StepWindow(CaptureOptions(**{**defaults, **options}), profiling, clock or Clock()), profiling  # type: ignore[arg-type]
 
 

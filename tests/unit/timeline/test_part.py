@@ -7,7 +7,7 @@ import pytest
 
 from outpace.api import Profile
 from outpace.model import UsageError
-from outpace.timeline import Timeline
+from outpace.timeline import Run, Timeline
 from outpace.timeline.part import Part, steps_of
 from tests.support import opened
 
@@ -135,3 +135,13 @@ def test_an_open_range_has_all_steps_on_its_side() -> None:
     part = Part(steps=(None, middle)).of(run)
     assert part.hosts[0].steps.number.tolist() == [n for n in numbers if n <= middle]
     assert part.remarks[0] == f"Only a part of the run is in this report: steps the first to {middle}."
+
+
+def test_a_part_of_a_notebooks_run_calls_its_cells_as_the_whole_does() -> None:
+    run = opened("jax_loop").run
+    file = run.hosts[0].programs.first_line("step").rpartition(":")[0]
+    noted = {timeline.host: {"cells": {file: "In [3]"}} for timeline in run.hosts}
+    notebook = Run.of([timeline.trace for timeline in run.hosts], records=noted)
+    first = int(notebook.hosts[0].steps.number[0])
+    for part in (notebook, Part(steps=(first, first)).of(notebook)):
+        assert part.hosts[0].programs.first_line("step").startswith("In [3]:")

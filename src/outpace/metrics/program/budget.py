@@ -27,7 +27,7 @@ _MOST_PER_EVENT = 10_000_000  # ps: noting an event takes 0.3 to 1 us on a host
 _ALIKE = 0.1  # by so much a mean over all rounds may differ from that of the steady ones
 _SAMPLING = 0.05  # of a step, for what is not an event
 _RECORDED = "recorded step"
-_MEAN = "mean"
+_MEAN, _MEDIAN = "mean", "median"
 _PLAIN = "step without the profiler"
 
 
@@ -92,12 +92,11 @@ def _budget(breakdown: StepBreakdown, timelines: list[Timeline], run: Run) -> Bu
 
 def _holds(cost: ProfilingCost, timeline: Timeline) -> bool:
     """Whether what profiling cost one step holds for all: rare steps are slowed down by another factor, which no median shows."""
-    if not cost.possible(events_per_row(timeline)):
-        return False
-    return cost.average == _MEAN or uneven(timeline.steps.duration[timeline.steps.whole]) < UNEVEN
+    even = cost.average == _MEAN or uneven(timeline.steps.duration[timeline.steps.whole]) < UNEVEN
+    return even and cost.possible
 
 
-def events_per_row(timeline: Timeline) -> float:
+def _events(timeline: Timeline) -> float:
     """How many events of all threads and devices there are for each row of steps, of which a capture times each."""
     return len(timeline.trace) / max(1, len(timeline.steps))
 
@@ -128,21 +127,24 @@ def _rebuilt(breakdown: StepBreakdown, timeline: Timeline) -> float:
 
 
 class ProfilingCost(NamedTuple):
-    """A step without the profiler and one with it, ps; which average these are, and when the first was measured (before or after)."""
+    """A step without the profiler and one with it, ps; how many events it has; which average these times are, and when the first was measured
+    (before or after)."""
 
     plain: float
     profiled: float
-    average: str
-    when: str
+    events: float
+    average: str = _MEDIAN
+    when: str = "before"
 
     @property
     def slowdown(self) -> float:
         """How much longer the step took while it was profiled, as a share."""
         return self.profiled / self.plain - 1
 
-    def possible(self, events: float) -> bool:
-        """Whether noting so many events in a step can have made it so much longer; else the program itself did something else."""
-        return self.profiled - self.plain <= _SAMPLING * self.profiled + _MOST_PER_EVENT * events
+    @property
+    def possible(self) -> bool:
+        """Whether noting so many events can have made the step so much longer; else the program itself did something else."""
+        return self.profiled - self.plain <= _SAMPLING * self.profiled + _MOST_PER_EVENT * self.events
 
 
 def _cycle(timeline: Timeline) -> float:
@@ -160,10 +162,10 @@ def profiling_cost(run: Run, timeline: Timeline) -> ProfilingCost | None:
     if noted.get("rounds") and during and after:
         if not 1 - _ALIKE <= during[0] * _PS_PER_NS / _cycle(timeline) <= 1 + _ALIKE:
             return None
-        return ProfilingCost(after[0] * _PS_PER_NS, during[0] * _PS_PER_NS, _MEAN, "after")
+        return ProfilingCost(after[0] * _PS_PER_NS, during[0] * _PS_PER_NS, _events(timeline), _MEAN, "after")
     if len(before) < 2 or len(during) < 2:
         return None
-    return ProfilingCost(median(before) * _PS_PER_NS, median(during) * _PS_PER_NS, "median", "before")
+    return ProfilingCost(median(before) * _PS_PER_NS, median(during) * _PS_PER_NS, _events(timeline))
 
 
 def slowed(run: Run, timeline: Timeline) -> float:
@@ -171,10 +173,13 @@ def slowed(run: Run, timeline: Timeline) -> float:
     have done it; else 0."""
     noted = run.record(timeline.host).get("overhead") or {}
     plain, profiled = [*(noted.get("before_ns") or ()), *(noted.get("after_ns") or ())], noted.get("during_ns") or ()
-    if not plain or not profiled:
+    if noted.get("rounds"):
+        cost = profiling_cost(run, timeline)
+    elif plain and profiled:
+        cost = ProfilingCost(median(plain) * _PS_PER_NS, median(profiled) * _PS_PER_NS, _events(timeline))
+    else:
         return 0.0
-    cost = ProfilingCost(median(plain) * _PS_PER_NS, median(profiled) * _PS_PER_NS, "median", "before")
-    return max(0.0, cost.profiled - cost.plain) if cost.possible(events_per_row(timeline)) else 0.0
+    return max(0.0, cost.profiled - cost.plain) if cost is not None and cost.possible else 0.0
 
 
 def at_most(share: float, *takes_from: Category | str, assumes: str) -> Saving | None:

@@ -53,13 +53,11 @@ def busiest_line(run: Run, host: str, *, native: bool) -> tuple[str, str, float,
 
 @dataclass(frozen=True)
 class ThreadWork:
-    """What threads compute in one of the program's functions: the function, its busiest line (`train.py:40`), processor time per second, and
-    how many threads were met there."""
+    """What threads compute in one of the program's functions: the function, its busiest line (`train.py:40`), processor time per second."""
 
     function: str
     source: str
     cores: float
-    threads: int
 
 
 def thread_work(run: Run, host: str, *, native: bool | None = False) -> list[ThreadWork]:
@@ -70,8 +68,7 @@ def thread_work(run: Run, host: str, *, native: bool | None = False) -> list[Thr
         if native is None or (row["thread"] == NATIVE) is native:
             functions[row["file"], row["function"]].append(row)
     found = [
-        ThreadWork(function, _busiest(rows), sum(row["cores"] for row in rows), len({row["thread"] for row in rows}))
-        for (_, function), rows in functions.items()
+        ThreadWork(function, _busiest(rows), sum(row["cores"] for row in rows)) for (_, function), rows in functions.items()
     ]
     return sorted(found, key=lambda work: -work.cores)
 

@@ -15,7 +15,7 @@ from outpace.metrics.model.hlo_lines import one_program
 from outpace.metrics.model.op_metrics import op_metrics
 from outpace.metrics.model.tf_functions import tf_functions
 from outpace.metrics.program.between import between
-from outpace.metrics.program.budget import ALL_HOSTS, ProfilingCost, budgets, events_per_row, profiling_cost
+from outpace.metrics.program.budget import ALL_HOSTS, ProfilingCost, budgets, profiling_cost
 from outpace.metrics.program.counterfactual import narrowed
 from outpace.metrics.program.host_time import host_time
 from outpace.metrics.program.no_steps import no_steps
@@ -108,7 +108,7 @@ def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) ->
         yield from rules.outside(pace(run, mean), mean, kind, next(iter(between(run).values()), None))
     for timeline in run.hosts:
         cost = profiling_cost(run, timeline)
-        yield from rules.overhead(timeline.host, cost if cost and cost.possible(events_per_row(timeline)) else None)
+        yield from rules.overhead(timeline.host, cost if cost and cost.possible else None)
 
 
 _COUNTED = re.compile(r"(?P<count>[\d,]+)(?P<what>[^\d,].*)")
@@ -270,8 +270,7 @@ def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> list[str]:
     for timeline in run.hosts:
         cost = profiling_cost(run, timeline)
         if cost is not None:
-            measured = _measured(run, timeline, cost) if cost.possible(events_per_row(timeline)) else ""
-            lines.append(f"{_cost(cost, timeline)} ({timeline.host}){measured}")
+            lines.append(f"{_cost(cost)} ({timeline.host}){_measured(run, timeline, cost)}")
     if any(run.record(timeline.host).get("command_buffers") is False for timeline in run.hosts):
         lines.append("CUDA graphs were off (XLA_FLAGS): launches take longer than they do with them")
     if faults := sum(sum((run.record(timeline.host).get("faults") or {}).values()) for timeline in run.hosts):
@@ -294,7 +293,7 @@ def _widely(breakdown: StepBreakdown, mean: Average) -> str:
 
 def _measured(run: Run, timeline: Timeline, cost: ProfilingCost) -> str:
     """The two times behind a slowdown, of which a median is not the mean of the steady steps, and whether it is the profiler's doing at all."""
-    if cost.slowdown < _NOTICEABLE:
+    if cost.slowdown < _NOTICEABLE or not cost.possible:
         return ""
     plain, profiled = (humanize(time, Unit.PS) for time in (cost.plain, cost.profiled))
     taken = others_cores(run, timeline)
@@ -310,9 +309,9 @@ def _source(run: Run) -> str:
     return ", ".join(dict.fromkeys(t.steps.source.value for t in run.hosts if len(t.steps)))
 
 
-def _cost(cost: ProfilingCost, timeline: Timeline) -> str:
+def _cost(cost: ProfilingCost) -> str:
     slowdown = cost.slowdown
-    if not cost.possible(events_per_row(timeline)):
+    if not cost.possible:
         return f"the profiling overhead is unknown: the steps right {cost.when} the capture belong to a faster phase"
     if slowdown < -_PHASE_CHANGE:
         return f"the profiling overhead is unknown: the steps right {cost.when} the capture belong to a slower phase"

@@ -31,8 +31,8 @@ _PER_CALL = Threshold("a framework's own Python, of the step", 0.10, Unit.FRACTI
 _MOST = 4  # functions
 _FETCHES = ("iterator_get_next", "__next__", "_next_internal")  # of tf.data: the input pipeline's matter
 _MOSTLY = 0.5
-_WAITS = frozenset(  # for other threads; before Python 3.11 without the class
-    (
+_WAITS = frozenset(  # for other threads, by class and name; by name alone before Python 3.11
+    [
         "Condition.wait",
         "Event.wait",
         "Barrier.wait",
@@ -40,8 +40,10 @@ _WAITS = frozenset(  # for other threads; before Python 3.11 without the class
         "Future.result",
         "Thread.join",
         "Thread._wait_for_tstate_lock",
-    )
-) | frozenset(("wait", "_wait_for_tstate_lock"))
+        "wait",
+        "_wait_for_tstate_lock",
+    ]
+)
 _WORKS = 0.1  # cores: what threads compute with less holds nobody up
 _INTERPRETED = ("", "python")  # who runs below a line: nobody, or the standard library
 _HALF = 0.5  # of the step: what takes more cannot hide behind the rest
