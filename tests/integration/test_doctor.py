@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from outpace.doctor import trial
+from outpace.doctor.system import System
+from tests.integration.programs import needs_jax
+
 needs_tensorflow = pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed")
 
 
@@ -35,6 +39,11 @@ def test_a_machine_without_a_gpu_passes_its_trial_capture(tmp_path: Path) -> Non
     assert "3 steps (marked)" in results["tensorflow-trial"]["text"]
     assert results["cupti"]["outcome"] == "not checked"
     assert not list(tmp_path.iterdir())
+
+
+@needs_jax
+def test_a_program_lives_on_behind_a_capture_by_time() -> None:
+    assert trial.run_by_time(System(), sys.executable).failure == ""
 
 
 def test_a_python_without_a_framework_cannot_capture(tmp_path: Path) -> None:

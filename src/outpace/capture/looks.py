@@ -180,6 +180,7 @@ class Signs:
         """`may_train`: whether a program that computes no gradients yet may do so later."""
         self.next_s = FIRST_S
         self.last: Repetition | None = None
+        self._looked_s = 0.0  # that the last one took
         self._may_train = may_train
         self._since: float | None = None  # something comes round that computes no gradients
         self._rounds = Counter[str]()  # of what trains, in looks that each held too few
@@ -188,7 +189,7 @@ class Signs:
     def add(self, found: Repetition, now: float) -> bool:
         """Take one look into account, at a time in seconds; True where the training runs."""
         if found.busy or self.last is None:
-            self.last = found
+            self.last, self._looked_s = found, self.next_s
         if found.rounds >= ROUNDS:
             self.next_s, self._long = FIRST_S, 0
             if found.trains or found.predicts or not self._may_train():
@@ -211,7 +212,7 @@ class Signs:
             return ""
         if last.rounds >= ROUNDS:
             return f"{last.what} came round, and computed no gradients."
-        return f"JAX was at work, and nothing came round {ROUNDS} times within {self.next_s:.1g} s."
+        return f"JAX was at work, and nothing came round {ROUNDS} times within {self._looked_s:.1g} s."
 
 
 def may_train() -> bool:

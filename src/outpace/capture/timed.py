@@ -9,6 +9,7 @@ what was recorded.
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import threading
 import time
@@ -16,7 +17,7 @@ import time
 from outpace.capture.choose import framework_in_use
 from outpace.capture.compiles import CompileWatch
 from outpace.capture.faults import count
-from outpace.capture.looks import ROUNDS, Looks, Questions, Signs, may_train, place
+from outpace.capture.looks import FIRST_S, ROUNDS, Looks, Questions, Signs, may_train, place
 from outpace.capture.main_thread import serve_while
 from outpace.capture.options import LASTING, Repetition
 from outpace.capture.profilers import JaxProfiler, ProfilerBusy
@@ -53,6 +54,7 @@ class TimedWindow:
         self._questions = Questions(questions, self._over)
         self._looks = Looks(self._questions, questions)
         session.alone = self._looks.paused
+        session.window.longest = self.longest
         self._thread: threading.Thread | None = None
         self._imported = 0.0  # when the last framework was, monotonic seconds: TensorFlow imports JAX before it is there itself
         self._training: float | None = None  # when a sign of it was first seen, monotonic seconds
@@ -62,6 +64,8 @@ class TimedWindow:
         self._during = Repetition()  # what came round inside the window
         self._tries, self._last = 0, False  # windows that were judged; whether the one that is open is the last try
         self._longer = 0.0  # what a window lasts at least that opens after one too short, seconds
+        self._counts_events = False  # of steps that are about to be captured
+        self._within = math.inf  # seconds that a window of them may last
         self.tapes = 0  # gradient tapes that were entered outside any step
         self.signs = Signs(may_train)
 
@@ -72,6 +76,11 @@ class TimedWindow:
             return
         self._thread = threading.Thread(target=self._wait, name="outpace-window", daemon=True)
         self._thread.start()
+
+    def longest(self, step: Candidate) -> float:
+        """How long a window of these steps may last, so that it does not hold too many events, seconds, by the looks at them so far."""
+        self._counts_events = step.framework == "jax" and self._session.options.lasting > 0
+        return self._within
 
     def end(self) -> None:
         """The script has ended: wait no longer. A thread that the interpreter ends inside the profiler takes the process with it, so that it
@@ -119,6 +128,8 @@ class TimedWindow:
         """How long a window without steps is to last that opens now, seconds; None where none is to open."""
         if self._session.window.expecting or not self._trains():
             self._training = self._waited = None
+            if self._counts_events:
+                self._within = min(self._within, self._count_events())
             return None
         if framework_in_use() == "jax":
             return self._look()
@@ -148,6 +159,15 @@ class TimedWindow:
         self._looked = True
         seconds = min(max(LASTING, MOST_ROUNDS * found.seconds), LONGEST_ROUNDS_S)
         return max(min(seconds, found.within(MOST_EVENTS)), (ROUNDS + 1) * found.seconds)
+
+    def _count_events(self) -> float:
+        """In how many seconds steps make as many events as a window may hold, by another short look at some."""
+        profiler, found = self._session.profilers.get("jax"), None
+        if isinstance(profiler, JaxProfiler) and not self._compiling():
+            with contextlib.suppress(ProfilerBusy, NotImplementedError):
+                found = self._looks.take(profiler, FIRST_S, self._over)
+            self._over.wait(LOOK_EVERY_S)
+        return found.within(MOST_EVENTS) if found else math.inf
 
     def _compiling(self) -> bool:
         """Whether JAX is in the middle of a compilation; one of which nothing is heard for long was only lowered, or failed."""

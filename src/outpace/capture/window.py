@@ -6,6 +6,7 @@ their own `Candidate`; the first one to finish the warm-up becomes the step, and
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -21,11 +22,13 @@ from outpace.capture import load
 from outpace.capture.calibration import calibrate
 from outpace.capture.main_thread import turn
 from outpace.capture.options import MOST_STEPS, UNTRAINED_S, CaptureOptions
+from outpace.model.units import counted
 from outpace.store.record import Overhead
 
 SELDOM = 3.0  # times the median step: what takes so long, and came once, is waited for a second time
 SELDOM_SHARE = 0.15  # where it held so much of the window's time
 LONGEST_WAIT = 10.0  # times as long as the window had lasted by then
+LEAST_STEPS = 3  # of a window that ends before it is full
 MOST_BEFORE = 50  # kept warm-up durations
 FIRST_DROPPED = 2  # the first steps trace and compile: no measure of the steady state
 SETTLE = 2  # steps after the window that still eat what the pipeline buffered while the profile was being saved
@@ -118,6 +121,8 @@ class StepWindow:
         self.after: list[int] = []
         self.interrupted: list[int] = []
         self.cycles: Overhead | None = None  # of a window without steps
+        self.longest: Callable[[Candidate], float] = lambda _: math.inf  # seconds that a window of steps may last
+        self._longest_s = math.inf
         self._profiling = profiling
         self._clock = clock
         self._end_mark: Callable[[], None] | None = None
@@ -158,12 +163,19 @@ class StepWindow:
         if step.predicts and self._predicts is None:
             self._predicts = self._clock()
         may_open = may_open and not (self._has_predictions and self._too_early(step))
-        if self.phase is Phase.WAITING and may_open and step.count >= self.options.warmup and self._open(step):
+        if self.phase is Phase.WAITING and may_open and self._is_warm(step) and self._open(step):
             self.first_step = step.count
         if self.phase is Phase.OPEN and step is self.chosen and step.mark:
             self._end_mark = self._profiling.mark(step.mark, step.count)
         step.interrupted = False
         step.began = self._last_begin = self._clock()
+
+    def _is_warm(self, step: Candidate) -> bool:
+        """Whether a candidate is through its warm-up, during which may be found out how long its window may last."""
+        if step.count < min(FIRST_DROPPED, self.options.warmup):
+            return False
+        self._longest_s = self.longest(step)
+        return step.count >= self.options.warmup
 
     def end(self, step: Candidate) -> None:
         """A step ended. Closes the window when it is full, and stops the script where that was asked for."""
@@ -268,8 +280,16 @@ class StepWindow:
         lasted = now - self.opened_ns >= options.lasting * 1e9 or len(self.during) >= MOST_STEPS
         lasted = lasted and not self._awaits_seldom(now)
         full = options.steps is not None and len(self.during) >= options.steps and lasted
-        if full or (options.seconds is not None and now - self.opened_ns >= options.seconds * 1e9):
+        if full or self._holds_too_much(now) or (options.seconds is not None and now - self.opened_ns >= options.seconds * 1e9):
             self.close(_for_want if self._too_early(step) else None)
+
+    def _holds_too_much(self, now: int) -> bool:
+        """Whether the window has lasted as long as it may: ending it takes time for each event. Only where nothing says how many steps are
+        wanted."""
+        if not self.options.lasting or len(self.during) < LEAST_STEPS or now - self.opened_ns < self._longest_s * 1e9:
+            return False
+        self._profiling.tell(f"the capture ends after {counted(len(self.during), 'step')}: they make very many events")
+        return True
 
     def _awaits_seldom(self, now: int) -> bool:
         """Whether the window stays open for a second one of what came once and took much of it (an evaluation, a checkpoint): how often it
@@ -281,7 +301,8 @@ class StepWindow:
             seldom = [each for each in cycles if each >= SELDOM * median(cycles)]
             if len(seldom) != 1 or seldom[0] < SELDOM_SHARE * (now - self.opened_ns):
                 return False
-            self._seldom, longest = seldom[0], LONGEST_WAIT * (now - self.opened_ns)
+            lasted = now - self.opened_ns
+            self._seldom, longest = seldom[0], min(LONGEST_WAIT * lasted, self._longest_s * 1e9 - lasted)
             self._waits_until = now + round(longest)
             took = f"{seldom[0] / 1e9:.2g} s of {(now - self.opened_ns) / 1e9:.2g} s"
             self._profiling.tell(

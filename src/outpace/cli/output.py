@@ -55,11 +55,13 @@ def show(
         )
 
 
-def show_captured(run: str, *, redact: bool = False, **wanted: Any) -> None:
-    """Show a run that was just captured."""
+def show_captured(run: str, *, redact: bool = False, **wanted: Any) -> bool:
+    """Show a run that was just captured, and say whether it holds a whole step."""
     from outpace import api
 
-    show(api.open(run, redact=redact).report(), **wanted)
+    profile = api.open(run, redact=redact)
+    show(profile.report(), **wanted)
+    return any(host.steps.complete.any() for host in profile.run.hosts)
 
 
 def print_report(

@@ -92,6 +92,7 @@ def profile(
     """
     from outpace.capture import CaptureOptions
     from outpace.cli.output import show_captured
+    from outpace.model import CaptureError
 
     options = CaptureOptions.of_window(
         steps,
@@ -111,7 +112,9 @@ def profile(
     result = _captured(script, of_script(context, args), options)
     if result.run is not None:
         html = html or _report_file(logdir, result.run)
-        show_captured(result.run, html=html, csv=csv, json=json, redact=redact, width=width, color=color)
+        stepped = show_captured(result.run, html=html, csv=csv, json=json, redact=redact, width=width, color=color)
+        if not stepped and seconds is None and not result.exit_code:
+            raise CaptureError("The capture holds no whole step. What was recorded is in the report.")
     if result.exit_code:
         raise typer.Exit(result.exit_code)
 

@@ -18,6 +18,7 @@ from outpace.doctor import cupti, devices, profiler, storage, trial, versions
 from outpace.doctor.facts import Check, Facts, ask_driver, ask_framework, ask_python, ask_requirements
 from outpace.doctor.result import CheckResult, Diagnosis, Outcome
 from outpace.doctor.system import System
+from outpace.doctor.trial import run_by_time
 from outpace.model.units import counted
 
 __all__ = ["CHECKS", "CheckResult", "Diagnosis", "Facts", "Outcome", "System", "diagnose", "examine", "gather"]
@@ -51,13 +52,16 @@ def gather(system: System, logdir: str, *, trial: bool, python: str, progress: P
     for name in answer["modules"]:
         progress(f"asking {'TensorFlow' if name == 'tensorflow' else 'JAX'}")
         frameworks.append(ask_framework(system, python, name))
-    trials = None
+    trials, timed_trial = None, None
     if trial:
         trials = []
         for framework in frameworks if answer["outpace"] else ():
             if not framework.failure:
                 progress(f"making a trial capture with {framework.title}")
                 trials.append(_run_trial(system, python, framework.name))
+                if framework.name == "jax" and framework.gpus and not trials[-1].failure:
+                    progress("making a trial capture by time with JAX")
+                    timed_trial = run_by_time(system, python)
     return Facts(
         python=answer["executable"],
         python_version=answer["python"],
@@ -68,6 +72,7 @@ def gather(system: System, logdir: str, *, trial: bool, python: str, progress: P
         driver=driver,
         logdir=logdir,
         trials=None if trials is None else tuple(trials),
+        timed_trial=timed_trial,
         requirements=requirements,
     )
 

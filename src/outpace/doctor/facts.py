@@ -75,6 +75,14 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class TimedTrial:
+    """A capture by time of a JAX program on a GPU: `failure` says how its program ended ("": well), `said` is the end of what was printed."""
+
+    failure: str = ""
+    said: str = ""
+
+
+@dataclass(frozen=True)
 class Driver:
     """GPUs as the NVIDIA driver lists them; `remark` is what `nvidia-smi` says when it does not work."""
 
@@ -96,6 +104,7 @@ class Facts:
     driver: Driver = Driver()
     logdir: str = ""
     trials: tuple[Trial, ...] | None = None
+    timed_trial: TimedTrial | None = None
     requirements: tuple[str, ...] | None = None
 
     @property

@@ -1,4 +1,7 @@
-"""A trial capture: three steps of a tiny program, captured as `outpace profile` does, and what its profile holds."""
+"""A trial capture: three steps of a tiny program, captured as `outpace profile` does, and what its profile holds.
+
+Where JAX trains on a GPU, a second one ends by time while the program works on: that is what some versions do not survive.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ import re
 from typing import TYPE_CHECKING
 
 from outpace.capture.family import Family
+from outpace.capture.runner import crash, ended_by
 from outpace.doctor import cupti
-from outpace.doctor.facts import Facts, Framework, Trial, last_lines
+from outpace.doctor.facts import Facts, Framework, TimedTrial, Trial, last_lines
 from outpace.doctor.result import CheckResult, note, ok, problem, unchecked
 from outpace.doctor.system import Completed, System
 from outpace.model.errors import OutpaceError
@@ -56,13 +60,40 @@ for number in range(40):
         weights = train_step(weights, batch).block_until_ready()
 """,
 }
+_RUNS_ON_S = 4.0  # that the program of the second trial works, the capture inside it
+_BY_TIME = f"""
+import time
+
+import jax
+import jax.numpy as jnp
+
+
+@jax.jit
+def train_step(weights, batch):
+    def loss(w):
+        for _ in range(8):
+            w = jnp.tanh(batch @ w)
+        return jnp.mean(jnp.square(w))
+
+    return weights - 0.01 * jax.grad(loss)(weights)
+
+
+weights, batch = jnp.ones((64, 64)), jnp.ones((64, 64))
+weights = train_step(weights, batch).block_until_ready()
+until = time.monotonic() + {_RUNS_ON_S}
+while time.monotonic() < until:
+    for _ in range(100):
+        weights = train_step(weights, batch)
+    weights.block_until_ready()
+"""
 _RUNNER = """
 import json, sys
 from outpace.capture import CaptureOptions, run_script
 
 script, logdir, answer, steps = sys.argv[1:]
+window = dict(warmup=5, steps=int(steps), after=0) if steps != "0" else dict(steps=None, seconds=0.5, delay=0.0, stop=False)
 try:
-    result = run_script(script, [], CaptureOptions(logdir=logdir, warmup=5, steps=int(steps), after=0))
+    result = run_script(script, [], CaptureOptions(logdir=logdir, **window))
     found = {"run": result.run, "reason": result.reason, "exit_code": result.exit_code}
 except Exception as error:
     found = {"run": None, "reason": f"{type(error).__name__}: {error}", "exit_code": 1}
@@ -89,22 +120,41 @@ CAUSES = (
 def run(system: System, python: str, framework: str) -> Trial:
     """Make the capture in a temporary folder and read its profile; a failure is a `Trial` too."""
     with Family() as family:
-        folder = family.folder
-        script, answer = os.path.join(folder, "trial.py"), os.path.join(folder, "answer.json")
-        with open(script, "w", encoding="utf-8") as file:
-            file.write(_SCRIPTS[framework])
-        # All messages are wanted here, and no more of the GPU's memory than the program needs.
-        more = {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-        command = [python, "-c", _RUNNER, script, os.path.join(folder, "logs"), answer, str(STEPS)]
-        done = system.run(command, SECONDS, more)
-        said = "\n".join((done.out + done.err).splitlines()[-_SAID:])
-        outcome = _read(answer)
+        done, outcome = _capture(system, python, family.folder, _SCRIPTS[framework], STEPS)
+        said = _end_of(done)
         if outcome is None or not outcome["run"]:
             return Trial(framework, _failure(done, outcome), said, seconds=done.seconds)
         try:
             return read_profile(framework, str(outcome["run"]), said, done.seconds)
         except OutpaceError as error:
             return Trial(framework, f"The profile cannot be read: {error}", said, seconds=done.seconds)
+
+
+def run_by_time(system: System, python: str) -> TimedTrial:
+    """Capture half a second of a JAX program that works on meanwhile, and see whether it survives."""
+    with Family() as family:
+        done, outcome = _capture(system, python, family.folder, _BY_TIME, 0)
+    if outcome is None or (not outcome["run"] and not outcome["exit_code"]):
+        return TimedTrial(_failure(done, outcome), _end_of(done))
+    code = int(str(outcome["exit_code"] or 0))
+    how = ended_by(code) or (f"code {code}" if code else "")
+    return TimedTrial(f"its program was ended by {how}. {crash(code)}".strip() if how else "", _end_of(done))
+
+
+def _capture(system: System, python: str, folder: str, script: str, steps: int) -> tuple[Completed, dict[str, object] | None]:
+    """Capture so many steps of a script (0: by time) in a process of its own: how that ended, and what it left."""
+    path, answer = os.path.join(folder, "trial.py"), os.path.join(folder, "answer.json")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(script)
+    # All messages are wanted here, and no more of the GPU's memory than the program needs.
+    more = {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    done = system.run([python, "-c", _RUNNER, path, os.path.join(folder, "logs"), answer, str(steps)], SECONDS, more)
+    return done, _read(answer)
+
+
+def _end_of(done: Completed) -> str:
+    """The end of what a process printed."""
+    return "\n".join((done.out + done.err).splitlines()[-_SAID:])
 
 
 def read_profile(framework: str, folder: str, said: str = "", seconds: float = 0.0) -> Trial:
@@ -151,7 +201,15 @@ def check(system: System, facts: Facts) -> list[CheckResult]:
     for trial in facts.trials:
         framework = next(item for item in facts.frameworks if item.name == trial.framework)
         found += _failed(system, trial, framework) if trial.failure else _held(system, facts, trial, framework)
-    return found
+    return found + ([_survived(facts.timed_trial)] if facts.timed_trial else [])
+
+
+def _survived(trial: TimedTrial) -> CheckResult:
+    """Whether a program on a GPU survives a capture by time."""
+    if not trial.failure:
+        return ok("jax-by-time", "A capture by time ended while a JAX program worked on the GPU, and the program worked on.")
+    text = f"A capture by time of a JAX program on the GPU failed: {trial.failure}"
+    return problem("jax-by-time", text, *last_lines(trial.said, 5), command="outpace profile --command-buffers off SCRIPT")
 
 
 def _held(system: System, facts: Facts, trial: Trial, framework: Framework) -> list[CheckResult]:

@@ -28,8 +28,10 @@ from outpace.capture.looks import (
     cycles,
     may_train,
 )
-from outpace.capture.options import UNTRAINED_S, ProgramRuns, Repetition
-from outpace.capture.timed import FIRST_LOOK_S, LENGTH_S, TAPES, TimedWindow
+from outpace.capture.options import UNTRAINED_S, CaptureOptions, ProgramRuns, Repetition
+from outpace.capture.profilers import JaxProfiler
+from outpace.capture.timed import FIRST_LOOK_S, LENGTH_S, MOST_EVENTS, TAPES, TimedWindow
+from outpace.capture.window import Candidate
 from outpace.store.record import Overhead
 from tests.support import profile_path
 from tests.unit.timeline.loops import Loop
@@ -81,6 +83,13 @@ def test_looks_grow_while_jax_works_and_nothing_comes_round() -> None:
         looks.append(found.next_s)
         assert len(looks) < 20
     assert looks[0] == GROWTH * FIRST_S and looks[-1] == LONGEST_S and looks.count(LONGEST_S) == LONG_LOOKS
+
+
+def test_what_was_seen_names_the_look_that_saw_it() -> None:
+    """The next look would be longer: nothing is known of that."""
+    found = signs()
+    found.add(WORKS, 0.0)
+    assert found.seen() == f"JAX was at work, and nothing came round 3 times within {FIRST_S:g} s."
 
 
 def test_reading_data_is_no_sign() -> None:
@@ -164,6 +173,25 @@ def test_eager_tensorflow_is_known_by_its_gradient_tapes(monkeypatch: pytest.Mon
     assert program.timed._length() is None
     now[0] += FIRST_LOOK_S
     assert program.timed._length() == LENGTH_S
+
+
+def test_a_window_of_steps_lasts_as_long_as_the_looks_before_it_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step may be quiet while one look is taken, and make many events in the next."""
+    program = Program(monkeypatch)
+    timed_window, dense = program.timed, [Repetition(density=d, busy=True) for d in (10.0, 1e6, 100.0)]
+    timed_window._session.options = CaptureOptions.of_window(None)
+    timed_window._session.profilers["jax"] = object.__new__(JaxProfiler)
+    timed_window._over.set()  # nothing is waited for
+    monkeypatch.setattr(timed_window._looks, "take", lambda *_: dense.pop(0))
+    program.bridge._backends["cpu"], program.window.expecting = object(), True
+    assert timed_window._length() is None and len(dense) == 3, "no step is about to be captured"
+    steps = Candidate("own marks", framework="jax")
+    assert timed_window.longest(steps) == math.inf
+    while dense:
+        timed_window._length()
+    assert timed_window.longest(steps) == MOST_EVENTS / 1e6
+    timed_window.longest(Candidate("keras fit", framework="tensorflow"))
+    assert not timed_window._counts_events, "JAX alone can be looked at"
 
 
 class TimeWindow:

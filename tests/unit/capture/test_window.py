@@ -355,3 +355,13 @@ def test_a_window_over_predictions_ends_where_the_training_begins() -> None:
 def test_predictions_that_go_on_are_what_the_program_is_about() -> None:
     window, profiling = evaluation(True, 30, UNTRAINED_S)
     assert window.phase is Phase.AFTER and profiling.log.count("open") == 2
+
+
+@pytest.mark.parametrize(("lasting", "expected"), [(2.0, 3), (0.0, 5)])
+def test_a_window_ends_before_it_holds_too_many_events(lasting: float, expected: int) -> None:
+    """Three steps at least, and only where nobody asked for a number of steps."""
+    window, profiling = make(steps=5, lasting=lasting)
+    window.longest = lambda _: 1e-9
+    run(window, Candidate("own marks"), 20)
+    assert len(window.during) == expected
+    assert ("the capture ends after 3 steps: they make very many events" in profiling.log) is (lasting > 0)

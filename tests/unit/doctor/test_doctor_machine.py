@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import json
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from outpace.doctor import devices, diagnose, examine, profiler, storage, trial, versions
-from outpace.doctor.facts import Driver, Framework, Trial, ask_driver, ask_framework, ask_python, ask_requirements
+from outpace.doctor.facts import Driver, Framework, TimedTrial, Trial, ask_driver, ask_framework, ask_python, ask_requirements
 from outpace.doctor.result import CheckResult, Outcome
 from outpace.doctor.system import Completed, System
 from outpace.model import NotFoundError
@@ -249,6 +251,43 @@ def test_a_trial_that_finds_another_profiler() -> None:
 def test_a_trial_with_other_steps_than_captured_is_noted() -> None:
     (found,) = trial.check(Recorded(), cpu_facts(trials=(Trial("tensorflow", steps=2, source="inferred", events=9),)))
     assert (found.outcome, "shows 2" in found.text) == (Outcome.NOTE, True)
+
+
+@pytest.mark.parametrize(("failure", "outcome"), [("", Outcome.OK), ("its program was ended by SIGSEGV.", Outcome.PROBLEM)])
+def test_a_program_that_a_capture_by_time_ends_is_a_problem(failure: str, outcome: Outcome) -> None:
+    facts = cpu_facts(trials=(Trial("jax", steps=3, source="marked"),), timed_trial=TimedTrial(failure, "what it said"))
+    found = by_id(trial.check(Recorded(), replace(facts, frameworks=(Framework("jax", {"version": "0.11.2"}),))))["jax-by-time"]
+    assert found.outcome is outcome
+    assert (found.command == "outpace profile --command-buffers off SCRIPT") is bool(failure)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ({"run": "logs/run", "reason": None, "exit_code": 0}, ""),
+        (
+            {"run": "logs/run", "reason": None, "exit_code": 139},
+            "its program was ended by SIGSEGV. The script need not be at fault",
+        ),
+        (
+            {"run": None, "reason": "it died", "exit_code": 134},
+            "its program was ended by SIGABRT. The script need not be at fault",
+        ),
+        ({"run": "logs/run", "reason": None, "exit_code": 1}, "its program was ended by code 1."),
+        ({"run": None, "reason": "No profiler.", "exit_code": 0}, "No profiler."),
+        (None, "its process ended with signal 11."),
+    ],
+)
+def test_how_a_program_ends_that_is_captured_by_time(answer: dict[str, object] | None, told: str) -> None:
+    class Runs(System):
+        def run(self, command: Sequence[str], timeout: float = 30.0, more: Mapping[str, str] | None = None) -> Completed:
+            if answer is not None:
+                Path(command[-2]).write_text(json.dumps(answer))
+            return Completed(0 if answer is not None else -11, "", "")
+
+    failure = trial.run_by_time(Runs(), "python").failure
+    assert failure.startswith(told)
+    assert bool(failure) is bool(told)
 
 
 def test_a_crashing_or_hanging_probe_is_an_answer() -> None:
