@@ -11,7 +11,7 @@ import pytest
 from tests.integration.programs import needs_jax, needs_tensorflow, run_on_tensorflow, run_program
 
 LOOP = """
-import json, sys, time
+import json, pathlib, sys, time
 import outpace, tensorflow as tf
 
 data = iter(tf.data.Dataset.range(10**6).map(lambda i: tf.random.normal([32, 32])))
@@ -48,7 +48,10 @@ with outpace.capture("logs") as capture:
     train(3, 9)
 outpace.start("logs")
 train(9, 12)
-found["loop"] = [steps_of(capture.run), steps_of(outpace.stop().profile)]
+second = outpace.stop().profile
+found["loop"] = [steps_of(capture.run), steps_of(second)]
+records = [json.load(open(next(pathlib.Path(run).glob("*.json")))) for run in (capture.run, second)]
+found["durations"] = [[len(each["overhead"][key]) for key in ("before_ns", "during_ns")] for each in records]
 
 found["stop"] = message(outpace.stop)
 outpace.start("logs")
@@ -105,6 +108,7 @@ def test_the_steps_of_a_custom_loop_are_the_marked_ones(ended: Any) -> None:
     found, told, _ = ended
     assert found["loop"] == [["marked", [3, 4, 5, 6, 7, 8]], ["marked", [9, 10, 11]]]
     assert not any("iterator" in line for line in told), "the input is read inside the steps"
+    assert found["durations"] == [[3, 6], [0, 3]], "steps before a capture, and in it; none between the two"
 
 
 @needs_tensorflow

@@ -15,6 +15,7 @@ from types import TracebackType
 from outpace.capture.calibration import calibrate
 from outpace.capture.choose import profiler_in_use
 from outpace.capture.main_thread import serve_while
+from outpace.capture.marks import take_durations
 from outpace.capture.notes import Notes, write_notes
 from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions
 from outpace.capture.profilers import ProfilerBusy
@@ -129,10 +130,10 @@ class Capture:
         recording, self._recording = self._recording, None
         try:
             if recording is not None and recording.active:
-                seconds = time.perf_counter() - self._began
+                ended = time.perf_counter()
                 samples = self._sampler.stop() if self._sampler is not None else None
-                self.run = recording.stop(finish=lambda saved: self._note(saved, seconds, samples)).run
-                tell(f"captured {seconds:.1f} s; profile in {self.run}")
+                self.run = recording.stop(finish=lambda saved: self._note(saved, ended, samples)).run
+                tell(f"captured {ended - self._began:.1f} s; profile in {self.run}")
             elif self.run is None and self.reason is None:
                 self._lost(f"The program ended the capture before its delay of {self._delay:g} s was over")
         except OutpaceError as error:
@@ -140,14 +141,10 @@ class Capture:
         finally:
             _release(self)
 
-    def _note(self, saved: Saved, seconds: float, samples: PythonSamples | None) -> None:
-        write_notes(
-            saved,
-            Notes("program", Window(0, 0, 0, seconds), calibration=self._calibration),
-            sys.argv[0],
-            sys.argv[1:],
-            samples=samples,
-        )
+    def _note(self, saved: Saved, ended: float, samples: PythonSamples | None) -> None:
+        window, overhead = Window(0, 0, 0, ended - self._began), take_durations(self._began, ended)
+        notes = Notes("program", window, overhead=overhead, calibration=self._calibration)
+        write_notes(saved, notes, sys.argv[0], sys.argv[1:], samples=samples)
 
     def _lost(self, reason: str) -> None:
         self.reason = reason

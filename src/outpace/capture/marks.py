@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
+from collections import deque
 from types import TracebackType
 from typing import Any
 
 from outpace.capture.choose import framework_in_use
 from outpace.capture.iterators import iterator_class
 from outpace.capture.tell import tell
+from outpace.store.record import Overhead
 
+MOST_DURATIONS = 500  # kept, of the last steps
 OUTSIDE_IN_A_ROW = 3  # steps that read nothing, with a read before each, until it is no accident
 
 ADVICE = """the data set's iterator is advanced outside outpace.step(), so the wait for input is in no step. Read inside it:
@@ -27,7 +31,7 @@ class step:
     first of all; when the iterator of a tf.data set is advanced between the blocks instead, that is said once, with the fix.
     """
 
-    __slots__ = ("_marks", "_name", "_number")
+    __slots__ = ("_began", "_marks", "_name", "_number")
 
     def __init__(self, number: int, name: str = "train") -> None:
         self._number, self._name = number, name
@@ -37,12 +41,28 @@ class step:
         self._marks = [make(self._name, self._number) for make in _makers()]
         for mark in self._marks:
             mark.__enter__()
+        self._began = time.perf_counter_ns()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        _durations.append((self._began, time.perf_counter_ns() - self._began))
         for mark in reversed(self._marks):
             mark.__exit__(kind, error, trace)
         _watch.ends()
+
+
+_durations: deque[tuple[int, int]] = deque(
+    maxlen=MOST_DURATIONS
+)  # of steps: when each began (perf_counter), and how long it took, ns
+
+
+def take_durations(began: float, ended: float) -> Overhead:
+    """How long the last steps took that were marked here, before a capture and inside it; `perf_counter` seconds say when that was. They are
+    forgotten then: a step that one capture slowed is not what the next one is compared with."""
+    steps, first, last = tuple(_durations), began * 1e9, ended * 1e9
+    _durations.clear()
+    before = [took for at, took in steps if at + took <= first]
+    return Overhead(tuple(before), tuple(took for at, took in steps if at >= first and at + took <= last))
 
 
 def _makers() -> list[Any]:

@@ -13,6 +13,7 @@ import time
 from outpace.capture.calibration import calibrate
 from outpace.capture.choose import framework_in_use, profiler_in_use
 from outpace.capture.main_thread import between_calls
+from outpace.capture.marks import take_durations
 from outpace.capture.notes import Notes, record_of
 from outpace.capture.options import CaptureOptions
 from outpace.capture.profilers import Profiler, ProfilerBusy
@@ -113,8 +114,7 @@ class _SampleWindow:
         self._calibration: dict[str, int] = {}
         self._samples: PythonSamples | None = None
         self._sampler: FrameSampler | None = None
-        self._began = 0.0
-        self._seconds = 0.0
+        self._began = self._ended = 0.0  # perf_counter seconds
 
     def open(self) -> None:
         """Begin. Raises Refused where the profiler cannot."""
@@ -131,21 +131,22 @@ class _SampleWindow:
 
     def close(self, save: bool) -> None:
         """End, when what was handed over is done. Raises Refused where there is nothing to save."""
-        self._seconds = time.perf_counter() - self._began
+        self._ended = time.perf_counter()
         if self._sampler is not None:
             self._samples = self._sampler.stop()
         try:
-            between_calls(lambda: self._ended(save), self._trains, self._profiler.ready)
+            between_calls(lambda: self._stop(save), self._trains, self._profiler.ready)
         except Exception as error:  # the script has stopped it, for instance
             raise Refused("ABORTED", f"The profiler was stopped by somebody else, or could not save: {error}") from error
 
-    def _ended(self, save: bool) -> None:
+    def _stop(self, save: bool) -> None:
         self._profiler.sync()
         self._profiler.stop(save=save)
 
     def record(self) -> bytes:
         """The capture's record, as the bytes of its JSON."""
-        notes = Notes("server", Window(0, 0, 0, self._seconds), calibration=self._calibration)
+        window, overhead = Window(0, 0, 0, self._ended - self._began), take_durations(self._began, self._ended)
+        notes = Notes("server", window, overhead=overhead, calibration=self._calibration)
         return record_of(notes, sys.argv[0], sys.argv[1:], samples=self._samples).to_json().encode("utf-8")
 
 
