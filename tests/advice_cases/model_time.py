@@ -258,6 +258,22 @@ def _odd(
     return _find(line, odd=[row], program=program, record=record)
 
 
+def _called_back(others: bool) -> dict[str, Any]:
+    """A record whose samples met Python that a program calls back, and the loop around it; on the training thread or on others."""
+    by = "/x/tensorflow/python/ops/script_ops.py" if others else "/x/jax/_src/callback.py"
+    samples = {
+        "frames": [
+            ["/home/me/train.py", "<module>", 1, ""],
+            [by, "__call__", 9, "jax"],
+            ["/home/me/board.py", "best_move", 30, ""],
+        ],
+        "stacks": [[[0, 83], [1, 71], [2, 37]], [[0, 83], [1, 71], [2, 38]], [[0, 83]]],
+        "samples": [[0, 900, 2]] if others else [[0, 30, 0], [1, 20, 1], [2, 900, 2]],
+        "others": [{"name": "native", "cpu_ns": 9, "watched_ns": 9, "stacks": [[0, 3], [1, 2]]}] if others else [],
+    }
+    return {"cpu_count": 8, "window": {"seconds": 1.0, "cpu_seconds": 0.5}, "python_samples": samples}
+
+
 def _made_in_a_loop(share: float) -> Find:
     row = {"kind": odd_ops.RANDOM, "type": "RandomUniform", "source": "/home/me/model.py:9", "share": share}
     return _find(odd=[{**row, "part": f"noise_{n}", "self_ps": round(share * STEP)} for n in range(2)])
@@ -942,6 +958,25 @@ CASES: list[Case] = [
         says=("jax.numpy",),
         never=("TensorFlow",),
         **_NOISE,
+    ),
+    fires(
+        "python_in_model",
+        "a callback that was sampled on the training thread",
+        _odd(0.08, odd_ops.PYTHON, "custom-call", JAX, record=_called_back(others=False)),
+        Severity.MODERATE,
+        saves=about(0.08),
+        says=("most of it in best_move() (board.py:37).",),
+        never=("TensorFlow", "queue"),
+        **(_NOISE | {"location": "board.py:37"}),
+    ),
+    fires(
+        "python_in_model",
+        "a callback that was sampled on another thread",
+        _odd(0.08, odd_ops.PYTHON, "PyFunc", record=_called_back(others=True)),
+        Severity.MODERATE,
+        saves=about(0.08),
+        says=("most of it in best_move() (board.py:37).",),
+        **(_NOISE | {"location": "board.py:37"}),
     ),
     silent("python_in_model", "3% of the step", _odd(0.03, odd_ops.PYTHON, "PyFunc")),
     fires(

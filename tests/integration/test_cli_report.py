@@ -221,6 +221,18 @@ def test_a_name_with_a_line_break_stays_on_its_line(tmp_path: Path) -> None:
     assert not any(line.strip().startswith("forged") for line in done.stdout.splitlines())
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(("nowhere",), 4), ((str(profile_path("custom_loop")), "--html", "r.html"), 0)]
+)
+def test_what_nobody_takes_of_standard_error_changes_no_exit_code(
+    arguments: tuple[str, ...], code: int, tmp_path: Path
+) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "outpace", "report", *arguments]
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=full, cwd=tmp_path, timeout=120)
+    assert done.returncode == code
+
+
 def test_a_full_disk_is_said_and_not_taken_for_success() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(

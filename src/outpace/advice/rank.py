@@ -95,14 +95,21 @@ def _joined(first: Finding, second: Finding) -> Finding:
 
 
 def _sum(first: Saving | None, second: Saving | None) -> Saving | None:
-    """What both save; of a share of the steps and one of the time between them, which are of two bases, the first."""
+    """What both save of one line: the larger, where one is all of the line's time and the other a part of that; else the sum. Of a share of
+    the steps and one of the time between them, which are of two bases, the first."""
     if first is None or second is None or (OUTSIDE in first.takes_from) is not (OUTSIDE in second.takes_from):
         return first or second
     takes = tuple(dict.fromkeys((*first.takes_from, *second.takes_from)))
     low = first.low + second.low if first.predicted and second.predicted else 0.0
     assumes = "; ".join(dict.fromkeys((first.assumes, second.assumes)))
-    high = min(1.0, first.high + second.high)
-    return replace(first, low=min(low, high), high=high, takes_from=takes, assumes=assumes)
+    within = _is_part(second, first) or _is_part(first, second)
+    high = max(first.high, second.high) if within else min(1.0, first.high + second.high)
+    return replace(first, low=min(low, high), high=high, takes_from=takes, assumes=assumes, whole_line=within)
+
+
+def _is_part(saving: Saving, of: Saving) -> bool:
+    """Whether what a finding saves of a line is a part of all of that line's time."""
+    return of.whole_line and set(saving.takes_from) <= set(of.takes_from)
 
 
 def _causes_first(findings: list[Finding]) -> list[Finding]:

@@ -18,13 +18,24 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from outpace.model.errors import NotFoundError
+from outpace.model.errors import NotFoundError, UsageError
+from outpace.model.inputs import SCRIPT, open_file
 
 
 def require_script(script: str, module: bool) -> None:
-    """Raise NotFoundError when there is no file or folder `script`; a module is left for the interpreter to find."""
-    if not module and not os.path.exists(script):
-        raise NotFoundError(f"There is no script {script}. Give the path of a Python file, or a module with -m.")
+    """Raise NotFoundError when there is no file `script`, or folder with a `__main__.py`; UsageError for what nobody could read to its end.
+
+    A module is left for the interpreter to find.
+    """
+    if module:
+        return
+    path = os.path.join(script, "__main__.py") if os.path.isdir(script) else script
+    if not os.path.exists(path):
+        raise NotFoundError(f"There is no script {path}. Give the path of a Python file, or a module with -m.")
+    try:
+        open_file(path, SCRIPT).close()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be run: {error.strerror}.") from error
 
 
 def python_command(module: str, *arguments: str) -> list[str]:

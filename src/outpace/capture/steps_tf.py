@@ -41,7 +41,7 @@ class LoopSteps:
         self._main = threading.main_thread().ident
         self._depth = 0
         self._taped = False
-        self._tape_within = False  # in the outermost call of a tf.function, while it is traced
+        self._tape_entered = False  # since the last outermost call of a tf.function, or in the one that is being traced
         self._functions: dict[Any, Candidate] = {}
         self.trains = False  # a gradient tape was used at all
         self._loops: weakref.WeakKeyDictionary[Any, Candidate] = weakref.WeakKeyDictionary()  # by data set
@@ -91,25 +91,25 @@ class LoopSteps:
             if steps.outside():
                 return original(self, *args, **kwargs)
             steps._depth += 1
-            steps._tape_within = False
             try:
                 result = original(self, *args, **kwargs)
             finally:
                 steps._depth -= 1
-            steps._called(self, steps._tape_within)
+            steps._called(self, steps._tape_entered)
+            steps._tape_entered = False
             return result
 
         kind.__call__ = __call__
 
-    def _called(self, function: Any, traced_tape: bool) -> None:
-        """A function was called; `traced_tape`: and traced meanwhile, with a gradient tape in it."""
+    def _called(self, function: Any, trains: bool) -> None:
+        """A function was called; `trains`: inside a gradient tape, or it was traced with one in it."""
         code = code_of(function)
         # By code, not object: a tf.function made anew in each iteration is still one step (and a mistake worth a profile).
         key = code if code is not None else id(function)
         candidate = self._functions.get(key)
         if candidate is None:
-            candidate = self._functions[key] = Candidate("custom loop", what=getattr(code, "co_name", ""))
-        candidate.trains = candidate.trains or traced_tape
+            candidate = self._functions[key] = Candidate("custom loop", what=getattr(code, "co_name", ""), told=True)
+        candidate.trains = candidate.trains or trains
         self._window.end(candidate)
         self._window.begin(candidate, may_open=candidate.trains or not self._window.trained())
 
@@ -117,7 +117,7 @@ class LoopSteps:
         original, steps = kind.__enter__, self
 
         def __enter__(self: Any) -> Any:
-            steps._taped = steps.trains = steps._tape_within = True
+            steps._taped = steps.trains = steps._tape_entered = True
             if steps._timed is not None and not steps.outside():
                 steps._timed.tapes += 1
             return original(self)

@@ -1,7 +1,7 @@
 """What Python's other threads do while the training thread is sampled: generators that feed it, and work that takes its cores.
 
-Which lines they were met at comes from their stacks, how much they really computed from their processor clocks: a thread that sleeps or waits
-is met as often as one that works. Standard library only.
+Which lines they were met at comes from their stacks, how much they really computed from their processor clocks, as a whole and just before each
+look: a thread that sleeps or waits is met as often as one that works. Standard library only.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import sys
 import threading
 import time
 from collections import defaultdict
+from contextlib import suppress
 from itertools import cycle
 
 from outpace.capture.faults import quietly
 from outpace.capture.stacks import Frame, Places, Stacks
+from outpace.capture.ticks import RUN_ON_S, run_on
 from outpace.store.record import OtherThread
 
 MOST_THREADS = 64
@@ -32,7 +34,7 @@ class OtherThreads:
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self._clocks: dict[int, tuple[int, int, int, int]] = {}  # time watched, processor time in it, both clocks' last; ns
-        self._met: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        self._met: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))  # looks, processor ns
         self._names: dict[int, str] = {}
 
     def start(self) -> None:
@@ -47,29 +49,35 @@ class OtherThreads:
             self._thread.join(1.0)
 
     def _run(self) -> None:
-        for wait in cycle(_PERIODS_S):  # which cannot all beat with steps of one length
+        for wait, more in zip(cycle(_PERIODS_S), cycle(RUN_ON_S)):  # which cannot all beat with steps of one length
             if self._over.wait(wait):
                 return
             with quietly():
-                self._look()
+                before = self._processor_times()
+                run_on(more)
+                self._look(before)
 
-    def _look(self) -> None:
-        """Note where every other thread is."""
-        now = time.monotonic_ns()
-        for identity, frame in sys._current_frames().items():
-            if identity == self._training or (identity not in self._names and not self._name(identity)):
-                continue
-            try:
-                used = time.clock_gettime_ns(time.pthread_getcpuclockid(identity))
-            except OSError:  # it has ended
-                continue
+    def _processor_times(self) -> dict[int, int]:
+        """Processor time that each of the other threads has used until now, ns."""
+        times = {}
+        for identity in sys._current_frames():
+            if identity != self._training and (identity in self._names or self._name(identity)):
+                with suppress(OSError):  # it has ended
+                    times[identity] = time.clock_gettime_ns(time.pthread_getcpuclockid(identity))
+        return times
+
+    def _look(self, sooner: dict[int, int]) -> None:
+        """Note where every other thread is, and what it has computed since a moment at which it had used so much processor time."""
+        now, frames = time.monotonic_ns(), sys._current_frames()
+        for identity, used in self._processor_times().items():
             watched, worked, then, before = self._clocks.get(identity, (0, 0, now, used))
             if used < before:  # another thread by now, under the identity of one that has ended
                 before = 0
             self._clocks[identity] = (watched + now - then, worked + used - before, now, used)
-            stack = self._stacks.index(frame)
+            stack = self._stacks.index(frames.get(identity))
             if stack is not None:
-                self._met[identity][stack] += 1
+                met = self._met[identity][stack]
+                met[0], met[1] = met[0] + 1, met[1] + max(0, used - sooner.get(identity, before))
 
     def _name(self, identity: int) -> bool:
         """Note a thread's name; False for our own, and for too many."""
@@ -87,8 +95,10 @@ class OtherThreads:
         """What was seen, the busiest first, with its stacks put among those of a record."""
         index_of, threads = self._stacks.placed(frames, stacks), []
         for identity, (watched, worked, _, _) in self._clocks.items():
-            counts: dict[int, int] = defaultdict(int)
-            for stack, count in self._met[identity].items():
-                counts[index_of[stack]] += count
-            threads.append(OtherThread(self._names[identity], worked, watched, tuple(counts.items())))
+            sums: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+            for stack, (looks, used) in self._met[identity].items():
+                known = sums[index_of[stack]]
+                known[0], known[1] = known[0] + looks, known[1] + used
+            met = tuple((stack, looks) for stack, (looks, _) in sums.items())
+            threads.append(OtherThread(self._names[identity], worked, watched, met, tuple(used for _, used in sums.values())))
         return tuple(sorted(threads, key=lambda thread: -thread.cpu_ns))

@@ -3,13 +3,14 @@
 Two ways. **Signals** (Linux, when the main thread trains): two timers of the kernel send a real-time signal to that thread alone;
 Python's handler runs there between two bytecodes. A line of Python is therefore met where it runs; C code, whether it lets other threads
 run or not, is met as it returns, on the line that called it, and the moments that passed meanwhile are counted for that line. System calls
-that a signal interrupts are restarted. **A thread** (else): it needs the GIL to look, and gets it when the watched thread gives it up, or
-after `sys.getswitchinterval()` (5 ms) by force. Calls that release the GIL are met truly, short pieces of Python between them hardly ever:
-their time goes to the call that follows. Each look weighs what passed since the last one, so that C code that holds the GIL is not lost.
+that a signal interrupts are restarted. **A thread** (else): it needs the GIL to look, and takes it by force (`run_on`); of short pieces of
+Python between calls that release the GIL, a part goes to the call that follows. Each look weighs what passed since the last one, so that C
+code that holds the GIL is not lost.
 
-Measured on a loop of 2 ms of Python, 0.4 ms of sorting and 3 ms of sleep (36%, 8%, 56%): signals gave 38%, 7% and 55%,
-a thread 0%, 38% and 62%. A look costs 6 µs on the training thread at 40 frames; what a timer's interrupt costs besides depends on the
-machine: nothing to speak of on most, 0.1 ms and so 1% of the step inside a nested virtual machine (where a thread costs twice that).
+Measured on a loop of 2 ms of Python, 0.4 ms of sorting and 3 ms of sleep (36%, 8%, 56%): signals gave 38%, 7% and 55%. With 37%, 5% and 58% a
+thread gave 28%, 4% and 68%; without force 0%, 0% and 100%. A look costs 6 µs on the training thread at 40 frames; what a timer's interrupt
+costs besides depends on the machine: nothing to speak of on most, 0.1 ms and so 1% of the step inside a nested virtual machine (where a thread
+costs twice that).
 
 The handler runs on a stack of its own: code that a library compiled for itself (oneDNN's matrix products in TensorFlow) keeps data below the
 stack's end, where a signal would write over them, and the program crashes. Without such a stack, no signals.
@@ -38,6 +39,8 @@ SLOWER_AFTER_NS = (
     5_000_000_000  # from then on half as often: a window of a few short steps needs the moments more than a long one
 )
 PERIOD_NS = 9_870_000  # of the thread, on average
+RUN_ON_S = (0.0005, 0.0031, 0.0013, 0.0044, 0.0022)  # until a thread is met that was met where it gave the GIL away
+_SWITCH_S = 0.00005
 MOST_POINTS = 32  # moments that one look stands for; more are thinned out and weigh more
 _OURS = (__file__, os.path.join(os.path.dirname(__file__), "pauses.py"))  # what runs on the thread by itself, and is no line's
 _SS_DISABLE, _STACK_BYTES = 2, 1 << 18
@@ -238,6 +241,18 @@ def _due(plan: list[int], now: int, each: int) -> list[Point]:
     return [(first + index * count * period // MOST_POINTS, each * count // MOST_POINTS) for index in range(MOST_POINTS)]
 
 
+def run_on(seconds: float) -> None:
+    """Let the other threads run so long, and then be stopped wherever they are. Without that, a thread of ours that wakes gets the GIL where
+    another one gives it away by itself, as it reads a file, and never between two such places (before 5 ms are over); a callback from C, at
+    whose end it is free, is not met at all. Whoever wants the GIL meanwhile gets it within a twentieth of a millisecond."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_S)
+    try:
+        time.sleep(seconds)
+    finally:
+        sys.setswitchinterval(before)
+
+
 class ThreadTicks:
     """Moments by a thread of our own, for any thread and any system; see the module for what it misses."""
 
@@ -264,10 +279,12 @@ class ThreadTicks:
         with quietly():
             while True:
                 seed = (seed * 6364136223846793005 + 1442695040888963407) % 2**64  # the program's `random` is its own
+                more = RUN_ON_S[seed % len(RUN_ON_S)]
                 wait = PERIOD_NS // 2 + (seed >> 33) % PERIOD_NS
                 wanted = time.monotonic_ns() + wait
-                if self._over.wait(wait / 1e9):
+                if self._over.wait(max(0.0, wait / 1e9 - more)):
                     return
+                run_on(more)
                 now = time.monotonic_ns()
                 frame = sys._current_frames().get(self._watched)
                 if frame is None:  # the thread has ended

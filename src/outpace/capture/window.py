@@ -76,7 +76,7 @@ class Candidate:
 
     `mode` says how it was recognised, `mark` is the name of its marks (None: the script marks its steps itself), and
     `framework` whose profiler to use. `seconds` is how long a window without steps lasts. `trains`: it was seen to compute gradients;
-    `predicts`: it never will.
+    `predicts`: it never will; `told`: one that trains is seen to, so that one which was not may be set-up, or an evaluation.
     """
 
     mode: str
@@ -90,7 +90,13 @@ class Candidate:
     interrupted: bool = False
     trains: bool = False
     predicts: bool = False
+    told: bool = False
     recent: deque[int] = field(default_factory=lambda: deque(maxlen=MOST_BEFORE))
+
+    @property
+    def is_no_training(self) -> bool:
+        """Whether these steps are none of a training, as far as was seen."""
+        return self.predicts or (self.told and not self.trains)
 
 
 class StepWindow:
@@ -132,8 +138,8 @@ class StepWindow:
         self.fitting = False  # Keras is at it, and its batches will be the steps
         self._last_begin: int | None = None
         self._last_trained: int | None = None
-        self._predicts: int | None = None  # since when
-        self._has_predictions = False  # they were captured, for want of a training
+        self._untrained: int | None = None  # since when something comes round that is no training
+        self._has_untrained = False  # that was captured, for want of a training
 
     @property
     def taken(self) -> bool:
@@ -156,13 +162,15 @@ class StepWindow:
 
     def begin(self, step: Candidate, may_open: bool = True) -> None:
         """A step begins. Opens the window when this candidate is through its warm-up and `may_open`."""
+        if step.trains and step is not self.chosen:
+            self.training_begins()
         if self.idle or self.chosen not in (None, step):
             return
         if step.trains:
             self._last_trained = self._clock()
-        if step.predicts and self._predicts is None:
-            self._predicts = self._clock()
-        may_open = may_open and not (self._has_predictions and self._too_early(step))
+        if step.is_no_training and self._untrained is None:
+            self._untrained = self._clock()
+        may_open = may_open and not (self._has_untrained and self._too_early(step))
         if self.phase is Phase.WAITING and may_open and self._is_warm(step) and self._open(step):
             self.first_step = step.count
         if self.phase is Phase.OPEN and step is self.chosen and step.mark:
@@ -202,14 +210,19 @@ class StepWindow:
         step.began = None
 
     def training_begins(self) -> None:
-        """A training begins: predictions before it are not what is to be captured."""
-        if self.chosen is not None and self.chosen.predicts:
+        """A training begins: what is none, and came before it, is not what is to be captured."""
+        if self.chosen is not None and self.chosen.is_no_training:
             self.close(_for_want)
 
     def _too_early(self, step: Candidate) -> bool:
-        """Whether a candidate only predicts, and a training may follow."""
-        since = self._predicts
-        return step.predicts and since is not None and self._clock() - since < UNTRAINED_S * 1e9 and self._profiling.may_train()
+        """Whether a candidate is no training, and one may follow."""
+        since = self._untrained
+        return (
+            step.is_no_training
+            and since is not None
+            and self._clock() - since < UNTRAINED_S * 1e9
+            and self._profiling.may_train()
+        )
 
     def open_for_time(self, step: Candidate, although_steps: bool = False) -> bool:
         """Open a window without steps, if there were none or in spite of those; the caller closes it after the time is over."""
@@ -257,7 +270,7 @@ class StepWindow:
                 if not more:
                     self._maybe_stop()
             elif self.phase is Phase.AFTER:
-                self._has_predictions = self._has_predictions or refused is _for_want
+                self._has_untrained = self._has_untrained or refused is _for_want
                 self._forget()
 
     def settle(self, cycles: Overhead) -> None:
@@ -297,14 +310,15 @@ class StepWindow:
         if not self.options.lasting or len(self.during) >= MOST_STEPS:
             return False
         if self._waits_until is None:
-            cycles = [later - sooner for sooner, later in pairwise(self._ends)]
-            seldom = [each for each in cycles if each >= SELDOM * median(cycles)]
-            if len(seldom) != 1 or seldom[0] < SELDOM_SHARE * (now - self.opened_ns):
+            cycles, lasted = sorted(later - sooner for sooner, later in pairwise(self._ends)), now - self.opened_ns
+            if len(cycles) < 2:
                 return False
-            lasted = now - self.opened_ns
-            self._seldom, longest = seldom[0], min(LONGEST_WAIT * lasted, self._longest_s * 1e9 - lasted)
-            self._waits_until = now + round(longest)
-            took = f"{seldom[0] / 1e9:.2g} s of {(now - self.opened_ns) / 1e9:.2g} s"
+            seldom = cycles[-1]
+            if seldom < max(SELDOM * median(cycles), SELDOM_SHARE * lasted, 2 * cycles[-2]):
+                return False
+            longest = min(LONGEST_WAIT * lasted, self._longest_s * 1e9 - lasted)
+            self._seldom, self._waits_until = seldom, now + round(longest)
+            took = f"{seldom / 1e9:.2g} s of {lasted / 1e9:.2g} s"
             self._profiling.tell(
                 f"one step took {took}: the capture goes on until another one does, for {longest / 1e9:.2g} s at most"
             )
@@ -334,8 +348,8 @@ class StepWindow:
 
 
 def _for_want(_: str) -> str:
-    """Why predictions are not kept."""
-    return "it only predicts, and the program may train yet"
+    """Why what is no training is not kept."""
+    return "it computes no gradients, and the program may train yet"
 
 
 def describe(step: Candidate) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from outpace.cli.console import note, option
-from outpace.model import Report, ToolError
+from outpace.model import CaptureError, Report, ToolError
 from outpace.model.units import counted
 
 
@@ -55,13 +55,14 @@ def show(
         )
 
 
-def show_captured(run: str, *, redact: bool = False, **wanted: Any) -> bool:
-    """Show a run that was just captured, and say whether it holds a whole step."""
+def show_captured(run: str, *, steps: bool = False, redact: bool = False, **wanted: Any) -> None:
+    """Show a run that was just captured. CaptureError behind it where `steps` are wanted, and none is whole."""
     from outpace import api
 
     profile = api.open(run, redact=redact)
     show(profile.report(), **wanted)
-    return any(host.steps.complete.any() for host in profile.run.hosts)
+    if steps and not any(host.steps.complete.any() for host in profile.run.hosts):
+        raise CaptureError("The capture holds no whole step. What was recorded is in the report.")
 
 
 def print_report(

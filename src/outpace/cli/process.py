@@ -103,17 +103,32 @@ class _Whole(io.BufferedWriter):
         return written
 
 
+class _Sayings(_Whole):
+    """The same for what is said to people: where nobody takes it (a full disk, a reader that went away), it is lost, and nothing else is."""
+
+    def flush(self) -> None:
+        """Write out what is left."""
+        try:
+            super().flush()
+        except OSError:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self.fileno())
+            os.close(null)
+            super().flush()
+
+
 def whole_writes() -> None:
     """Let standard output and error write all of a text, also where Python's own are unbuffered (PYTHONUNBUFFERED): of what a pipe takes in
     part, as when the process was stopped meanwhile, those lose the rest (python/cpython#85393). A path or a name may hold characters
-    that the output lacks."""
-    for name in ("stdout", "stderr"):
+    that the output lacks; and standard error may take no more, which is no reason to fail."""
+    for name, kind in (("stdout", _Whole), ("stderr", _Sayings)):
         stream = getattr(sys, name)
         if not isinstance(stream, io.TextIOWrapper):
             continue
-        if isinstance(stream.buffer, io.RawIOBase):
-            encoding = stream.encoding
-            stream = io.TextIOWrapper(_Whole(stream.detach()), encoding, write_through=True)
+        number = _STREAMS.index(name)
+        if isinstance(stream.buffer, io.RawIOBase) or (name == "stderr" and stream.fileno() == number):
+            raw = io.FileIO(number, "w", closefd=False)
+            stream = io.TextIOWrapper(kind(raw), stream.encoding, write_through=True)
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
         stream.reconfigure(errors="replace")

@@ -92,7 +92,6 @@ def profile(
     """
     from outpace.capture import CaptureOptions
     from outpace.cli.output import show_captured
-    from outpace.model import CaptureError
 
     options = CaptureOptions.of_window(
         steps,
@@ -111,10 +110,8 @@ def profile(
     )
     result = _captured(script, of_script(context, args), options)
     if result.run is not None:
-        html = html or _report_file(logdir, result.run)
-        stepped = show_captured(result.run, html=html, csv=csv, json=json, redact=redact, width=width, color=color)
-        if not stepped and seconds is None and not result.exit_code:
-            raise CaptureError("The capture holds no whole step. What was recorded is in the report.")
+        html, asked = html or _report_file(logdir, result.run), seconds is None and not result.exit_code
+        show_captured(result.run, steps=asked, html=html, csv=csv, json=json, redact=redact, width=width, color=color)
     if result.exit_code:
         raise typer.Exit(result.exit_code)
 

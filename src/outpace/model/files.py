@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
+import time
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -12,6 +14,7 @@ from outpace.model.errors import NotFoundError, OutputError, ProfileError
 from outpace.model.inputs import Kind, read_file
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL  # which no link gets past
+_LEFT = 3600  # seconds without a change, after which nobody writes a file any more
 
 
 @contextlib.contextmanager
@@ -29,7 +32,9 @@ def whole(path: str | os.PathLike[str], what: str) -> Iterator[IO[bytes]]:
             return
         folder = os.path.dirname(target)
         os.makedirs(folder, exist_ok=True)
-        temporary = os.path.join(folder, f".writing-{os.urandom(8).hex()}.tmp")
+        name = os.path.basename(target)[:50]  # file systems allow 255 bytes in all
+        _sweep(folder, name)
+        temporary = os.path.join(folder, f".writing-{os.urandom(8).hex()}-{name}.tmp")
         try:  # from before it is there: a signal may come at the moment in which it is made
             with open(os.open(temporary, _NEW, 0o600), "wb") as file:
                 yield file
@@ -41,6 +46,14 @@ def whole(path: str | os.PathLike[str], what: str) -> Iterator[IO[bytes]]:
             raise
     except OSError as error:
         raise OutputError(f"{what} cannot be written to {path}: {error.strerror or error}. Choose another place.") from error
+
+
+def _sweep(folder: str, name: str) -> None:
+    """Remove what processes that were killed have left of a file."""
+    for path in glob.glob(os.path.join(glob.escape(folder), f".writing-{'[0-9a-f]' * 16}-{glob.escape(name)}.tmp")):
+        with contextlib.suppress(OSError):
+            if time.time() - os.lstat(path).st_mtime > _LEFT:
+                os.unlink(path)
 
 
 def parse_json(text: str | bytes) -> Any:

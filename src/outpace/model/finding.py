@@ -70,7 +70,8 @@ class Saving:
 
     `low`, `high`: shares of the steady step. `takes_from`: keys of the categories that the time comes from (`Category.value`), or `OUTSIDE`,
     for time between the steps. `assumes`: under which assumption, a sentence without its capital. `step`: the base, ps, and `base` what it
-    is in words ("step without the profiler"); the ledger of the report sets both, the same for all its findings.
+    is in words ("step without the profiler"); the ledger of the report sets both, the same for all its findings. `whole_line`: it is all the
+    time that its line takes on the training thread, so that what else is found of that line adds nothing to it.
     """
 
     low: float
@@ -79,6 +80,7 @@ class Saving:
     assumes: str
     step: float = 0.0
     base: str = ""
+    whole_line: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.high <= 1:

@@ -76,6 +76,24 @@ def read_file(path: str | os.PathLike[str], kind: Kind) -> bytes:
         return file.read(min(os.fstat(file.fileno()).st_size, kind.most)) or b""
 
 
+def data_size(file: int) -> int:
+    """How many bytes of an open file are no hole: a hole takes no room, however long. All, where its file system knows of no holes."""
+    size, found, end = os.fstat(file).st_size, 0, 0
+    if sys.platform == "win32":
+        return size
+    position = os.lseek(file, 0, os.SEEK_CUR)
+    try:
+        while end < size:
+            begin = os.lseek(file, end, os.SEEK_DATA)
+            end = os.lseek(file, begin, os.SEEK_HOLE)
+            found += end - begin
+    except OSError as error:
+        return found if error.errno == errno.ENXIO else size  # ENXIO: a hole is last
+    finally:
+        os.lseek(file, position, os.SEEK_SET)
+    return found
+
+
 def reason(error: Exception) -> str:
     """Why a file cannot be read, in the words of a sentence."""
     return getattr(error, "strerror", None) or str(error)

@@ -7,8 +7,9 @@ import io
 import os
 import unicodedata
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from outpace.model import Field, Report, Table, Unit
 from outpace.model.files import whole
@@ -21,11 +22,16 @@ _SUFFIXES = {Unit.PS: "_ps", Unit.BYTES: "_bytes", Unit.BYTES_PER_S: "_bytes_per
 def write(report: Report, directory: str | os.PathLike[str]) -> list[Path]:
     """Write one `<tool>.<table>.csv` per table into `directory` (made if missing) and return the paths.
 
-    A file appears whole or not at all. Missing values are empty cells. Raises OutputError where the files cannot be written.
+    The files take their places together, once all are written: what stood there before stays until then. Missing values are empty cells.
+    Raises OutputError where the files cannot be written.
     """
     tables = [(page.id, table) for page in report.pages for table in page.tables()]
     stems = file_stems([(tool, table.name) for tool, table in tables])
-    return [_write_table(table, Path(directory) / f"{stem}.csv") for stem, (_, table) in zip(stems, tables, strict=True)]
+    paths = [Path(directory) / f"{stem}.csv" for stem in stems]
+    with ExitStack() as files:
+        for path, (_, table) in zip(paths, tables, strict=True):
+            _write_table(table, files.enter_context(whole(path, "The tables")))
+    return paths
 
 
 def header(field: Field) -> str:
@@ -53,10 +59,10 @@ def _is_formula(text: str) -> bool:
     return text[:1] in ("\t", "\r") or unicodedata.normalize("NFKC", first)[:1] in ("=", "+", "-", "@")
 
 
-def _write_table(table: Table, path: Path) -> Path:
+def _write_table(table: Table, file: IO[bytes]) -> None:
     columns: Sequence[list[Any]] = [[cell(v) for v in column.tolist()] for column in table.columns]
-    with whole(path, "The tables") as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\r\n")
-        writer.writerow([header(f) for f in table.fields])
-        writer.writerows(zip(*columns, strict=True))
-    return path
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow([header(f) for f in table.fields])
+    writer.writerows(zip(*columns, strict=True))
+    text.detach()

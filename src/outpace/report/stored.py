@@ -142,4 +142,4 @@ def _number(value: Any) -> float:
 
 def _saving(value: Any) -> Saving:
     kept = {**value, "step": value["step_ps"] or 0.0}
-    return Saving(**{name: decode(kind, kept[name]) for name, kind in get_type_hints(Saving).items()})
+    return Saving(**{name: decode(kind, kept[name]) for name, kind in get_type_hints(Saving).items() if name in kept})

@@ -12,13 +12,20 @@ import platform
 import shutil
 import sys
 import tempfile
+from contextlib import ExitStack
 from types import TracebackType
 
 from outpace.model.errors import CaptureError
 from outpace.store.logdir import PROFILE_FOLDER, upload_run
 from outpace.store.tree import is_url
 
+if sys.platform != "win32":
+    import fcntl
+
 PREFIX = ".outpace-"
+NEW, ASIDE = "new", "before"
+"""In a hidden folder: what is to get a place beside it, and a folder that holds what stood at that place, under its name."""
+_LOCK = "lock"
 MOST_NAMES = 1000  # captures that begin within one second and want the same name
 
 
@@ -32,7 +39,7 @@ class Staging:
     def __init__(self, logdir: str) -> None:
         """Make the folder; raises CaptureError when the log directory cannot be written to."""
         self.logdir = logdir
-        self.folder = ""
+        self.folder, self._lock = "", ExitStack()
         try:
             if is_url(logdir):
                 self.folder = tempfile.mkdtemp(prefix=PREFIX[1:])
@@ -40,8 +47,7 @@ class Staging:
             self._local = os.path.abspath(os.path.expanduser(logdir))
             os.makedirs(self._local, exist_ok=True)
             sweep(self._local)
-            prefix, suffix = unfinished()
-            self.folder = tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=self._local)
+            self.folder, self._lock = hidden_folder(self._local)
         except OSError as error:
             reason = error.strerror or error
             raise CaptureError(f"The log directory {logdir} is not writable ({reason}). Give another one.") from None
@@ -82,7 +88,7 @@ class Staging:
 
     def discard(self) -> None:
         """Remove the folder and what is left in it; a second call does nothing."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        end_folder(self.folder, self._lock)
 
     def _runs(self) -> list[str]:
         with contextlib.suppress(OSError):
@@ -106,9 +112,35 @@ def _renamed(source: str, target: str) -> str:
     raise OSError(f"{target} exists already")
 
 
-def unfinished() -> tuple[str, str]:
-    """How the name of a folder begins and ends that this process writes into, so that `sweep` knows it."""
-    return f"{PREFIX}{os.getpid()}-", _suffix()
+def hidden_folder(parent: str) -> tuple[str, ExitStack]:
+    """A new folder of this process, and its lock, which it holds until `end_folder`."""
+    new = tempfile.mkdtemp(prefix=f"{PREFIX}new-", dir=parent)  # which no sweep knows before it is locked
+    lock = ExitStack()
+    with contextlib.suppress(OSError):  # a file system without locks
+        lock = _locked(new)
+    folder = os.path.join(parent, f"{PREFIX}{os.getpid()}-{new[-8:]}{_suffix()}")
+    os.rename(new, folder)
+    return folder, lock
+
+
+def end_folder(folder: str, lock: ExitStack) -> None:
+    """Remove a hidden folder. What was put aside for one that did not get to its place comes back first; OSError where it cannot: all stays."""
+    with lock:
+        aside = os.path.join(folder, ASIDE)
+        if os.path.isdir(os.path.join(folder, NEW)) and os.path.isdir(aside):
+            for name in os.listdir(aside):
+                place = os.path.join(os.path.dirname(folder), name)
+                if not os.path.lexists(place):
+                    os.rename(os.path.join(aside, name), place)
+    shutil.rmtree(folder, ignore_errors=True)  # once the lock is closed: NFS keeps a file that is open
+
+
+def _locked(folder: str) -> ExitStack:
+    """The lock of a hidden folder, until it is closed or the process ends. OSError where another process has it, or there are none."""
+    with ExitStack() as held:
+        if sys.platform != "win32":
+            fcntl.flock(held.enter_context(open(os.path.join(folder, _LOCK), "ab")), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return held.pop_all()
 
 
 def _suffix() -> str:
@@ -117,16 +149,23 @@ def _suffix() -> str:
 
 
 def sweep(logdir: str) -> None:
-    """Remove the folders of this machine's processes that were killed before they could do it themselves."""
+    """Remove the folders of this machine's processes that were killed before they could do it themselves.
+
+    Containers may share a machine's name and have process ids of their own: only the lock, which goes with its process and holds over NFS, says
+    that the owner is gone. A folder of another user may hold links to what is ours, and stays.
+    """
+    if sys.platform == "win32":  # where signal 0 is Ctrl-C
+        return
     for name in os.listdir(logdir):
         pid = name[len(PREFIX) :].partition("-")[0] if name.startswith(PREFIX) and name.endswith(_suffix()) else ""
         if pid.isdigit() and not _lives(int(pid)):
-            shutil.rmtree(os.path.join(logdir, name), ignore_errors=True)
+            folder = os.path.join(logdir, name)
+            with contextlib.suppress(OSError):
+                if os.lstat(folder).st_uid == os.getuid():
+                    end_folder(folder, _locked(folder))
 
 
 def _lives(pid: int) -> bool:
-    if sys.platform == "win32":  # where signal 0 is Ctrl-C
-        return True
     try:
         os.kill(pid, 0)
     except OSError as error:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from outpace.model.errors import OutputError
 from outpace.model.files import umask
-from outpace.store.staging import sweep, unfinished
+from outpace.store.staging import ASIDE, NEW, end_folder, hidden_folder, sweep
 
 
 @contextlib.contextmanager
@@ -28,15 +26,22 @@ def whole_folder(path: str | os.PathLike[str], what: str, ours: Callable[[Path],
         _require_replaceable(target, path, what, ours)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         sweep(os.path.dirname(target))
-        folder = _beside(target)
+        hidden, lock = hidden_folder(os.path.dirname(target))
+    new, aside = os.path.join(hidden, NEW), os.path.join(hidden, ASIDE)
     try:
-        yield Path(folder)
+        with _told(path, what):
+            os.mkdir(new)
+        yield Path(new)
         with _told(path, what):
             _require_replaceable(target, path, what, ours)
-            os.chmod(folder, stat.S_IMODE(os.stat(target).st_mode) if os.path.isdir(target) else 0o777 & ~umask())
-            _put(folder, target)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+            os.chmod(new, stat.S_IMODE(os.stat(target).st_mode) if os.path.isdir(target) else 0o777 & ~umask())
+            if os.path.isdir(target):
+                os.mkdir(aside)
+                os.rename(target, os.path.join(aside, os.path.basename(target)))
+            os.rename(new, target)
+    finally:  # also for a signal between the two: what is aside comes back, here or, after a kill, with the next sweep
+        with _told(path, what):
+            end_folder(hidden, lock)
 
 
 @contextlib.contextmanager
@@ -46,12 +51,6 @@ def _told(path: str | os.PathLike[str], what: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise OutputError(f"{what} cannot be written to {path}: {error.strerror or error}. Choose another place.") from error
-
-
-def _beside(target: str) -> str:
-    """A new folder of this process', on the same file system."""
-    prefix, suffix = unfinished()
-    return tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=os.path.dirname(target))
 
 
 def _require_replaceable(target: str, path: str | os.PathLike[str], what: str, ours: Callable[[Path], bool]) -> None:
@@ -69,20 +68,3 @@ def _require_replaceable(target: str, path: str | os.PathLike[str], what: str, o
             f"{what} cannot be written to {path}: it holds {other.name}, and would be replaced as a whole. Give a new folder, or one "
             "that this command wrote."
         )
-
-
-def _put(folder: str, target: str) -> None:
-    """Rename a folder to a place; what stood there is put aside before, comes back where that fails, and goes where it does not."""
-    if not os.path.isdir(target):
-        os.rename(folder, target)
-        return
-    aside = _beside(target)
-    try:
-        os.rename(target, os.path.join(aside, "before"))
-        try:
-            os.rename(folder, target)
-        except BaseException:
-            os.rename(os.path.join(aside, "before"), target)
-            raise
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import sys
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import BinaryIO
@@ -16,12 +17,12 @@ import numpy as np
 
 from outpace.model import NotFoundError, ProfileError
 from outpace.model.arrays import Bytes
-from outpace.model.inputs import PROFILE, open_file
+from outpace.model.inputs import PROFILE, data_size, open_file
 from outpace.trace.content import Content, State, changed, state_of
 from outpace.trace.formats import Held
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_BLOCK = 1 << 20
+_BLOCK, _PACKED = 1 << 20, 1 << 12
 _UNPACKED, _UNPACKED_PER_BYTE = 4 << 20, 64  # profiles unpack to 2 to 7 times their size; what is small may unpack to anything
 _TICK = 20_000_000  # ns: two writes that are closer may give a file the same time
 _AT_ONCE = 8 << 20  # bytes: what is smaller is read whole, and is then what it was, whatever becomes of its file
@@ -41,7 +42,7 @@ def read(place: Path | Held) -> tuple[Content, str]:
                 if _stays(file, place):
                     return Content(None, _settled(file, place), os.dup(file.fileno()), str(place)), ""
                 file.seek(0)
-                data, remark = _unchanged(place, file, _decompress if _packed(file.read(2), place) else _bytes_of)
+                data, remark = _unchanged(place, file, _unpacked if _packed(file.read(2), place) else _bytes_of)
         except FileNotFoundError as error:
             raise NotFoundError(f"There is no file {place}.") from error
         except OSError as error:
@@ -111,19 +112,57 @@ def _bytes_of(file: BufferedReader, size: int, path: Path) -> tuple[Bytes, str]:
     return data, ""
 
 
+def _unpacked(file: BufferedReader, size: int, path: Path) -> tuple[Bytes, str]:
+    return _decompress(file, min(size, data_size(file.fileno())), path)
+
+
 def _decompress(file: BinaryIO, size: int, path: Path | Held) -> tuple[Bytes, str]:
     most, content, remark = _UNPACKED + _UNPACKED_PER_BYTE * size, bytearray(), ""
     try:
-        with gzip.GzipFile(fileobj=file) as packed:
-            while block := packed.read1(1 << 18):  # block by block: what stands before damage is kept
-                content += block
-                if len(content) > most:
-                    raise ProfileError(
-                        f"{path} unpacks to more than {most >> 20:,} MiB from {size:,} bytes, as no profile does. If you trust it, "
-                        "unpack it with gunzip and open what that gives."
-                    )
+        for block in _blocks(file):
+            content += block
+            if len(content) > most:
+                raise ProfileError(
+                    f"{path} unpacks to more than {most >> 20:,} MiB from {size:,} bytes, as no profile does. If you trust it, "
+                    "unpack it with gunzip and open what that gives."
+                )
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         remark = f"the gzip stream of {path.name or path} ends in damage ({error})"
     if not content:
         raise ProfileError(f"{path} is a gzip file without readable content. Copy or capture it again.")
     return np.frombuffer(content, np.uint8), remark
+
+
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    """The content of a gzip file's members, block by block: all that stands before damage, and then the error that it is.
+
+    Not by `gzip`, which reads the zeros that may follow a member byte by byte.
+    """
+    packed = file.read(_PACKED)
+    while packed:
+        packed += file.read(1) if len(packed) == 1 else b""
+        if not packed.startswith(_GZIP_MAGIC):
+            raise gzip.BadGzipFile(f"Not a gzipped file ({packed[:2]!r})")
+        member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+        while not member.eof:
+            if not packed:
+                raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+            before = member.copy()
+            try:
+                yield member.decompress(packed)
+            except zlib.error:  # of a block that has damage in it, zlib gives nothing
+                yield from (before.decompress(bytes((byte,))) for byte in packed)
+            packed = member.unused_data or file.read(_PACKED)
+        packed = _past_zeros(file, packed)
+
+
+def _past_zeros(file: BinaryIO, block: bytes) -> bytes:
+    """What follows the zeros that a block and what stands behind it begin with. Of a hole none is read."""
+    while block and block.count(0) == len(block):
+        if isinstance(file, BufferedReader) and sys.platform != "win32":
+            try:
+                file.seek(file.tell(), os.SEEK_DATA)
+            except OSError as error:  # a hole is last, or the file system knows of none
+                file.seek(0, os.SEEK_END if error.errno == errno.ENXIO else os.SEEK_CUR)
+        block = file.read(_PACKED)
+    return block.lstrip(b"\0")

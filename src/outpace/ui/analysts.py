@@ -154,8 +154,9 @@ class Filler:
         while not self._closed:
             self._looked[at].wait()
             self._looked[at].clear()
-            while not self._closed and time.monotonic() - self._last_look < _WATCHED and (run := self._next()) is not None:
-                self._judge(run, self._workers[at])
+            with contextlib.suppress(Exception):  # whatever is wrong, the page says it, too, and its next look goes on here
+                while not self._closed and time.monotonic() - self._last_look < _WATCHED and (run := self._next()) is not None:
+                    self._judge(run, self._workers[at])
             self._workers[at].stop()
 
     def _next(self) -> Listed | None:
@@ -174,7 +175,9 @@ class Filler:
                 verdict = worker.ask(PATIENCE, verdicts.judged, run.info.folder)
         except Exception as error:  # whatever one run does, the others have their line
             verdict = Verdict(error=str(error) or type(error).__name__)
-        if not self._closed:
-            self._cache.put(run.info, verdict)
-        with self._lock:
-            self._under_way.discard(run.info.folder)
+        try:
+            if not self._closed:
+                self._cache.put(run.info, verdict)
+        finally:
+            with self._lock:
+                self._under_way.discard(run.info.folder)

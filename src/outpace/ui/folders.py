@@ -11,16 +11,25 @@ from outpace.model.inputs import confined, is_inside, what_is
 from outpace.store.tree import is_url, local_path
 
 
+def place_of(path: str) -> str:
+    """Where a path leads; empty, which is in no folder, where that cannot be told: a link is being turned."""
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        return ""
+
+
 class Folders:
     """Folders as they were given: paths and URLs. What is in a store has no links."""
 
     def __init__(self, given: Sequence[str]) -> None:
         self.given = tuple((local_path(each) or each) if is_url(each) else each for each in given)
+        self._local = tuple(path for path in map(local_path, self.given) if path is not None)
 
     @property
     def real(self) -> tuple[str, ...]:
         """The local ones, wherever links lead that are in the paths as they were given."""
-        return tuple(os.path.realpath(path) for path in map(local_path, self.given) if path is not None)
+        return tuple(place for place in map(place_of, self._local) if place)
 
     def require(self, advice: str) -> None:
         """Raise NotFoundError, with some advice, where a local one is not there, or is no folder."""
@@ -39,16 +48,17 @@ class Folders:
 
     def holds(self, path: str) -> bool:
         """Whether a path leads to something below the folders."""
-        return is_inside(os.path.realpath(path), self.real)
+        return is_inside(place_of(path), self.real)
 
     def outside(self, folder: str) -> str:
         """The first of a folder, and of what is directly in it, that a link leads out of the folders for; empty where none is.
 
-        What is no link lies where its folder lies, so that most of a folder is not looked at twice.
+        What is no link lies where its folder lies, so that most of a folder is not looked at twice. Raises OSError where a link is being
+        turned, so that nothing can be told for now.
         """
         if is_url(folder):
             return ""
-        real = self.real
+        real = tuple(map(os.path.realpath, self._local))
         if not is_inside(os.path.realpath(folder), real):
             return folder
         try:

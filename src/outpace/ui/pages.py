@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -16,6 +15,7 @@ from outpace.model.text import clean, clean_prose, shown
 from outpace.report import html
 from outpace.report.html_data import embed
 from outpace.ui import verdicts
+from outpace.ui.folders import place_of
 from outpace.ui.runs import Listed
 from outpace.ui.verdicts import Cache, Verdict
 from outpace.ui.watched import Watched
@@ -134,7 +134,7 @@ def _same_program(one: tuple[Listed, Verdict], other: tuple[Listed, Verdict]) ->
 
 def outside(run: Listed) -> str:
     """Why a run is not opened that a link leads out of the folders for."""
-    place = os.path.realpath(run.outside)
+    place = place_of(run.outside) or "another place"
     return f"Not opened: {run.outside} leads to {place}, out of the folders that this workbench was started with. Name that one, too."
 
 

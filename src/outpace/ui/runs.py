@@ -36,7 +36,9 @@ def id_of(folder: str) -> str:
     """The id of the run in a folder, a path or a URL, however the path is written."""
     place = folder
     if not is_url(folder):
-        with contextlib.suppress(ValueError):  # what no file system takes for a path, is none of the runs here
+        with contextlib.suppress(
+            OSError, ValueError
+        ):  # what cannot be resolved, or is no path at all, is none of the runs here
             place = os.path.realpath(os.path.expanduser(folder))
     return hashlib.sha256(place.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
@@ -64,7 +66,8 @@ class RunList:
                 for info in self._runs_at(root, failures):
                     known = before.get((info.folder, root))
                     same = known is not None and known.info is info
-                    found.setdefault(info.folder, known if same and known else self._listed(root, info))
+                    with contextlib.suppress(OSError):  # a link is being turned: it is not there for now
+                        found.setdefault(info.folder, known if same and known else self._listed(root, info))
             self.failures = failures
             runs = tuple(sorted(found.values(), key=lambda run: run.info.age, reverse=True))
             if len(runs) != len(self._last) or any(one is not other for one, other in zip(runs, self._last, strict=True)):

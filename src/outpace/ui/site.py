@@ -17,13 +17,14 @@ from urllib.parse import parse_qsl
 
 from outpace.model import NotFoundError, Report, UsageError
 from outpace.report import html
-from outpace.ui import pages, parts, timeline, watched, worker
+from outpace.ui import pages, parts, timeline, worker
 from outpace.ui.analysts import Analysts, BusyError, Filler
 from outpace.ui.captures import Captures
 from outpace.ui.folders import Folders
 from outpace.ui.http import BYTES, JSON, Request, Response, text
 from outpace.ui.runs import Listed, RunList, id_of
 from outpace.ui.verdicts import Cache
+from outpace.ui.watched import Trainings
 from outpace.ui.worker import Opened
 from outpace.viewer.build import interface
 
@@ -44,6 +45,7 @@ class Site:
         self._lock = threading.Lock()
         self._making: dict[tuple[str, str, str], threading.Lock] = {}
         self._list, self._lines = RunList(self.roots, self._folders.outside), pages.Lines(self._cache)
+        self._trainings = Trainings(self._folders)
         self._listed: tuple[float, tuple[Listed, ...]] = (-_FRESH, ())
         self._routes: tuple[tuple[re.Pattern[str], Callable[..., Response]], ...] = tuple(
             (re.compile(pattern), handler)
@@ -105,16 +107,15 @@ class Site:
         return Response(self._lines.of(self._all(), self._list.failures), JSON)
 
     def _watched(self, request: Request) -> Response:
-        now = time.time()
         with self._folders.confined():
-            return _json([watched.line(one, now) for one in watched.watched(self._folders)])
+            return _json(self._trainings.lines(time.time()))
 
     def _watch(self, request: Request, one: str) -> Response:
-        return Response(pages.watch(self._one(one)).encode("utf-8", "replace"))
+        return Response(pages.watch(self._trainings.one(one)).encode("utf-8", "replace"))
 
     def _curves(self, request: Request, one: str) -> Response:
         with self._folders.confined():
-            return _json(watched.curves(self._one(one)))
+            return _json(self._trainings.curves(one))
 
     def _capture(self, request: Request) -> Response:
         """How far a capture is; by POST, begin one."""
@@ -225,12 +226,6 @@ class Site:
             raise NotFoundError("This run is not, or no longer, below the workbench's folders.")
         if found.outside:
             raise NotFoundError(pages.outside(found))
-        return found
-
-    def _one(self, wanted: str) -> watched.Watched:
-        found = next((one for one in watched.watched(self._folders) if one.id == wanted), None)
-        if found is None:
-            raise NotFoundError("This training is not, or no longer, below the workbench's folders.")
         return found
 
     def _has(self, run: Listed, part: str) -> bool:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import math
-from collections.abc import Mapping, Sequence
+import itertools
+import threading
+from collections.abc import Sequence
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.model import Unit
-from outpace.model.files import parse_json
-from outpace.model.inputs import SERIES
-from outpace.model.text import clean, clean_prose, shown
+from outpace.model.errors import NotFoundError
+from outpace.model.inputs import SERIES, open_file
+from outpace.model.text import clean
 from outpace.monitor.sinks import FOLDER
 from outpace.store.logdir import logdirs
 from outpace.store.tree import is_url, open_tree
 from outpace.ui.folders import Folders
 from outpace.ui.runs import id_of
+from outpace.ui.series import LONGEST, Series
 
-_MOST_POINTS = 600  # of a curve: more than a picture has columns
-_MOST = 1e15  # steps, ms or MB: what is larger, or no number, was not measured
+AT_ONCE = 1 << 20  # bytes that one request reads, of all files: a fraction of a second. The next one goes on from there
+MOST_FILES = 200  # trainings that are shown: those that wrote last
 _SILENT = 60.0  # seconds without a line, after which a training that did not say so is no longer called running
 
 
@@ -39,131 +40,106 @@ class Watched:
         return id_of(self.path)
 
 
-def watched(folders: Folders) -> tuple[Watched, ...]:
-    """All trainings below the folders, the last that wrote first; none that a link leads out of them for."""
-    found: dict[str, Watched] = {}
-    for root in folders.given:
-        with contextlib.suppress(Exception):  # every store has errors of its own
-            tree = open_tree(root)
-            for logdir in logdirs(tree, tree.root):
-                place = logdir.removeprefix(tree.root.rstrip("/")).strip("/")
-                for entry in tree.files(f"{logdir}/{FOLDER}"):
-                    if entry.name.endswith(".jsonl") and entry.size <= SERIES.most:
-                        path = tree.public(f"{logdir}/{FOLDER}/{entry.name}")
-                        one = Watched(path, entry.name.removesuffix(".jsonl"), place, entry.size, entry.modified)
-                        if is_url(path) or folders.holds(path):
-                            found.setdefault(path, one)
-    return tuple(sorted(found.values(), key=lambda one: one.modified, reverse=True))
+class Trainings:
+    """The trainings below the folders, none that a link leads out of them for. Of their files is read what was appended since the last look,
+    and no more is kept than is shown."""
+
+    def __init__(self, folders: Folders) -> None:
+        self._folders = folders
+        self._known: dict[str, Series] = {}
+        self._lock = threading.Lock()
+
+    def lines(self, now: float) -> list[dict[str, Any]]:
+        """What the list shows of each training, the last that wrote first, and how many are left out."""
+        found, left_out = self._found()
+        with self._lock:
+            self._known = {one.path: self._known.get(one.path, Series()) for one in found}
+            self._read(found)
+            return [{**_line(one, self._known[one.path], now), "left_out": left_out} for one in found]
+
+    def one(self, wanted: str) -> Watched:
+        """The training of an id. Raises NotFoundError for one that the list does not show."""
+        found = next((one for one in self._found()[0] if one.id == wanted), None)
+        if found is None:
+            raise NotFoundError("This training is not, or no longer, below the workbench's folders.")
+        return found
+
+    def curves(self, wanted: str) -> dict[str, Any]:
+        """A training's numbers over its steps: of every interval the last step, the step time (median and 95th percentile, ps), the wait for
+        input (ps) and the memory (bytes), neighbours taken together where they are many; and what happened meanwhile, with the run of each
+        capture. Raises NotFoundError as `one` does."""
+        one = self.one(wanted)
+        with self._lock:
+            self._read([one])
+            series = self._known[one.path]
+            numbers = {name: series.curve.means(i) for i, name in enumerate(("p50", "p95", "wait", "memory"))}
+            return {"name": clean(one.name), "step": series.curve.steps(), **numbers, "events": series.events()}
+
+    def _found(self) -> tuple[tuple[Watched, ...], int]:
+        """The trainings that are shown, the last that wrote first, and the number of the others."""
+        found: dict[str, Watched] = {}
+        for root in self._folders.given:
+            with contextlib.suppress(Exception):  # every store has errors of its own
+                tree = open_tree(root)
+                for logdir in logdirs(tree, tree.root):
+                    place = logdir.removeprefix(tree.root.rstrip("/")).strip("/")
+                    for entry in tree.files(f"{logdir}/{FOLDER}"):
+                        if entry.name.endswith(".jsonl") and entry.size <= SERIES.most:
+                            path = tree.public(f"{logdir}/{FOLDER}/{entry.name}")
+                            name = entry.name.removesuffix(".jsonl")
+                            found.setdefault(path, Watched(path, name, place, entry.size, entry.modified))
+        latest = iter(sorted(found.values(), key=lambda one: one.modified, reverse=True))
+        inside = (one for one in latest if is_url(one.path) or self._folders.holds(one.path))
+        return tuple(itertools.islice(inside, MOST_FILES)), sum(1 for _ in latest)
+
+    def _read(self, found: Sequence[Watched]) -> None:
+        """Read on in some files, first in those of which the least is left, so that a large one keeps none waiting."""
+        left = AT_ONCE
+        for one in sorted(found, key=self._left):
+            if left >= LONGEST:
+                with contextlib.suppress(Exception):  # every store has errors of its own
+                    left -= self._read_on(one, left)
+
+    def _left(self, one: Watched) -> int:
+        return one.size - self._known.setdefault(one.path, Series()).offset
+
+    def _read_on(self, one: Watched, most: int) -> int:
+        """The number of bytes that were read of a file, which is another one where it does not go on after the lines that are known: its
+        inode would say so, too, but also where it was copied here once more, longer than before."""
+        known = self._known[one.path]
+        if known.seen == (one.size, one.modified):
+            return 0
+        begin = known.offset - len(known.last)
+        data = _piece(one, begin, len(known.last) + most)
+        if not data.startswith(known.last):
+            known = self._known[one.path] = Series()
+            begin, data = 0, _piece(one, 0, most)
+        known.seen = (one.size, one.modified) if begin + len(data) == one.size else known.seen
+        known.add(data)
+        return len(data)
 
 
-def line(one: Watched, now: float) -> dict[str, Any]:
+def _piece(one: Watched, begin: int, most: int) -> bytes:
+    """Some bytes of a file, none beyond the size that it had when it was listed."""
+    most = max(0, min(most, one.size - begin))
+    if is_url(one.path):
+        tree = open_tree(one.path)
+        return tree.read(tree.root, SERIES)[begin : begin + most]
+    with open_file(one.path, SERIES) as file:
+        file.seek(begin)
+        return file.read(most)
+
+
+def _line(one: Watched, series: Series, now: float) -> dict[str, Any]:
     """What the list shows of a training."""
-    events = _events(one.path, one.size, one.modified)
-    last: dict[str, Any] = next((e for e in reversed(events) if e["event"] == "interval"), {})
-    ended = any(e["event"] == "end" for e in events)
-    state = "ended" if ended else "running" if now - one.modified < _SILENT else "silent"
     return {
         "id": one.id,
         "name": clean(one.name),
         "place": clean(one.place),
         "when": one.modified,
-        "state": state,
-        "step": _number(last.get("step")),
-        "ps": _ps(_inner(last, "step_ms", "p50")),
-        "text": _numbers(last),
-        "slow": sum(e["event"] == "slowdown" for e in events),
+        "state": "ended" if series.ended else "running" if now - one.modified < _SILENT else "silent",
+        "step": series.step,
+        "ps": series.ps,
+        "text": series.text(),
+        "slow": series.slow,
     }
-
-
-def _numbers(last: Mapping[str, Any]) -> str:
-    """The last interval in words."""
-    step, share = _ps(_inner(last, "step_ms", "p50")), _number(last.get("input_share"))
-    waits = f", {share:.0%} of it waiting for input" if share is not None else ""
-    return f"{shown(step, Unit.PS)} per step{waits}" if step is not None else ""
-
-
-def curves(one: Watched) -> dict[str, Any]:
-    """A training's numbers over its steps: of every interval the last step, the step time (median and 95th percentile, ps), the wait for input
-    (ps) and the memory (bytes), neighbours taken together where they are many; and what happened meanwhile, with the run of each capture."""
-    events = _events(one.path, one.size, one.modified)
-    points = [_point(e) for e in events if e["event"] == "interval"]
-    many = max(1, math.ceil(len(points) / _MOST_POINTS))
-    groups = [points[at : at + many] for at in range(0, len(points), many)]
-    return {
-        "name": clean(one.name),
-        "step": [group[-1][0] for group in groups],
-        **{
-            name: [_mean([point[i] for point in group]) for group in groups]
-            for i, name in enumerate(("p50", "p95", "wait", "memory"), 1)
-        },
-        "events": [told for e in events if (told := _told(e)) is not None],
-    }
-
-
-def _point(event: Mapping[str, Any]) -> tuple[Any, ...]:
-    memory = _number(_inner(event, "memory", "rss_mb"))
-    times = (_inner(event, "step_ms", "p50"), _inner(event, "step_ms", "p95"), event.get("input_wait_ms"))
-    return (_number(event.get("step")) or 0, *map(_ps, times), None if memory is None else memory * 1e6)
-
-
-def _told(event: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What is told of an event beside the curves; None of what is in them."""
-    kind, step = event["event"], _number(event.get("step")) or 0
-    if kind == "slowdown":
-        now, before = _number(event.get("now_ms")), _number(event.get("before_ms"))
-        return {
-            "step": step,
-            "kind": kind,
-            "text": f"steps take {now} ms instead of {before} ms since step {_number(event.get('since'))}",
-        }
-    if kind == "capture":
-        return {
-            "step": step,
-            "kind": kind,
-            "text": f"captured {_number(event.get('steps'))} steps",
-            "run": id_of(str(event.get("run", ""))),
-        }
-    if kind in ("note", "end"):
-        return {"step": step, "kind": kind, "text": clean_prose(str(event.get("text", "the training has ended")))}
-    return None
-
-
-_read: dict[str, tuple[int, float, tuple[dict[str, Any], ...]]] = {}  # the last state of each file
-
-
-def _events(path: str, size: int, modified: float) -> tuple[dict[str, Any], ...]:
-    """The lines of a file, as it is now. What is no line of the monitor, as the last one while it is written, is passed over."""
-    known = _read.get(path)
-    if known is not None and known[:2] == (size, modified):
-        return known[2]
-    found = []
-    with contextlib.suppress(Exception):  # every store has errors of its own
-        tree = open_tree(path)
-        for text in tree.read(tree.root, SERIES)[:size].splitlines():
-            with contextlib.suppress(ValueError, RecursionError):
-                event = parse_json(text)
-                if isinstance(event, dict) and isinstance(event.get("event"), str):
-                    found.append(event)
-    _read[path] = size, modified, tuple(found)
-    return _read[path][2]
-
-
-def _inner(event: Mapping[str, Any], outer: str, name: str) -> Any:
-    inner = event.get(outer)
-    return inner.get(name) if isinstance(inner, dict) else None
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -_MOST < value < _MOST:
-        return None
-    return value
-
-
-def _ps(milliseconds: Any) -> float | None:
-    number = _number(milliseconds)
-    return None if number is None else number * 1e9
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from outpace.capture.relaunch import python_command, require_script
-from outpace.model.errors import NotFoundError
+from outpace.model.errors import NotFoundError, UsageError
+from tests.strange import STRANGE
 
 pytestmark = pytest.mark.slow
 
@@ -28,6 +30,33 @@ def test_a_missing_script_is_told_and_a_module_is_not_looked_for(tmp_path: Path)
     require_script("no.such.module", module=True)
     script.touch()
     require_script(str(script), module=False)
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("pipe", "it is a pipe, not a file"),
+        ("link to a pipe", "it is a pipe, not a file"),
+        ("endless device", "it is a device, not a file"),
+        ("socket", "it is a socket, not a file"),
+        ("four terabytes of nothing", "it has 4,398,046,511,104 bytes, more than the 16,777,216 that a script may have"),
+    ],
+)
+@pytest.mark.parametrize("name", ["job.py", "job.ipynb", "folder/__main__.py"])
+def test_a_script_that_python_would_not_come_to_the_end_of_is_told(tmp_path: Path, what: str, says: str, name: str) -> None:
+    script = tmp_path / name
+    script.parent.mkdir(exist_ok=True)
+    STRANGE[what](script)
+    given = script.parent if script.name == "__main__.py" else script
+    with pytest.raises(UsageError, match=re.escape(f"{script} cannot be run: {says}.")):
+        require_script(str(given), module=False)
+
+
+def test_a_folder_is_run_by_what_stands_in_it(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match=r"There is no script .*__main__\.py\."):
+        require_script(str(tmp_path), module=False)
+    (tmp_path / "__main__.py").touch()
+    require_script(str(tmp_path), module=False)
 
 
 def test_the_command_is_this_interpreter_on_a_module() -> None:

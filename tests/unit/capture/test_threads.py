@@ -30,7 +30,29 @@ def test_a_thread_under_the_identity_of_one_that_has_ended_adds_to_it(monkeypatc
     monkeypatch.setattr(threads, "sys", SimpleNamespace(_current_frames=lambda: frames))
     others = OtherThreads(None, Stacks())
     for _ in range(4):
-        others._look()
+        others._look({})
     (found,) = others.found({}, {})
     assert (found.name, found.cpu_ns, found.watched_ns) == ("loader", 30 + 5 + 45, 300)
     assert sum(count for _, count in found.stacks) == 4
+
+
+def test_what_a_thread_computed_just_before_it_was_met_is_counted_for_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads are met as often, and one of them waits."""
+    loader, waits = (threading.Thread(target=time.sleep, args=(5,), name=name, daemon=True) for name in ("loader", "waits"))
+    loader.start()
+    waits.start()
+    clocks = {loader.ident: iter([10, 900, 950, 1900]), waits.ident: iter([5, 5, 5, 6])}
+    frame = sys._getframe()
+    stand_in: Any = SimpleNamespace(
+        monotonic_ns=iter([0, 1000]).__next__,
+        clock_gettime_ns=lambda clock: next(clocks[clock]),
+        pthread_getcpuclockid=lambda identity: identity,
+    )
+    monkeypatch.setattr(threads, "time", stand_in)
+    monkeypatch.setattr(threads, "sys", SimpleNamespace(_current_frames=lambda: dict.fromkeys(clocks, frame)))
+    others = OtherThreads(None, Stacks())
+    for _ in range(2):
+        others._look(others._processor_times())
+    first, second = others.found({}, {})
+    assert (first.name, first.stacks[0][1], first.used_ns) == ("loader", 2, (890 + 950,))
+    assert (second.name, second.stacks[0][1], second.used_ns) == ("waits", 2, (1,))

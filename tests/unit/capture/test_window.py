@@ -302,6 +302,12 @@ def test_what_comes_seldom_and_takes_much_is_waited_for_a_second_time() -> None:
     assert count == 39 and sum("until another one does" in line for line in profiling.log) == 1
 
 
+def test_a_hiccup_beside_it_changes_nothing() -> None:
+    """Three times as long as the others, and nothing beside the one that holds most of the time."""
+    count, _ = captured_steps(lambda number: 0.5 if number % 30 == 8 else 0.04 if number == 5 else 0.01, lasting=0.4)
+    assert count == 39
+
+
 def test_it_is_waited_for_until_a_limit() -> None:
     count, profiling = captured_steps(lambda number: 0.5 if number == 3 else 0.02)
     waited = 0.02 * (count - 4)

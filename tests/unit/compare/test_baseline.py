@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from outpace.cli import baseline as commands
 from outpace.compare import Side, baseline, baseline_page, compare, places
 from outpace.compare.evidence import Machine
 from outpace.compare.side import BESIDE, Capture
 from outpace.model import Category, NotFoundError, OutputError, ProfileError, UsageError
 from outpace.report import json_, terminal
-from tests.support import opened
+from tests.strange import STRANGE
+from tests.support import opened, profile_path
 from tests.unit.compare.sides import program, side, sides
 from tests.unit.compare.test_compare import rng
 from tests.unit.compare.test_lines import sampled
@@ -268,6 +270,17 @@ def test_one_that_is_there_is_not_replaced_unasked(tmp_path: Path) -> None:
         places.existing("mian", str(tmp_path))
     with pytest.raises(NotFoundError, match="'outpace baseline save' makes one"):
         places.existing("main", str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(("what", "is_a"), [("pipe", "a pipe"), ("device without content", "a device"), ("folder", "a folder")])
+def test_what_is_no_file_is_no_baseline(tmp_path: Path, what: str, is_a: str) -> None:
+    STRANGE[what](tmp_path / "b.json")
+    refused = rf"b\.json is {is_a}, and a baseline is a file\."
+    with pytest.raises(UsageError, match=refused):
+        commands.save("b", [str(profile_path("custom_loop"))], str(tmp_path), force=True)
+    for command in (commands.show_, commands.remove):
+        with pytest.raises(UsageError, match=refused):
+            command("b", str(tmp_path))
 
 
 def test_pages_say_what_there_is(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from outpace.model import inputs
-from outpace.model.inputs import RECORD, Kind, confined, read_file, what_is
+from outpace.model.inputs import RECORD, Kind, confined, data_size, read_file, what_is
 from tests.strange import STRANGE
 
 SMALL = Kind("note", 100)
@@ -146,3 +147,22 @@ def test_what_is_there_is_said(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"")
     found = [what_is(path) for path in (tmp_path / "a", "/dev/zero", tmp_path / "b", tmp_path / "missing", "a\0b")]
     assert found == ["a pipe", "a device", "", "", ""]
+
+
+def test_of_a_file_what_is_no_hole_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (tmp_path / "a").open("w+b", buffering=0) as file:
+        assert data_size(file.fileno()) == 0
+        file.write(b"x" * 5000)
+        assert data_size(file.fileno()) == 5000 and file.tell() == 5000
+        os.truncate(file.fileno(), 100 << 30)
+        os.pwrite(file.fileno(), b"x", 50 << 30)
+        assert 5001 <= data_size(file.fileno()) <= 200_000 and file.tell() == 5000
+        real = os.lseek
+
+        def older(descriptor: int, offset: int, whence: int) -> int:
+            if whence in (os.SEEK_DATA, os.SEEK_HOLE):
+                raise OSError(errno.EINVAL, "Invalid argument")
+            return real(descriptor, offset, whence)
+
+        monkeypatch.setattr(os, "lseek", older)
+        assert data_size(file.fileno()) == 100 << 30, "its file system does not tell"

@@ -5,7 +5,7 @@ import shutil
 import stat
 import subprocess
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, NoReturn
 
 import pytest
 
@@ -104,6 +104,25 @@ def test_files_have_ordinary_permissions(tmp_path: Path) -> None:
     finally:
         os.umask(old)
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_what_was_there_stays_until_all_tables_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process is told to end in the middle."""
+    csv_.write(realistic(), tmp_path)
+    before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    known: list[Table] = []
+    write_table = csv_._write_table
+
+    def interrupted(table: Table, file: IO[bytes]) -> None:
+        known.append(table)
+        if len(known) == 3:
+            raise KeyboardInterrupt
+        write_table(table, file)
+
+    monkeypatch.setattr(csv_, "_write_table", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        csv_.write(realistic(), tmp_path)
+    assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
 
 
 def test_a_hostile_tool_id_cannot_leave_the_folder() -> None:

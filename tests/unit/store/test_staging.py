@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -78,6 +80,37 @@ def test_folders_of_dead_processes_are_swept_and_others_kept(tmp_path: Path) -> 
         (tmp_path / name).mkdir()
     with Staging(str(tmp_path)):
         assert {name: (tmp_path / name).exists() for name in names} == names
+
+
+def test_an_owner_that_cannot_be_seen_from_here_is_known_by_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in two containers that share a folder and a host's name."""
+
+    def nobody(pid: int, number: int) -> NoReturn:
+        raise ProcessLookupError
+
+    monkeypatch.setattr(os, "kill", nobody)
+    with Staging(str(tmp_path)) as place, Staging(str(tmp_path)) as other:
+        assert os.path.isdir(place.folder) and os.path.isdir(other.folder)
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_a_killed_capture_left_is_swept(tmp_path: Path) -> None:
+    dies = "import os, sys; from outpace.store.staging import Staging; place = Staging(sys.argv[1]); place.run_folder(); os._exit(1)"
+    subprocess.run([sys.executable, "-c", dies, str(tmp_path)], timeout=60, check=False)
+    assert len(os.listdir(tmp_path)) == 1
+    staging.sweep(str(tmp_path))
+    assert os.listdir(tmp_path) == []
+
+
+def test_nothing_of_another_user_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could lead the sweep to files of ours."""
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    folder = tmp_path / f".outpace-{dead.pid}-a{staging._suffix()}"
+    folder.mkdir()
+    monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
+    staging.sweep(str(tmp_path))
+    assert list(folder.iterdir()) == []
 
 
 def test_a_url_gets_the_run_by_upload() -> None:

@@ -78,24 +78,54 @@ def test_a_link_to_a_folder_leads_to_the_new_one(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "out") == ["b.ours"] and (tmp_path / "link").is_symlink()
 
 
-@pytest.mark.parametrize("moment", ["writing", "renaming"])
-def test_an_error_leaves_what_was_there(moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_of_the_block_leaves_what_was_there(tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    write(place, "a.ours")
+    with pytest.raises(KeyboardInterrupt), whole_folder(place, "The tables", ours) as folder:
+        (folder / "b.ours").touch()
+        raise KeyboardInterrupt
+    assert (os.listdir(place), os.listdir(tmp_path)) == (["a.ours"], ["out"])
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, OSError])
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("number", [1, 2])
+def test_whatever_ends_the_swap_leaves_the_old_or_the_new(
+    number: int, done: bool, error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "out"
+    write(place, "a.ours", "b.ours")
+    rename = os.rename
+    calls = list[str]()
+
+    def ends(source: str, target: str) -> None:
+        calls.append(source)
+        if done or len(calls) != number:
+            rename(source, target)
+        if len(calls) == number:
+            raise error
+
+    with pytest.raises((error, OutputError)), whole_folder(place, "The tables", ours) as folder:
+        for name in ("c.ours", "d.ours"):
+            (folder / name).touch()
+        monkeypatch.setattr(os, "rename", ends)
+    assert sorted(os.listdir(place)) == (["c.ours", "d.ours"] if number == 2 and done else ["a.ours", "b.ours"])
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_what_cannot_come_back_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "out"
     write(place, "a.ours")
     rename = os.rename
-    if moment == "renaming":
 
-        def fails(source: str, target: str) -> None:
-            if target == str(place) and not source.endswith("before"):
-                raise KeyboardInterrupt
-            rename(source, target)
+    def once(source: str, target: str) -> None:
+        if target == str(place):
+            raise PermissionError
+        rename(source, target)
 
-        monkeypatch.setattr(os, "rename", fails)
-    with pytest.raises(KeyboardInterrupt), whole_folder(place, "The tables", ours) as folder:
-        (folder / "b.ours").touch()
-        if moment == "writing":
-            raise KeyboardInterrupt
-    assert (os.listdir(place), os.listdir(tmp_path)) == (["a.ours"], ["out"])
+    with pytest.raises(OutputError), whole_folder(place, "The tables", ours):
+        monkeypatch.setattr(os, "rename", once)
+    assert [path.name for path in tmp_path.rglob("*.ours")] == ["a.ours"]
 
 
 KILLED = """
@@ -117,3 +147,18 @@ def test_a_kill_leaves_what_was_there_and_the_next_one_sweeps(tmp_path: Path) ->
     assert len(os.listdir(tmp_path)) == 2, "a hidden folder is left, the first one having been swept by the second"
     write(place, "c.ours")
     assert os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("following", ["other", "out"])
+def test_a_kill_in_the_swap_is_mended_by_the_next_one(following: str, tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    write(place, "a.ours")
+    killed = (
+        KILLED.replace("os.kill(", "rename = os.rename; os.rename = lambda *places: (rename(*places), os.kill(").rstrip()
+        + ")\n"
+    )
+    assert subprocess.run([sys.executable, "-c", killed, str(place)], timeout=60).returncode == -9
+    assert not place.exists()
+    write(tmp_path / following, "c.ours")
+    assert os.listdir(place) == ["a.ours" if following == "other" else "c.ours"]
+    assert set(os.listdir(tmp_path)) == {"out", following}

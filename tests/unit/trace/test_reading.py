@@ -7,6 +7,7 @@ import gc
 import gzip
 import io
 import os
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from outpace import api
 from outpace.model import NotFoundError, ProfileError
 from outpace.trace import read_trace, reading
 from outpace.trace.content import Content, State
+from outpace.trace.formats.held import Held
 from outpace.trace.formats.xspace.space import Space
 from tests.support import profile_bytes
 
@@ -224,6 +226,55 @@ def test_what_unpacks_to_more_than_profiles_do_is_refused(tmp_path: Path) -> Non
         reading.read(path)
 
 
+def test_zeros_behind_a_member_are_passed_at_once(tmp_path: Path) -> None:
+    """As much of them as nobody reads through; and another member may follow, as in what a tape drive has padded."""
+    random = os.urandom(100_000)
+    path = written(tmp_path / "vm.xplane.pb.gz", gzip.compress(random))
+    for size in (300 << 20, 100 << 30, 200 << 30):
+        os.truncate(path, size)
+        if size == 200 << 30:
+            with path.open("ab") as file:
+                file.write(gzip.compress(b"more"))
+        os.utime(path, (OLD, OLD))
+        data, remark = reading.read(path)
+        assert data.at(0, 200_000) == random + b"more" * (size == 200 << 30) and remark == ""
+
+
+def test_zeros_in_memory_are_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_PACKED", 100)
+    for pad in (0, 1, 99, 100, 101, 5000):
+        packed = gzip.compress(b"one") + bytes(pad) + gzip.compress(b"two") + bytes(pad)
+        data, remark = reading.read(Held(packed, "vm"))
+        assert (data.at(0, 9), remark) == (b"onetwo", "")
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda packed: packed[:-9], r"Compressed file ended before the end-of-stream marker was reached"),
+        (lambda packed: packed[:-3], r"Compressed file ended before the end-of-stream marker was reached"),
+        (lambda packed: packed + bytes(99) + b"no", r"Not a gzipped file \(b'no'\)"),
+        (lambda packed: packed + b"\x1f", r"Not a gzipped file \(b'\\x1f'\)"),
+        (lambda packed: packed[:-8] + b"nope" + packed[-4:], r"Error -3 while decompressing data: incorrect data check"),
+    ],
+    ids=["cut", "cut in its end", "other behind zeros", "half a member", "other sum"],
+)
+def test_what_stands_before_damage_is_kept(damage: Callable[[bytes], bytes], says: str) -> None:
+    random = os.urandom(100_000)
+    data, remark = reading.read(Held(damage(gzip.compress(random)), "vm"))
+    assert re.fullmatch(rf"the gzip stream of vm ends in damage \({says}\)", remark), remark
+    assert random.startswith(data.at(0, 200_000)) and len(data) > 99_900
+
+
+@pytest.mark.parametrize("hole", [0, 200 << 30])
+def test_a_hole_adds_nothing_to_what_a_file_may_unpack_to(tmp_path: Path, hole: int) -> None:
+    path = written(tmp_path / "vm.xplane.pb.gz", gzip.compress(bytes(30 << 20)))
+    os.truncate(path, hole or path.stat().st_size)
+    os.utime(path, (OLD, OLD))
+    with pytest.raises(ProfileError, match=r"unpacks to more than [56] MiB from 3\d,\d+ bytes, as no profile does"):
+        reading.read(path)
+
+
 def field(number: int, body: bytes) -> bytes:
     size, head = len(body), b""
     while size > 127:
@@ -250,6 +301,15 @@ HOST = field(2, b"/host:CPU")
 def test_what_a_file_claims_to_hold_has_a_budget(claims: bytes) -> None:
     with pytest.raises(ProfileError, match=r"made to fill the memory: what its [\d,]+ bytes claim .* more than [\d,]+ MiB"):
         read_trace(claims)
+
+
+@pytest.mark.usefixtures("by_blocks")
+def test_a_hole_adds_nothing_to_what_a_file_may_claim_to_hold(tmp_path: Path) -> None:
+    path = written(tmp_path / "vm.xplane.pb", field(1, b"") * 1_000_000)
+    os.truncate(path, 200 << 30)
+    os.utime(path, (OLD, OLD))
+    with pytest.raises(ProfileError, match=r"what its 2,\d+,\d+ bytes claim .* more than 189 MiB"):
+        api.open(path).report()
 
 
 def test_later_passes_are_bound_to_what_the_first_one_counted() -> None:

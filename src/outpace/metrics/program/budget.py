@@ -182,11 +182,12 @@ def slowed(run: Run, timeline: Timeline) -> float:
     return max(0.0, cost.profiled - cost.plain) if cost is not None and cost.possible else 0.0
 
 
-def at_most(share: float, *takes_from: Category | str, assumes: str) -> Saving | None:
-    """A bound: `share` of the steady step at most; None where there is nothing to save."""
+def at_most(share: float, *takes_from: Category | str, assumes: str, whole_line: bool = False) -> Saving | None:
+    """A bound: `share` of the steady step at most; None where there is nothing to save. `whole_line`: as in `Saving`."""
     if share <= 0:
         return None
-    return Saving(0.0, min(share, 1.0), tuple(c.value if isinstance(c, Category) else c for c in takes_from), assumes)
+    keys = tuple(each.value if isinstance(each, Category) else each for each in takes_from)
+    return Saving(0.0, min(share, 1.0), keys, assumes, whole_line=whole_line)
 
 
 def of_category(breakdown: StepBreakdown, category: Category, assumes: str, part: float = 1.0) -> Saving | None:

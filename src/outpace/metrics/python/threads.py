@@ -1,7 +1,8 @@
 """What Python's other threads computed while a profile was captured, by line: generators that feed the training, and work beside it.
 
-Outpace's own captures note their stacks some fifty times a second, and their processor clocks. A thread's processor time is spread over the
-stacks in which it did not wait, and was in code of the user's: elsewhere a pool's worker waits for its next task.
+Outpace's own captures note their stacks some thirty times a second, and their processor clocks. A thread's processor time is spread, by
+what it used just before each look, over the stacks in which it did not wait, and was in code of the user's: elsewhere a pool's worker
+waits for its next task.
 """
 
 from __future__ import annotations
@@ -96,14 +97,16 @@ def _places(record: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, tuple
     watched = max((thread["watched_ns"] for thread in others), default=0)  # of those that lived throughout: all of the capture
     for thread in others:
         assert record is not None
-        met: dict[tuple[str, int, str], int] = defaultdict(int)
-        for stack, count in thread["stacks"]:
+        met: dict[tuple[str, int, str], list[int]] = defaultdict(lambda: [0, 0])  # looks, processor time
+        looks = [count for _, count in thread["stacks"]]
+        for (stack, count), used in zip(thread["stacks"], thread.get("used_ns") or looks, strict=True):
             places = [(record["frames"][frame], line) for frame, line in record["stacks"][stack]]
             if places and not (places[-1][0][3] == "python" and places[-1][0][1].rpartition(".")[2] in _WAITS):
                 mine = next(((frame, line) for frame, line in reversed(places) if frame[3] == _OWN_CODE), None)
                 if mine is not None:
-                    met[mine[0][0], mine[1], mine[0][1]] += count
-        worked = sum(met.values())
+                    known = met[mine[0][0], mine[1], mine[0][1]]
+                    known[0], known[1] = known[0] + count, known[1] + used
+        worked = sum(used for _, used in met.values())
         cores = max(0.0, thread["cpu_ns"] / watched) if watched > 0 else 0.0  # its clock may begin a little late
-        for place, count in met.items():
-            yield (thread["name"], place), (cores * count / worked, float(count))
+        for place, (count, used) in met.items():
+            yield (thread["name"], place), (cores * used / worked if worked else 0.0, float(count))

@@ -6,7 +6,7 @@ A host's call that launches a kernel names the kernel's op too, and ran nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from outpace._dataclass import dataclass
 from outpace.metrics.model.compiler_work import compiler_work
 from outpace.metrics.model.executions import executions, launchers
 from outpace.model import Table
-from outpace.model.arrays import Indices, Numbers, Picoseconds
+from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.timeline.command_buffers import hlo_ops
 from outpace.timeline.hlo import HloOp, op_lines, program_id
@@ -68,14 +68,20 @@ def _from_lines(timeline: Timeline, plane: Plane, found: Found) -> None:
     for line in op_lines(trace, plane):
         rows = trace.lines.every_row(line)
         _, own = trace.nested(rows)
-        for name in dict.fromkeys(trace.name[rows].tolist()):
+        for name, mine in _by_name(trace.name[rows]):
             stats = trace.name_stats.get(name, {})
-            mine = trace.name[rows] == name
             op = trace.display_names.get(name) or trace.names[name].lstrip("%").split(" = ")[0]
             program = _unsigned(stats.get(dialect.PROGRAM_ID))
             key = (timeline.host, device, names.get(program, ""), program, op)
-            count = int(mine.sum())
-            _add(found, key, stats, timeline.programs.op(program, op), (count, trace.duration[rows[mine]], own[mine]))
+            _add(found, key, stats, timeline.programs.op(program, op), (len(mine), trace.duration[rows[mine]], own[mine]))
+
+
+def _by_name(name: Codes) -> Iterator[tuple[int, Indices]]:
+    """Each name and the places of its events, the name that comes first in front."""
+    known, first, code, count = np.unique(name, return_index=True, return_inverse=True, return_counts=True)
+    places = np.split(np.argsort(code, kind="stable"), np.cumsum(count)[:-1])
+    for at in np.argsort(first).tolist():
+        yield int(known[at]), places[at]
 
 
 def _module_names(timeline: Timeline, plane: Plane) -> list[int]:

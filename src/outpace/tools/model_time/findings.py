@@ -18,6 +18,7 @@ from outpace.metrics.program.budget import Budget, at_most
 from outpace.metrics.program.counterfactual import fused, moved, narrower
 from outpace.metrics.program.host_time import EXECUTOR, OPS, WAITING, of_hosts
 from outpace.metrics.program.program import Program
+from outpace.metrics.python.callbacks import line_called_back
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
 from outpace.model.text import is_most, largest_part
 from outpace.timeline import Run, Timeline
@@ -180,6 +181,7 @@ def _odd(run: Run, host: str, program: Program, mine: list[Part]) -> Iterator[Fi
         where = f"({source}) " if source and source != names[0] else ""
         kind = f" ({top['type']})" if top["type"] != names[0] else ""
         python = top["kind"] == PYTHON
+        below, mostly = _called_back(run, host) if python else ("", "")
         much = share >= _MUCH_ODD.value
         same = (part.share for part in mine if part.name in names or (source and source == part.source))
         whole = min(1.0, max(share, sum(same)))
@@ -190,17 +192,23 @@ def _odd(run: Run, host: str, program: Program, mine: list[Part]) -> Iterator[Fi
             id="python_in_model" if python else "odd_ops",
             severity=Severity.HIGH if much else Severity.MODERATE,
             sentence=f"{part} {where}{_MOVED[top['kind']]} {inside}{kind}: "
-            f"{humanize(sum(r['self_ps'] for r in rows), Unit.PS)} per step, {share:.0%} of it.",
+            f"{humanize(sum(r['self_ps'] for r in rows), Unit.PS)} per step, {share:.0%} of it{mostly}.",
             action=_move(names[0], python, program, top["apart"]) if fits else _nowhere(names[0]),
             evidence=(Evidence("its share of the step", share, Unit.FRACTION, "odd_ops"),),
             threshold=_MUCH_ODD if much else _ODD,
             saving=saved(room, "if it did not run in the step, as far as other cores are idle")
             if fits
             else saved(whole, "if it, and what its line or layer makes of it, cost nothing"),
-            location=source,
+            location=below or source,
             host=host,
             certainty=Certainty.CERTAIN,
         )
+
+
+def _called_back(run: Run, host: str) -> tuple[str, str]:
+    """The line of the Python that the program calls back, and in words how much of that it is; "" where that is not known."""
+    line, function, part, whole = line_called_back(run, host)
+    return (line, f", {largest_part(f'in {function}() ({line})', part, whole)}") if line else ("", "")
 
 
 def _undonated(run: Run, host: str, here: Here, mine: list[Part], work: list[Kind]) -> Iterator[Finding]:

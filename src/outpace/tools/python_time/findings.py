@@ -176,7 +176,7 @@ def _line(run: Run, host: str, function: _Function, samples: int, program: Progr
             Evidence("upper end of the 95% CI", high, Unit.FRACTION, "python_lines"),
         ),
         threshold=_MUCH if much else _SOME,
-        saving=at_most(high, *takes, assumes="if this function took no time on the training thread"),
+        saving=at_most(high, *takes, assumes="if this function took no time on the training thread", whole_line=True),
         counter_evidence=() if samples * share >= _FEW_SAMPLES else (f"Only {samples * share:.0f} samples fell on it.",),
         location=worker.source if worker is not None else function.place,
         host=host,

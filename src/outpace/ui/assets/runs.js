@@ -74,11 +74,12 @@ const Runs = (() => {
   /* What `outpace.Monitor` watches, or watched, each with its last numbers. */
   function trainings(found) {
     element("trainings").hidden = !found.length;
+    const more = found.length && found[0].left_out ? [Dom.html("li", { class: "muted" }, `and ${found[0].left_out.toLocaleString("en-US")} older ones`)] : [];
     element("trainings").querySelector("ul").replaceChildren(...found.map((one) => {
       const numbers = [one.state, ...(one.step ? [`step ${one.step.toLocaleString("en-US")}`] : []), ...(one.ps ? [one.text] : []), ...(one.slow ? [`${one.slow} ${one.slow === 1 ? "slowdown" : "slowdowns"}`] : [])];
       return Dom.html("li", {}, Dom.html("a", { href: `watched/${one.id}/` }, one.place ? `${one.place}/${one.name}` : one.name), " ",
         Dom.html("span", { class: "muted" }, [...numbers, when(one.when)].filter(Boolean).join(" · ")));
-    }));
+    }), ...more);
   }
 
   async function ask() {

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from outpace import _native
 from outpace.model import ProfileError
 from outpace.model.arrays import Codes, Column, Ids, Numbers, Picoseconds
+from outpace.model.inputs import data_size
 from outpace.model.units import counted
 from outpace.trace.content import Content
 from outpace.trace.export import Slices, Writer
@@ -38,7 +39,8 @@ class Space:
 
     def __init__(self, data: Content, source: str, timed: bool = False) -> None:
         self.data = data
-        space, budget = ctypes.c_uint64(), _BUDGET + _BUDGET_PER_BYTE * len(data)
+        size = len(data) if data.memory is not None else min(len(data), data_size(data.descriptor))
+        space, budget = ctypes.c_uint64(), _BUDGET + _BUDGET_PER_BYTE * size
         memory = None if data.memory is None else _native.pointer(data.memory)
         try:
             _native.call(
@@ -46,7 +48,7 @@ class Space:
             )
         except OverflowError:
             raise ProfileError(
-                f"{source} is damaged, or made to fill the memory: what its {counted(len(data), 'byte')} claim to hold (planes, lines, names, "
+                f"{source} is damaged, or made to fill the memory: what its {counted(size, 'byte')} claim to hold (planes, lines, names, "
                 f"events) would take more than {budget >> 20:,} MiB. Copy it again, or capture again."
             ) from None
         self.address: int = space.value
