@@ -118,8 +118,8 @@ def test_a_script_that_trains_on_behind_its_window(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "capture",
     [
-        "with outpace.capture('logs', duration=0.5) as capture:\n    train()",
-        "with outpace.capture('logs', delay=0.3, duration=0.5) as capture:\n    train()",
+        "with outpace.capture('logs', duration=1.0) as capture:\n    train()",
+        "with outpace.capture('logs', delay=0.3, duration=1.0) as capture:\n    train()",
         pytest.param("capture = outpace.start('logs')\ntrain()\noutpace.stop()", marks=pytest.mark.verify),
     ],
 )

@@ -51,9 +51,8 @@ class step:
         _watch.ends()
 
 
-_durations: deque[tuple[int, int]] = deque(
-    maxlen=MOST_DURATIONS
-)  # of steps: when each began (perf_counter), and how long it took, ns
+_durations: deque[tuple[int, int]] = deque(maxlen=MOST_DURATIONS)
+"""Of the last steps: when each began (`perf_counter`), and how long it took, ns."""
 
 
 def take_durations(began: float, ended: float) -> Overhead:

@@ -108,7 +108,7 @@ class LoopSteps:
         key = code if code is not None else id(function)
         candidate = self._functions.get(key)
         if candidate is None:
-            candidate = self._functions[key] = Candidate("custom loop", what=getattr(code, "co_name", ""), told=True)
+            candidate = self._functions[key] = Candidate("custom loop", what=getattr(code, "co_name", ""), sees_gradients=True)
         candidate.trains = candidate.trains or trains
         self._window.end(candidate)
         self._window.begin(candidate, may_open=candidate.trains or not self._window.trained())
@@ -117,7 +117,8 @@ class LoopSteps:
         original, steps = kind.__enter__, self
 
         def __enter__(self: Any) -> Any:
-            steps._taped = steps.trains = steps._tape_entered = True
+            steps._taped = steps.trains = True
+            steps._tape_entered = steps._tape_entered or not steps.busy
             if steps._timed is not None and not steps.outside():
                 steps._timed.tapes += 1
             return original(self)

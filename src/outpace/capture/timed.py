@@ -161,7 +161,7 @@ class TimedWindow:
         return max(min(seconds, found.within(MOST_EVENTS)), (ROUNDS + 1) * found.seconds)
 
     def _count_events(self) -> float:
-        """In how many seconds steps make as many events as a window may hold, by another short look at some."""
+        """In how many seconds steps make as many events as a window may hold, by another short look at them; infinity where that tells none."""
         profiler, found = self._session.profilers.get("jax"), None
         if isinstance(profiler, JaxProfiler) and not self._compiling():
             with contextlib.suppress(ProfilerBusy, NotImplementedError):

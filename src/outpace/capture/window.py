@@ -76,7 +76,8 @@ class Candidate:
 
     `mode` says how it was recognised, `mark` is the name of its marks (None: the script marks its steps itself), and
     `framework` whose profiler to use. `seconds` is how long a window without steps lasts. `trains`: it was seen to compute gradients;
-    `predicts`: it never will; `told`: one that trains is seen to, so that one which was not may be set-up, or an evaluation.
+    `predicts`: it never will. `sees_gradients`: where these steps come from, a gradient would be seen; without one they may be set-up, or an
+    evaluation.
     """
 
     mode: str
@@ -90,13 +91,13 @@ class Candidate:
     interrupted: bool = False
     trains: bool = False
     predicts: bool = False
-    told: bool = False
+    sees_gradients: bool = False
     recent: deque[int] = field(default_factory=lambda: deque(maxlen=MOST_BEFORE))
 
     @property
     def is_no_training(self) -> bool:
         """Whether these steps are none of a training, as far as was seen."""
-        return self.predicts or (self.told and not self.trains)
+        return self.predicts or (self.sees_gradients and not self.trains)
 
 
 class StepWindow:
