@@ -41,7 +41,7 @@ class LoopSteps:
         self._main = threading.main_thread().ident
         self._depth = 0
         self._taped = False
-        self._tape_entered = False  # since the last outermost call of a tf.function, or in the one that is being traced
+        self._taping = False  # a gradient tape is open, or was in the call of a tf.function that is under way
         self._functions: dict[Any, Candidate] = {}
         self.trains = False  # a gradient tape was used at all
         self._loops: weakref.WeakKeyDictionary[Any, Candidate] = weakref.WeakKeyDictionary()  # by data set
@@ -91,12 +91,13 @@ class LoopSteps:
             if steps.outside():
                 return original(self, *args, **kwargs)
             steps._depth += 1
+            around = steps._taping
             try:
                 result = original(self, *args, **kwargs)
             finally:
                 steps._depth -= 1
-            steps._called(self, steps._tape_entered)
-            steps._tape_entered = False
+                trains, steps._taping = steps._taping, around
+            steps._called(self, trains)
             return result
 
         kind.__call__ = __call__
@@ -114,16 +115,20 @@ class LoopSteps:
         self._window.begin(candidate, may_open=candidate.trains or not self._window.trained())
 
     def _hook_tapes(self, kind: Any) -> None:
-        original, steps = kind.__enter__, self
+        original, leave, steps = kind.__enter__, kind.__exit__, self
 
         def __enter__(self: Any) -> Any:
             steps._taped = steps.trains = True
-            steps._tape_entered = steps._tape_entered or not steps.busy
+            steps._taping = steps._taping or not steps.busy
             if steps._timed is not None and not steps.outside():
                 steps._timed.tapes += 1
             return original(self)
 
-        kind.__enter__ = __enter__
+        def __exit__(self: Any, *details: Any) -> Any:
+            steps._taping = steps._taping and steps._depth > 0  # inside a call it counts for all of that
+            return leave(self, *details)
+
+        kind.__enter__, kind.__exit__ = __enter__, __exit__
 
     def _hook_iterators(self, kind: Any) -> None:
         original, steps = kind.__next__, self

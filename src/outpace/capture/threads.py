@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Collection
 from contextlib import suppress
 from itertools import cycle
 
@@ -36,9 +37,12 @@ class OtherThreads:
         self._clocks: dict[int, tuple[int, int, int, int]] = {}  # time watched, processor time in it, both clocks' last; ns
         self._met: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))  # looks, processor ns
         self._names: dict[int, str] = {}
+        self._clock_of: dict[int, int] = {}  # asked for once: of a thread that has ended, that may crash
 
     def start(self) -> None:
-        """Begin."""
+        """Begin; without processor clocks (macOS, Windows) nothing is told of other threads."""
+        if not hasattr(time, "pthread_getcpuclockid"):
+            return
         self._thread = threading.Thread(target=self._run, name=f"{_OWN}threads", daemon=True)
         self._thread.start()
 
@@ -53,28 +57,35 @@ class OtherThreads:
             if self._over.wait(wait):
                 return
             with quietly():
-                before = self._processor_times()
+                before = self._processor_times(sys._current_frames())
                 run_on(more)
                 self._look(before)
 
-    def _processor_times(self) -> dict[int, int]:
-        """Processor time that each of the other threads has used until now, ns."""
+    def _processor_times(self, living: Collection[int]) -> dict[int, int]:
+        """Processor time that each of the other threads among living ones has used until now, ns."""
         times = {}
-        for identity in sys._current_frames():
+        for identity in living:
             if identity != self._training and (identity in self._names or self._name(identity)):
                 with suppress(OSError):  # it has ended
-                    times[identity] = time.clock_gettime_ns(time.pthread_getcpuclockid(identity))
+                    times[identity] = self._used(identity)
         return times
+
+    def _used(self, identity: int) -> int:
+        """Processor time of a thread, ns. The clock of one that has ended stands for no other thread: then it is another one by now."""
+        with suppress(KeyError, OSError):
+            return time.clock_gettime_ns(self._clock_of[identity])
+        self._clock_of[identity] = time.pthread_getcpuclockid(identity)
+        return time.clock_gettime_ns(self._clock_of[identity])
 
     def _look(self, sooner: dict[int, int]) -> None:
         """Note where every other thread is, and what it has computed since a moment at which it had used so much processor time."""
         now, frames = time.monotonic_ns(), sys._current_frames()
-        for identity, used in self._processor_times().items():
+        for identity, used in self._processor_times(frames).items():
             watched, worked, then, before = self._clocks.get(identity, (0, 0, now, used))
             if used < before:  # another thread by now, under the identity of one that has ended
                 before = 0
             self._clocks[identity] = (watched + now - then, worked + used - before, now, used)
-            stack = self._stacks.index(frames.get(identity))
+            stack = self._stacks.index(frames[identity])
             if stack is not None:
                 met = self._met[identity][stack]
                 met[0], met[1] = met[0] + 1, met[1] + max(0, used - sooner.get(identity, before))

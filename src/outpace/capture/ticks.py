@@ -41,6 +41,7 @@ SLOWER_AFTER_NS = (
 PERIOD_NS = 9_870_000  # of the thread, on average
 RUN_ON_S = (0.0005, 0.0031, 0.0013, 0.0044, 0.0022)  # until a thread is met that was met where it gave the GIL away
 _SWITCH_S = 0.00005
+_MICROSECOND = 1e-6
 MOST_POINTS = 32  # moments that one look stands for; more are thinned out and weigh more
 _OURS = (__file__, os.path.join(os.path.dirname(__file__), "pauses.py"))  # what runs on the thread by itself, and is no line's
 _SS_DISABLE, _STACK_BYTES = 2, 1 << 18
@@ -241,16 +242,48 @@ def _due(plan: list[int], now: int, each: int) -> list[Point]:
     return [(first + index * count * period // MOST_POINTS, each * count // MOST_POINTS) for index in range(MOST_POINTS)]
 
 
+class _Switches:
+    """Python's switch interval, short while anybody wants it so, and then what it was."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wanted, self._before = 0, 0.0
+        if sys.platform != "win32":
+            os.register_at_fork(after_in_child=self._forget)
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._wanted += 1
+            if self._wanted == 1:
+                self._before = sys.getswitchinterval()
+                sys.setswitchinterval(_SWITCH_S)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._wanted -= 1
+            if not self._wanted:
+                self._give_back()
+
+    def _give_back(self) -> None:
+        if abs(sys.getswitchinterval() - _SWITCH_S) < _MICROSECOND:  # else the program has set another one meanwhile
+            sys.setswitchinterval(self._before + _MICROSECOND / 2)  # which is cut to whole microseconds
+
+    def _forget(self) -> None:
+        """A child that was forked meanwhile has none of the threads that would give it back."""
+        if self._wanted:
+            self._give_back()
+        self._lock, self._wanted = threading.Lock(), 0
+
+
+_switches = _Switches()
+
+
 def run_on(seconds: float) -> None:
     """Let the other threads run so long, and then be stopped wherever they are. Without that, a thread of ours that wakes gets the GIL where
     another one gives it away by itself, as it reads a file, and never between two such places (before 5 ms are over); a callback from C, at
     whose end it is free, is not met at all. Whoever wants the GIL meanwhile gets it within a twentieth of a millisecond."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_S)
-    try:
+    with _switches:
         time.sleep(seconds)
-    finally:
-        sys.setswitchinterval(before)
 
 
 class ThreadTicks:

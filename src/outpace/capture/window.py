@@ -212,7 +212,8 @@ class StepWindow:
 
     def training_begins(self) -> None:
         """A training begins: what is none, and came before it, is not what is to be captured."""
-        if self.chosen is not None and self.chosen.is_no_training:
+        chosen = self.chosen
+        if chosen is not None and chosen.is_no_training:
             self.close(_for_want)
 
     def _too_early(self, step: Candidate) -> bool:
@@ -318,6 +319,8 @@ class StepWindow:
             if seldom < max(SELDOM * median(cycles), SELDOM_SHARE * lasted, 2 * cycles[-2]):
                 return False
             longest = min(LONGEST_WAIT * lasted, self._longest_s * 1e9 - lasted)
+            if longest <= 0:
+                return False
             self._seldom, self._waits_until = seldom, now + round(longest)
             took = f"{seldom / 1e9:.2g} s of {lasted / 1e9:.2g} s"
             self._profiling.tell(

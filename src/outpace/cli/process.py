@@ -8,6 +8,7 @@ import ctypes
 import gc
 import io
 import os
+import select
 import signal
 import sys
 import threading
@@ -103,35 +104,42 @@ class _Whole(io.BufferedWriter):
         return written
 
 
-class _Sayings(_Whole):
-    """The same for what is said to people: where nobody takes it (a full disk, a reader that went away), it is lost, and nothing else is."""
+class _Sayings(io.FileIO):
+    """Standard error, to which people are told something: where nobody takes it (a full disk, a reader that went away), that is lost, and
+    nothing else is."""
 
-    def flush(self) -> None:
-        """Write out what is left."""
-        try:
-            super().flush()
-        except OSError:
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, self.fileno())
-            os.close(null)
-            super().flush()
+    def write(self, data: Any, /) -> int:
+        """Bytes that are done with. Waits where the other side is slow."""
+        with contextlib.suppress(OSError):
+            while (written := super().write(data)) is None:
+                select.select((), (self,), (), 1.0)
+            return written
+        return len(data)
 
 
 def whole_writes() -> None:
     """Let standard output and error write all of a text, also where Python's own are unbuffered (PYTHONUNBUFFERED): of what a pipe takes in
     part, as when the process was stopped meanwhile, those lose the rest (python/cpython#85393). A path or a name may hold characters
     that the output lacks; and standard error may take no more, which is no reason to fail."""
-    for name, kind in (("stdout", _Whole), ("stderr", _Sayings)):
+    for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if not isinstance(stream, io.TextIOWrapper):
             continue
-        number = _STREAMS.index(name)
-        if isinstance(stream.buffer, io.RawIOBase) or (name == "stderr" and stream.fileno() == number):
-            raw = io.FileIO(number, "w", closefd=False)
-            stream = io.TextIOWrapper(kind(raw), stream.encoding, write_through=True)
-            setattr(sys, name, stream)
-            setattr(sys, f"__{name}__", stream)
+        if name == "stderr" and _is_own(stream):
+            raw = _Sayings(_STREAMS.index(name), "w", closefd=False)
+            stream = io.TextIOWrapper(io.BufferedWriter(raw), stream.encoding, line_buffering=True)
+        elif isinstance(stream.buffer, io.RawIOBase):
+            stream = io.TextIOWrapper(_Whole(stream.detach()), stream.encoding, write_through=True)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
         stream.reconfigure(errors="replace")
+
+
+def _is_own(stream: io.TextIOWrapper) -> bool:
+    """Whether a stream is standard error as the process was given it; a console of Windows has a writer of its own."""
+    with contextlib.suppress(OSError):
+        return sys.platform != "win32" and stream.fileno() == _STREAMS.index("stderr")
+    return False
 
 
 def end_on_signals() -> None:

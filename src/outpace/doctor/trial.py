@@ -134,9 +134,9 @@ def run_by_time(system: System, python: str) -> TimedTrial:
     """Capture half a second of a JAX program that works on meanwhile, and see whether it survives."""
     with Family() as family:
         done, outcome = _capture(system, python, family.folder, _BY_TIME, 0)
-    if outcome is None or (not outcome["run"] and not outcome["exit_code"]):
+    code = int(str(outcome["exit_code"] or 0)) if outcome is not None else 0
+    if outcome is None or (not outcome["run"] and not ended_by(code)):
         return TimedTrial(_failure(done, outcome), _end_of(done))
-    code = int(str(outcome["exit_code"] or 0))
     how = ended_by(code) or (f"code {code}" if code else "")
     return TimedTrial(f"its program was ended by {how}. {crash(code)}".strip() if how else "", _end_of(done))
 

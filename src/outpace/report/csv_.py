@@ -22,7 +22,8 @@ _SUFFIXES = {Unit.PS: "_ps", Unit.BYTES: "_bytes", Unit.BYTES_PER_S: "_bytes_per
 def write(report: Report, directory: str | os.PathLike[str]) -> list[Path]:
     """Write one `<tool>.<table>.csv` per table into `directory` (made if missing) and return the paths.
 
-    The files take their places together, once all are written: what stood there before stays until then. Missing values are empty cells.
+    The files take their places one after the other, once all are written: what stood there before stays until then. Missing values are empty
+    cells.
     Raises OutputError where the files cannot be written.
     """
     tables = [(page.id, table) for page in report.pages for table in page.tables()]

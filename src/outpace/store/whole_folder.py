@@ -39,7 +39,7 @@ def whole_folder(path: str | os.PathLike[str], what: str, ours: Callable[[Path],
                 os.mkdir(aside)
                 os.rename(target, os.path.join(aside, os.path.basename(target)))
             os.rename(new, target)
-    finally:  # also for a signal between the two: what is aside comes back, here or, after a kill, with the next sweep
+    finally:  # also for a signal between the two: what is aside comes back; after a kill, with the next sweep, where files can be locked
         with _told(path, what):
             end_folder(hidden, lock)
 

@@ -256,3 +256,22 @@ def test_missed_moments_are_thinned_out_and_weigh_more() -> None:
 )
 def test_owner(file: str, owner: str) -> None:
     assert owner_of(file) == owner
+
+
+def test_the_switch_interval_is_given_back() -> None:
+    """Two samplers at once, a program that sets another one meanwhile, and a child that is forked in between."""
+    before = sys.getswitchinterval()
+    with ticks._switches:
+        with ticks._switches:
+            assert sys.getswitchinterval() < 0.0001
+        assert sys.getswitchinterval() < 0.0001
+    assert sys.getswitchinterval() == before
+    with ticks._switches:
+        sys.setswitchinterval(0.002)
+    assert sys.getswitchinterval() == pytest.approx(0.002)
+    sys.setswitchinterval(before)
+    child = ticks._Switches()
+    with child:
+        child._forget()
+        assert sys.getswitchinterval() == before
+        child._wanted = 1

@@ -52,7 +52,30 @@ def test_what_a_thread_computed_just_before_it_was_met_is_counted_for_where_it_w
     monkeypatch.setattr(threads, "sys", SimpleNamespace(_current_frames=lambda: dict.fromkeys(clocks, frame)))
     others = OtherThreads(None, Stacks())
     for _ in range(2):
-        others._look(others._processor_times())
+        others._look(others._processor_times([identity for identity in clocks if identity]))
     first, second = others.found({}, {})
     assert (first.name, first.stacks[0][1], first.used_ns) == ("loader", 2, (890 + 950,))
     assert (second.name, second.stacks[0][1], second.used_ns) == ("waits", 2, (1,))
+
+
+def test_a_thread_that_comes_between_two_looks_at_the_frames_makes_no_empty_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    living = iter([{1: sys._getframe()}, {1: sys._getframe(), 2: sys._getframe()}])
+    monkeypatch.setattr(threads, "sys", SimpleNamespace(_current_frames=lambda: next(living)))
+    monkeypatch.setattr(OtherThreads, "_used", lambda *_: 7)
+    others = OtherThreads(None, Stacks())
+    others._look({})
+    assert [thread.stacks for thread in others.found({}, {})] == [((0, 1),)]
+
+
+def test_the_clock_of_a_thread_that_has_ended_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`pthread_getcpuclockid` of a thread that is not there any more may end the process."""
+    asked: list[int] = []
+
+    def clock_of(identity: int) -> int:
+        asked.append(identity)
+        return 9
+
+    monkeypatch.setattr(time, "pthread_getcpuclockid", clock_of)
+    monkeypatch.setattr(time, "clock_gettime_ns", lambda clock: 5)
+    others = OtherThreads(None, Stacks())
+    assert [others._used(1), others._used(1)] == [5, 5] and asked == [1]

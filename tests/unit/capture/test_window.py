@@ -308,6 +308,16 @@ def test_a_hiccup_beside_it_changes_nothing() -> None:
     assert count == 39
 
 
+def test_nothing_is_waited_for_in_a_window_that_holds_too_much() -> None:
+    window, profiling = make(SetClock(), steps=5, lasting=0.1)  # type: ignore[arg-type]
+    window.longest, step, clock = lambda _: 1.0, Candidate("own marks"), window._clock
+    for number in range(9):
+        window.begin(step)
+        clock.now += 3 * 10**9 if number == 5 else 10**8  # type: ignore[attr-defined]
+        window.end(step)
+    assert len(window.during) == 4 and not any("another one does" in line for line in profiling.log)
+
+
 def test_it_is_waited_for_until_a_limit() -> None:
     count, profiling = captured_steps(lambda number: 0.5 if number == 3 else 0.02)
     waited = 0.02 * (count - 4)

@@ -99,7 +99,9 @@ def _places(record: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, tuple
         assert record is not None
         met: dict[tuple[str, int, str], list[int]] = defaultdict(lambda: [0, 0])  # looks, processor time
         looks = [count for _, count in thread["stacks"]]
-        for (stack, count), used in zip(thread["stacks"], thread.get("used_ns") or looks, strict=True):
+        used_ns = thread.get("used_ns") or ()
+        weights = used_ns if len(used_ns) == len(looks) and any(used_ns) else looks
+        for (stack, count), used in zip(thread["stacks"], weights, strict=True):
             places = [(record["frames"][frame], line) for frame, line in record["stacks"][stack]]
             if places and not (places[-1][0][3] == "python" and places[-1][0][1].rpartition(".")[2] in _WAITS):
                 mine = next(((frame, line) for frame, line in reversed(places) if frame[3] == _OWN_CODE), None)

@@ -172,6 +172,7 @@ def _odd(run: Run, host: str, program: Program, mine: list[Part]) -> Iterator[Fi
     for row in odd_ops(run).of("host", host).records():
         if not row["dropout"]:
             by_part.setdefault((row["source"] or row["part"], row["source"]), []).append(row)
+    called_back = sum(any(row["kind"] == PYTHON for row in rows) for rows in by_part.values())
     for (_, line), rows in by_part.items():
         names = list(dict.fromkeys(short(row["part"]) for row in rows))
         part, source = names[0] + (f" (and {len(names) - 1} more)" if len(names) > 1 else ""), short(line)
@@ -181,7 +182,7 @@ def _odd(run: Run, host: str, program: Program, mine: list[Part]) -> Iterator[Fi
         where = f"({source}) " if source and source != names[0] else ""
         kind = f" ({top['type']})" if top["type"] != names[0] else ""
         python = top["kind"] == PYTHON
-        below, mostly = _called_back(run, host) if python else ("", "")
+        below, mostly = _called_back(run, host) if python and called_back == 1 else ("", "")
         much = share >= _MUCH_ODD.value
         same = (part.share for part in mine if part.name in names or (source and source == part.source))
         whole = min(1.0, max(share, sum(same)))
