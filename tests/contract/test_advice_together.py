@@ -326,3 +326,21 @@ def test_what_is_a_part_of_all_that_a_line_takes_adds_nothing_to_it(takes: tuple
         page = Page("a", "Page", "What?", "So.", findings=tuple(finding(at, each) for at, each in enumerate(order)))
         (only,), _ = rank([page], shares)
         assert high(only) == pytest.approx(expected)
+
+
+def test_a_part_of_a_line_adds_nothing_behind_what_is_elsewhere_either() -> None:
+    """All of the line's time, then time that is elsewhere, then a part of the first."""
+    python, elsewhere = Category.ALL_OTHERS.value, Category.INPUT.value
+    savings = (
+        Saving(0.0, 0.35, (python,), "if it took no time", whole_line=True),
+        Saving(0.0, 0.3, (elsewhere,), "if nobody waited"),
+        Saving(0.0, 0.25, (python,), "if it was not called"),
+    )
+    evidence = (Evidence("x", 1.0, Unit.COUNT, "t"),)
+    findings = tuple(
+        Finding(f"rule_{at}", Severity.HIGH, "So.", f"Do {at}.", evidence, saving=saving, location="train.py:71")
+        for at, saving in enumerate(savings)
+    )
+    shares = budget({Category.ALL_OTHERS: 0.65, Category.INPUT: 0.35})
+    (only,), _ = rank([Page("a", "Page", "What?", "So.", findings=findings)], shares)
+    assert high(only) == pytest.approx(0.65)

@@ -7,8 +7,9 @@ with the symptom as its reason, and the symptom by itself only where no cause wa
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from outpace.advice.ledger import SHARED, Ledger
 from outpace.metrics.program.budget import Budget
@@ -71,12 +72,11 @@ def _merge(first: Finding, second: Finding) -> Finding:
 def _one_per_place(findings: Iterable[Finding]) -> list[Finding]:
     """One finding for each line of the program: the first, with what others say of the same line, and the sum of what they save. A reader who
     mends a line mends all of it, and two shares of one line read as two matters."""
-    kept: dict[tuple[str, ...], Finding] = {}
+    lines: defaultdict[tuple[str, ...], list[Finding]] = defaultdict(list)
     for at, finding in enumerate(findings):
         informs = finding.severity is Severity.INFO or not finding.location
-        key = (str(at),) if informs else (finding.host, finding.location)
-        kept[key] = _joined(kept[key], finding) if key in kept else finding
-    return list(kept.values())
+        lines[(str(at),) if informs else (finding.host, finding.location)].append(finding)
+    return [replace(reduce(_joined, several), saving=_sum([each.saving for each in several])) for several in lines.values()]
 
 
 def _joined(first: Finding, second: Finding) -> Finding:
@@ -86,7 +86,6 @@ def _joined(first: Finding, second: Finding) -> Finding:
         first,
         action=first.action + also,
         severity=min(first.severity, second.severity, key=lambda s: _ORDER[s]),
-        saving=_sum(first.saving, second.saving),
         evidence=tuple(dict.fromkeys((*first.evidence, *second.evidence))),
         counter_evidence=tuple(note for note in (*first.counter_evidence, *second.counter_evidence) if note != SHARED),
         explains=tuple(dict.fromkeys((*first.explains, *second.explains))),
@@ -94,22 +93,25 @@ def _joined(first: Finding, second: Finding) -> Finding:
     )
 
 
-def _sum(first: Saving | None, second: Saving | None) -> Saving | None:
-    """What both save of one line: the larger, where one is all of the line's time and the other a part of that; else the sum. Of a share of
-    the steps and one of the time between them, which are of two bases, the first."""
-    if first is None or second is None or (OUTSIDE in first.takes_from) is not (OUTSIDE in second.takes_from):
-        return first or second
-    takes = tuple(dict.fromkeys((*first.takes_from, *second.takes_from)))
-    low = first.low + second.low if first.predicted and second.predicted else 0.0
-    assumes = "; ".join(dict.fromkeys((first.assumes, second.assumes)))
-    within = _is_part(second, first) or _is_part(first, second)
-    high = max(first.high, second.high) if within else min(1.0, first.high + second.high)
-    return replace(first, low=min(low, high), high=high, takes_from=takes, assumes=assumes, whole_line=within)
+def _sum(savings: Sequence[Saving | None]) -> Saving | None:
+    """What all save of one line, in their order. A part of what is all of the line's time adds nothing to it; of shares of the steps and of the
+    time between them, which are of two bases, those of the first one's base count."""
+    known = [saving for saving in savings if saving is not None]
+    if len(known) < 2:
+        return known[0] if known else None
+    first = known[0]
+    same = [saving for saving in known if (OUTSIDE in saving.takes_from) is (OUTSIDE in first.takes_from)]
+    apart = [saving for saving in same if not any(_is_part(saving, of) for of in same)]
+    high = min(1.0, max(sum(saving.high for saving in apart), *(saving.high for saving in same)))
+    low = sum(saving.low for saving in apart) if all(saving.predicted for saving in same) else 0.0
+    takes = tuple(dict.fromkeys(key for saving in same for key in saving.takes_from))
+    assumes = "; ".join(dict.fromkeys(saving.assumes for saving in same))
+    return replace(first, low=min(low, high), high=high, takes_from=takes, assumes=assumes)
 
 
 def _is_part(saving: Saving, of: Saving) -> bool:
     """Whether what a finding saves of a line is a part of all of that line's time."""
-    return of.whole_line and set(saving.takes_from) <= set(of.takes_from)
+    return of.whole_line and not saving.whole_line and set(saving.takes_from) <= set(of.takes_from)
 
 
 def _causes_first(findings: list[Finding]) -> list[Finding]:

@@ -163,9 +163,11 @@ class StepWindow:
 
     def begin(self, step: Candidate, may_open: bool = True) -> None:
         """A step begins. Opens the window when this candidate is through its warm-up and `may_open`."""
+        if self.idle:
+            return
         if step.trains and step is not self.chosen:
             self.training_begins()
-        if self.idle or self.chosen not in (None, step):
+        if self.chosen not in (None, step):
             return
         if step.trains:
             self._last_trained = self._clock()

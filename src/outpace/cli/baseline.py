@@ -9,8 +9,6 @@ import typer
 from outpace.cli.options import Color, Csv, Html, Json, Width
 from outpace.cli.process import tune
 from outpace.compare import places
-from outpace.model.errors import UsageError
-from outpace.model.inputs import what_is
 
 baseline = typer.Typer(
     add_completion=False,
@@ -37,7 +35,6 @@ def save(
     from outpace.cli.sides import side
     from outpace.compare import baseline as kept
 
-    _require_file(name, folder)
     path = places.free(name, folder, force=force)
     found = side(runs)
     kept.save(found, path)
@@ -68,7 +65,6 @@ def show_(
     from outpace.compare import baseline as kept
     from outpace.compare.baseline_page import report_of
 
-    _require_file(name, folder)
     found = kept.load(places.existing(name, folder), name)
     show(report_of(found), single=True, html=html, csv=csv, json=json, width=width, color=color)
 
@@ -76,15 +72,6 @@ def show_(
 @baseline.command()
 def remove(name: Name, folder: Folder = places.FOLDER) -> None:
     """Remove a baseline."""
-    _require_file(name, folder)
     path = places.existing(name, folder)
     path.unlink()
     typer.echo(f"{path} is removed.")
-
-
-def _require_file(name: str, folder: str) -> None:
-    """Raise UsageError where something else than a file has the name of a baseline."""
-    path = places.path_of(name, folder)
-    found = what_is(path)
-    if found:
-        raise UsageError(f"{path} is {found}, and a baseline is a file. Move it away, or give another name.")

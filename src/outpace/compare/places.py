@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from outpace.model.errors import NotFoundError, UsageError
+from outpace.model.inputs import what_is
 from outpace.model.text import meant
 
 FOLDER = "outpace-baselines"
@@ -18,17 +19,21 @@ _NAME = re.compile(r"(?!.*\.json$)[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 def names(folder: str = FOLDER) -> list[str]:
     """The baselines of a folder, in the order of their names."""
-    found = (path.name.removesuffix(ENDING) for path in Path(folder).glob(f"*{ENDING}"))
+    found = (path.name.removesuffix(ENDING) for path in Path(folder).glob(f"*{ENDING}") if path.is_file())
     return sorted(name for name in found if _NAME.fullmatch(name))
 
 
 def path_of(name: str, folder: str = FOLDER) -> Path:
-    """The file of a baseline. UsageError for a name that could lead elsewhere, or be taken for a path."""
+    """The file of a baseline, there or not. UsageError for a name that could lead elsewhere, or be taken for a path, and where what has it
+    is no file."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r:.120} cannot name a baseline. Use at most 100 letters, digits, '.', '_' and '-', no '.' or '-' first, no {ENDING}."
         )
-    return Path(folder, name + ENDING)
+    path = Path(folder, name + ENDING)
+    if kind := what_is(path):
+        raise UsageError(f"{path} is {kind}, and a baseline is a file. Move it away, or give another name.")
+    return path
 
 
 def free(name: str, folder: str = FOLDER, *, force: bool = False) -> Path:

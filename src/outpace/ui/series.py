@@ -70,7 +70,7 @@ class Series:
         self.slow, self.ended = 0, False
         self.curve = Curve()
         self._events: deque[dict[str, Any]] = deque(maxlen=_MOST_EVENTS)
-        self._told = 0  # events, also those for which there was no room
+        self._count = 0  # events, also those for which there was no room
 
     def add(self, data: bytes) -> None:
         """Add the lines of what follows `last`, with which the data begin. The last line, while it is written, is left for the next time; what
@@ -97,7 +97,7 @@ class Series:
     def events(self) -> list[dict[str, Any]]:
         """The last events, each with its step, its text, and the run of a capture; how many came before them stands first."""
         found = [{**event, "run": id_of(event["run"])} if "run" in event else event for event in self._events]
-        before = self._told - len(found)
+        before = self._count - len(found)
         text = f"{counted(before, 'earlier event')} are not shown"
         return [*([{"step": found[0]["step"], "kind": "note", "text": text}] if before else []), *found]
 
@@ -109,15 +109,15 @@ class Series:
             self.curve.add(
                 self.step or 0, (self.ps, p95, None if wait is None else wait * 1e9, None if memory is None else memory * 1e6)
             )
-        elif (told := _told(event)) is not None:
-            self._events.append(told)
-            self._told += 1
-            self.slow += told["kind"] == "slowdown"
-            self.ended |= told["kind"] == "end"
+        elif (annotation := _annotation(event)) is not None:
+            self._events.append(annotation)
+            self._count += 1
+            self.slow += annotation["kind"] == "slowdown"
+            self.ended |= annotation["kind"] == "end"
 
 
-def _told(event: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What is told of an event beside the curves; None of what is in them."""
+def _annotation(event: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What an event says beside the curves; None of one that is in them."""
     kind = event.get("event")
     if kind not in ("slowdown", "capture", "note", "end"):
         return None

@@ -51,7 +51,7 @@ class Trainings:
 
     def lines(self, now: float) -> list[dict[str, Any]]:
         """What the list shows of each training, the last that wrote first, and how many are left out."""
-        found, left_out = self._found()
+        found, left_out = self._latest()
         with self._lock:
             self._known = {one.path: self._known.get(one.path, Series()) for one in found}
             self._read(found)
@@ -59,7 +59,7 @@ class Trainings:
 
     def one(self, wanted: str) -> Watched:
         """The training of an id. Raises NotFoundError for one that the list does not show."""
-        found = next((one for one in self._found()[0] if one.id == wanted), None)
+        found = next((one for one in self._latest()[0] if one.id == wanted), None)
         if found is None:
             raise NotFoundError("This training is not, or no longer, below the workbench's folders.")
         return found
@@ -75,7 +75,7 @@ class Trainings:
             numbers = {name: series.curve.means(i) for i, name in enumerate(("p50", "p95", "wait", "memory"))}
             return {"name": clean(one.name), "step": series.curve.steps(), **numbers, "events": series.events()}
 
-    def _found(self) -> tuple[tuple[Watched, ...], int]:
+    def _latest(self) -> tuple[tuple[Watched, ...], int]:
         """The trainings that are shown, the last that wrote first, and the number of the others."""
         found: dict[str, Watched] = {}
         for root in self._folders.given:

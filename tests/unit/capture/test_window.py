@@ -53,7 +53,7 @@ class Clock:
         return self.now
 
 
-def make(clock: Clock | None = None, **options: Any) -> tuple[StepWindow, FakeProfiling]:
+def make(clock: Callable[[], int] | None = None, **options: Any) -> tuple[StepWindow, FakeProfiling]:
     profiling = FakeProfiling()
     defaults: dict[str, Any] = {"warmup": 2, "steps": 3, "after": 1, "stop": False}
     return StepWindow(CaptureOptions(**{**defaults, **options}), profiling, clock or Clock()), profiling  # type: ignore[arg-type]
@@ -309,11 +309,12 @@ def test_a_hiccup_beside_it_changes_nothing() -> None:
 
 
 def test_nothing_is_waited_for_in_a_window_that_holds_too_much() -> None:
-    window, profiling = make(SetClock(), steps=5, lasting=0.1)  # type: ignore[arg-type]
-    window.longest, step, clock = lambda _: 1.0, Candidate("own marks"), window._clock
+    clock = SetClock()
+    window, profiling = make(clock, steps=5, lasting=0.1)
+    window.longest, step = lambda _: 1.0, Candidate("own marks")
     for number in range(9):
         window.begin(step)
-        clock.now += 3 * 10**9 if number == 5 else 10**8  # type: ignore[attr-defined]
+        clock.now += 3 * 10**9 if number == 5 else 10**8
         window.end(step)
     assert len(window.during) == 4 and not any("another one does" in line for line in profiling.log)
 

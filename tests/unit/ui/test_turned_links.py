@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,8 +120,8 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.filterwarnings("error")  # a thread that ends with an error is told as a warning
 def test_no_error_of_a_look_ends_a_filler(logs: Path) -> None:
     runs = RunList([str(logs)]).now()
-    fails = _Fails(runs)
-    filler = Filler(fails.now, fails, Folders([str(logs)]))  # type: ignore[arg-type]  # what it needs of a cache
+    fails: Any = _Fails(runs)
+    filler = Filler(fails.now, fails, Folders([str(logs)]))
     late = time.monotonic() + 10
     while len(fails.verdicts) < len(runs) and time.monotonic() < late:
         filler.look()
