@@ -20,6 +20,9 @@ SCHEME = "ray://"
 CLIENT_PORT = 10001  # where Ray's own client asks a head node
 _NAMESPACE = b"outpace"
 _REACHED = 10.0  # seconds
+_SERVER_LOG = (
+    "ray_client_server_"  # Ray's errors name this log where the process that its client server starts for each client has died
+)
 
 
 def load_ray() -> Any:
@@ -42,7 +45,7 @@ def connected(place: str = "auto") -> Iterator[Any]:
     try:
         if ":" in named:
             _reach(named)
-        ray.init(place if place == "auto" else SCHEME + place, log_to_driver=False, configure_logging=False)
+        _init(ray, place if place == "auto" else SCHEME + place)
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         lines = str(getattr(error, "strerror", None) or error).strip().splitlines()  # a server's own errors are tracebacks
         said = lines[-1] if lines else type(error).__name__
@@ -111,6 +114,16 @@ def _entries() -> list[dict[str, str]]:
 def _anywhere(ray: Any, function: Callable[[], Any]) -> Any:
     """What a function returns on the cluster: Ray's client is no part of it, and sends it there."""
     return ray.get(ray.remote(num_cpus=0)(function).remote()) if ray.util.client.ray.is_connected() else function()
+
+
+def _init(ray: Any, address: str) -> None:
+    """Connect to a cluster, once more where Ray's client server lost the process that it had started for us: on a busy node it may."""
+    try:
+        ray.init(address, log_to_driver=False, configure_logging=False)
+    except (OSError, RuntimeError) as error:
+        if _SERVER_LOG not in str(error):
+            raise
+        ray.init(address, log_to_driver=False, configure_logging=False)
 
 
 def _reach(place: str) -> None:
