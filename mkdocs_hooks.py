@@ -13,7 +13,7 @@ import outpace
 import outpace.tools
 from outpace.model import Field
 from outpace.report import glossary, terminal
-from outpace.tools import Tool, discover
+from outpace.tools import Tool, discover_tools
 
 ROOT = Path(__file__).parent
 DATA = ROOT / "tests" / "data"
@@ -25,16 +25,16 @@ _SCREEN = re.compile(r"^<!-- screen: ([\w./]+) -->$", re.MULTILINE)
 def on_config(config: Any) -> Any:
     """Fill in what the navigation cannot know: the tools, and the glossary, which lies where the reports take it from."""
     sections = {title: pages for section in config.nav for title, pages in section.items()}
-    sections["Tools"].extend({tool.id: f"tools/{tool.id}.md"} for tool in discover())
+    sections["Tools"].extend({tool.id: f"tools/{tool.id}.md"} for tool in discover_tools())
     sections["Reference"].insert(0, "glossary.md")
     return config
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add one page per tool, the glossary, and the benchmarks."""
-    for tool in discover():
+    for tool in discover_tools():
         files.append(File.generated(config, f"tools/{tool.id}.md", content=page(tool)))
-    files.append(File.generated(config, "glossary.md", content=glossary.text()))
+    files.append(File.generated(config, "glossary.md", content=glossary.read_glossary()))
     measured = (ROOT / "bench" / "README.md").read_text(encoding="utf-8")
     files.append(File.generated(config, "benchmarks.md", content=measured.replace("](../docs/", "](")))
     return files

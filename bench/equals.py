@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from outpace.capture.family import Family
+from outpace.capture.process_tree import ProcessTree
 from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.place import loop_at
 from outpace.tune.trial.engine import run_experiment
@@ -63,7 +63,7 @@ def main() -> int:
     called = held = 0
     for seed, loop in zip(range(options.races), itertools.cycle(options.loops), strict=False):
         began = time.monotonic()
-        with Family(), tempfile.TemporaryDirectory() as folder:
+        with ProcessTree(), tempfile.TemporaryDirectory() as folder:
             verdict = raced(loop, options.budget, seed, folder).verdicts[0]
         found = verdict.estimate
         decisions[verdict.decision.value] += 1

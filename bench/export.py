@@ -32,13 +32,13 @@ open(sys.argv[2], "wb").write(text)
 OUTPACE = """
 import json, sys, time
 from outpace import api
-from outpace.trace.export import Format
+from outpace.trace.export import ExportFormat
 from outpace.viewer import Arguments, Selection, write_trace
 run = api.open(sys.argv[1]).run
 run.prepare()
 with open(sys.argv[2], "wb") as file:
     begin = time.perf_counter()
-    written = write_trace(run, file.fileno(), Format[sys.argv[3].upper()], Selection(arguments=Arguments(sys.argv[4])))
+    written = write_trace(run, file.fileno(), ExportFormat[sys.argv[3].upper()], Selection(arguments=Arguments(sys.argv[4])))
     print(json.dumps({"seconds": time.perf_counter() - begin, "events": run.events, "slices": written.slices}))
 """
 COUNT = """

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from outpace.cli.process import tune
+from outpace.cli.process import configure_process
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.growing import GROWN
@@ -67,7 +67,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=list(GROWN), choices=list(GROWN))
     parser.add_argument("--part", type=float, default=1.0, help="of the largest size of each, on a machine that has less time")
     options = parser.parse_args()
-    tune()
+    configure_process()
     print("| what grows | sizes | CPU s at each | exponent [95 %] |\n|---|---|---|---|")
     worst = 0.0
     for name in options.only:

@@ -20,7 +20,7 @@ from statistics import median
 import numpy as np
 
 JUDGE = (
-    "import sys, time\nfrom outpace.capture.judge import answer\nwhile True:\n    answer(sys.argv[1])\n    time.sleep(0.1)\n"
+    "import sys, time\nfrom outpace.capture.repetition import answer_request\nwhile True:\n    answer_request(sys.argv[1])\n    time.sleep(0.1)\n"
 )
 
 
@@ -33,10 +33,10 @@ def main() -> None:
     import jax
     import jax.numpy as jnp
 
-    from outpace.capture.looks import FIRST_S, Looks, Questions
+    from outpace.capture.host_snapshots import FIRST_DURATION_S, AnalysisClient, HostSnapshots
     from outpace.capture.options import CaptureOptions
     from outpace.capture.profilers import JaxProfiler
-    from outpace.capture.timed import LOOK_EVERY_S
+    from outpace.capture.timed_window import SNAPSHOT_INTERVAL_S
 
     @jax.jit
     def train_step(w: jax.Array, x: jax.Array) -> jax.Array:
@@ -46,13 +46,13 @@ def main() -> None:
     looking, over = threading.Event(), threading.Event()
     with tempfile.TemporaryDirectory() as folder:
         judge = subprocess.Popen([sys.executable, "-c", JUDGE, folder])
-        looks, profiler = Looks(Questions(folder), folder), JaxProfiler(jax, CaptureOptions())
+        looks, profiler = HostSnapshots(AnalysisClient(folder), folder), JaxProfiler(jax, CaptureOptions())
         found = []
 
         def look() -> None:
             while not over.is_set():
-                if looking.wait(0.1) and not over.wait(LOOK_EVERY_S) and looking.is_set():
-                    found.append(looks.take(profiler, FIRST_S, over))
+                if looking.wait(0.1) and not over.wait(SNAPSHOT_INTERVAL_S) and looking.is_set():
+                    found.append(looks.take(profiler, FIRST_DURATION_S, over))
 
         thread = threading.Thread(target=look, daemon=True)
         thread.start()

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from outpace.metrics.program.workers import workers
-from outpace.model.wire import blob, fields, integer
+from outpace.metrics.cluster.workers import workers
+from outpace.model.protobuf_wire import encode_bytes, encode_integer, iter_fields
 from outpace.timeline import Run, Timeline
 from outpace.trace import read_trace
 
@@ -71,45 +71,47 @@ class Warp:
 
     def _space(self, old: np.ndarray, new: np.ndarray, ahead_ns: int) -> Iterator[bytes]:
         self.old, self.new, self.ahead = old, new, ahead_ns
-        for number, value in fields(self.data):
-            yield blob(1, self._plane(value)) if number == 1 else _again(number, value)
+        for number, value in iter_fields(self.data):
+            yield encode_bytes(1, self._plane(value)) if number == 1 else _again(number, value)
 
     def _plane(self, plane: bytes) -> bytes:
         names = {1: ""}
-        for number, value in fields(plane):
+        for number, value in iter_fields(plane):
             if number == 5:
-                entry = dict(fields(dict(fields(value))[2]))
+                entry = dict(iter_fields(dict(iter_fields(value))[2]))
                 names[entry.get(1, 0)] = entry.get(2, b"").decode()
         moved = {key for key, name in names.items() if name in ("profile_start_time", "profile_stop_time")}
         return b"".join(
-            blob(3, self._line(value))
+            encode_bytes(3, self._line(value))
             if number == 3
-            else blob(6, self._stat(value, moved))
+            else encode_bytes(6, self._stat(value, moved))
             if number == 6
             else _again(number, value)
-            for number, value in fields(plane)
+            for number, value in iter_fields(plane)
         )
 
     def _stat(self, stat: bytes, moved: set[int]) -> bytes:
-        parts = list(fields(stat))
+        parts = list(iter_fields(stat))
         if dict(parts).get(1) not in moved:
             return stat
-        return b"".join(integer(n, v + self.ahead if n in (3, 4) else v) for n, v in parts)
+        return b"".join(encode_integer(n, v + self.ahead if n in (3, 4) else v) for n, v in parts)
 
     def _line(self, line: bytes) -> bytes:
-        parts = list(fields(line))
+        parts = list(iter_fields(line))
         zero = 1000 * dict(parts).get(3, 0) - self.origin
-        events = [list(fields(value)) for number, value in parts if number == 4]
+        events = [list(iter_fields(value)) for number, value in parts if number == 4]
         known = [dict(event) for event in events]
         start = np.array([zero + event.get(2, 0) for event in known], np.float64)
         end = start + [event.get(3, 0) for event in known]
         start_, end_ = self._at(start), self._at(end)
         out = [
-            _again(number, value) if number != 3 else integer(3, value + self.ahead) for number, value in parts if number != 4
+            _again(number, value) if number != 3 else encode_integer(3, value + self.ahead)
+            for number, value in parts
+            if number != 4
         ]
         for event, begin, length in zip(events, (start_ - zero).tolist(), (end_ - start_).tolist(), strict=True):
-            times = integer(2, max(begin, 0)) + integer(3, max(length, 0))
-            out.append(blob(4, times + b"".join(_again(n, v) for n, v in event if n not in (2, 3))))
+            times = encode_integer(2, max(begin, 0)) + encode_integer(3, max(length, 0))
+            out.append(encode_bytes(4, times + b"".join(_again(n, v) for n, v in event if n not in (2, 3))))
         return b"".join(out)
 
     def _at(self, times: np.ndarray) -> np.ndarray:
@@ -119,8 +121,8 @@ class Warp:
 
 def _again(number: int, value: int | bytes) -> bytes:
     if isinstance(value, int):
-        return integer(number, value)
-    return blob(number, value)
+        return encode_integer(number, value)
+    return encode_bytes(number, value)
 
 
 def write(folder: Path, hosts: int, folders: int) -> dict[str, str]:

@@ -99,9 +99,9 @@ def in_graph(rounds: int = 40, executions: int = 2000) -> list[float]:
     """ns per step of the traced time stamps around a read: a loop in a graph with them, minus one without, per round."""
     import tensorflow as tf
 
-    from outpace.monitor.waits import KerasClock, _graph
+    from outpace.monitor.input_wait import KerasInputClock, _graph
 
-    clock = KerasClock(None)
+    clock = KerasInputClock(None)
 
     def bare(number: Any) -> Any:
         return tf.identity(number)

@@ -29,7 +29,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 from compare import interval
 
 from outpace.capture.options import CaptureOptions
-from outpace.capture.profilers import MAKERS
+from outpace.capture.profilers import PROFILER_CLASSES
 from outpace.trace import open_trace
 
 LEVELS = {
@@ -118,7 +118,7 @@ class Blocks:
 
     def __init__(self, framework: str, levels: list[str], rounds: int, length: int) -> None:
         module = sys.modules[framework]
-        self.profilers = {level: MAKERS[framework](module, CaptureOptions(**LEVELS[level])) for level in levels}
+        self.profilers = {level: PROFILER_CLASSES[framework](module, CaptureOptions(**LEVELS[level])) for level in levels}
         self.plan: list[str | None] = [None, *(item for _ in range(rounds) for level in levels for item in (level, None))]
         self.length = length + SETTLE
         self.times: list[

@@ -28,8 +28,8 @@ from compare import interval
 import outpace
 from outpace.capture import ticks
 from outpace.capture.sampler import FrameSampler
-from outpace.metrics.program.step_breakdown import step_breakdown
-from outpace.metrics.python.time import python_lines
+from outpace.metrics.facts.step_breakdown import step_breakdown
+from outpace.metrics.facts.python_lines import python_lines
 from outpace.model import Category
 
 PROGRAMS = Path(__file__).parent / "programs"

@@ -21,7 +21,7 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 import outpace
-from outpace.compare import Side, compare, report_of
+from outpace.compare import Side, build_report, compare
 from outpace.report import html, terminal
 from outpace.ui.server import Server
 from tests.verify.chromium import CHROMIUM, Page
@@ -92,8 +92,8 @@ def report(folder: Path) -> None:
 
 def comparison(folder: Path) -> None:
     """The flame graph of a comparison, with what is gone."""
-    before, after = (Side.of(name, outpace.open(PROFILES / name).run) for name in COMPARED)
-    file = html.write(report_of(compare(before, after)), folder / "compare.html")
+    before, after = (Side.from_runs(name, outpace.open(PROFILES / name).run) for name in COMPARED)
+    file = html.write(build_report(compare(before, after)), folder / "compare.html")
     with Page(folder / "browser-compare", "1400,900") as page:
         page.ask("Emulation.setDeviceMetricsOverride", width=1400, height=470, deviceScaleFactor=1, mobile=False)
         page.ask("Page.navigate", url=file.as_uri() + "#compare")

@@ -1,5 +1,6 @@
-"""What holds for all tests: no test has a clock of its own, Ctrl-C reaches the programs that they start, and in `make fast` importing a
-framework fails."""
+"""What holds for all tests: no test has a clock of its own, Ctrl-C reaches the programs that they
+start, and in `make fast` importing a framework fails.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Small profiles to make mutants of: stretches of every real one in `tests/data`, with all kinds of lines that it has."""
+"""Small profiles to make mutants of: stretches of every real one in `tests/data`, with all kinds of
+lines that it has.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _PROGRAM = 60_000  # bytes of a compiled program that a cut keeps
 
 @functools.cache
 def seeds() -> tuple[tuple[Path, bool], ...]:
-    """What there are cuts of: a host's profile, and whether the cut is of its middle, not of its begin."""
+    """What there are cuts of: a host's profile, and whether the cut is of its middle, not of its
+    begin.
+    """
     return tuple((path, middle) for path in sorted((DATA / "profiles").glob("*/*.xplane.pb.gz")) for middle in (False, True))
 
 

@@ -1,19 +1,21 @@
-"""Profiles that grow in one way at a time: what the bench times at five sizes (`bench/growth.py`), and a test counts at three."""
+"""Profiles that grow in one way at a time: what the bench times at five sizes (`bench/growth.py`),
+and a test counts at three.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from outpace.advice import rank
+from outpace.advice import rank_findings
 from outpace.api import open as open_profile
 from outpace.model import Certainty, Evidence, Finding, Page, Saving, Severity, Unit
-from outpace.model.wire import blob, integer
+from outpace.model.protobuf_wire import encode_bytes, encode_integer
 from outpace.testing import GpuBuilder, SpaceBuilder, training_run
-from outpace.timeline.hlo import Program
-from outpace.ui.pages import lines as lines_of
-from outpace.ui.runs import listed
-from outpace.ui.verdicts import Cache, Verdict
+from outpace.timeline.hlo_modules import HloModule
+from outpace.ui.pages import build_run_lines as lines_of
+from outpace.ui.run_summaries import RunSummary, SummaryCache
+from outpace.ui.runs import scan_folders
 from tests.hlo_proto import F32, TUPLE, numbers, op, shape
 
 US, MS = 1_000_000, 1_000_000_000
@@ -86,7 +88,9 @@ def devices(folder: Path, size: int) -> Callable[[], object]:
 
 
 def lines(folder: Path, size: int) -> Callable[[], object]:
-    """Lines of one device, streams and XLA's own by turns, each with an event in one of three marked steps."""
+    """Lines of one device, streams and XLA's own by turns, each with an event in one of three
+    marked steps.
+    """
     space = SpaceBuilder("vm")
     host, device = space.plane("/host:CPU").line("python"), space.plane("/device:GPU:0")
     length = size * 40 * US
@@ -133,7 +137,9 @@ def kernels(folder: Path, size: int) -> Callable[[], object]:
 
 
 def iterators(folder: Path, size: int) -> Callable[[], object]:
-    """Iterators of one pipeline: a stage that reads from many others in turn, as `interleave` does."""
+    """Iterators of one pipeline: a stage that reads from many others in turn, as
+    `interleave` does.
+    """
     space = training_run(steps=3, pipeline=(), input_ps=0)
     line = space.plane("/host:CPU").line("tf_data")
     for call in range(3):
@@ -199,25 +205,27 @@ def findings(folder: Path, size: int) -> Callable[[], object]:
     page = Page(
         "pod", "Pod", "Who waits?", findings=tuple(finding(host, at) for host in range(size) for at in range(len(chain)))
     )
-    return lambda: rank((page,))
+    return lambda: rank_findings((page,))
 
 
 def instructions(folder: Path, size: int) -> Callable[[], object]:
-    """Instructions of one program: softmaxes and products of one array, and arguments that are copied for a loop."""
+    """Instructions of one program: softmaxes and products of one array, and arguments that are
+    copied for a loop.
+    """
     del folder
     shapes = [shape(F32, 8, 1 + number) for number in range(size)]
-    tuple_of = integer(2, TUPLE) + b"".join(blob(4, each) for each in shapes)
+    tuple_of = encode_integer(2, TUPLE) + b"".join(encode_bytes(4, each) for each in shapes)
     body = [op("taken", "parameter", 1, shape(F32, 8, 8)), op("form", "bitcast", 2, shape(F32, 8, 8), 1)]
     first, hub = 10 * size, 9 * size
     for number, each in enumerate(shapes):
         at = first + 10 * number
         body += [
-            op(f"arg.{number}", "parameter", at, each, more=integer(9, 1 + number)),
+            op(f"arg.{number}", "parameter", at, each, more=encode_integer(9, 1 + number)),
             op(f"copy.{number}", "copy", at + 1, each, at),
             op(f"below.{number}", "subtract", at + 2, shape(F32, 8, 8), 1),
             op(f"exp.{number}", "exponential", at + 3, shape(F32, 8, 8), at + 2),
             op(f"after.{number}", "add", at + 4, shape(F32, 8, 8), hub),
-            op(f"dot.{number}", "dot", at + 5, shape(F32, 8, 8), 2, 2, more=blob(30, numbers(1, [0]))),
+            op(f"dot.{number}", "dot", at + 5, shape(F32, 8, 8), 2, 2, more=encode_bytes(30, numbers(1, [0]))),
         ]
     every = range(first, first + 10 * size, 10)
     body += [
@@ -225,17 +233,24 @@ def instructions(folder: Path, size: int) -> Callable[[], object]:
         op("carried", "tuple", hub + 1, tuple_of, *(at + 1 for at in every)),
         op("loop", "while", hub + 2, tuple_of, hub + 1),
     ]
-    data = blob(1, blob(3, b"".join(body) + integer(5, 1)) + blob(4, blob(2, tuple_of)) + integer(6, 1))
+    data = encode_bytes(
+        1,
+        encode_bytes(3, b"".join(body) + encode_integer(5, 1))
+        + encode_bytes(4, encode_bytes(2, tuple_of))
+        + encode_integer(6, 1),
+    )
 
     def work() -> object:
-        program = Program(data)
+        program = HloModule(data)
         return [program[name] for name in program]
 
     return work
 
 
 def runs(folder: Path, size: int) -> Callable[[], object]:
-    """Runs of one program below the folders of the workbench, which lists them for the first time."""
+    """Runs of one program below the folders of the workbench, which lists them for the
+    first time.
+    """
     return _listed(folder, size, lambda number: "train.py")
 
 
@@ -256,11 +271,11 @@ def _listed(folder: Path, size: int, script: Callable[[int], str]) -> Callable[[
         run.mkdir(parents=True)
         for name in ("vm.xplane.pb", "vm.outpace.json"):
             (run / name).touch()
-    cache = Cache(folder / "verdicts")
-    for number, one in enumerate(listed([str(folder)])):
+    cache = SummaryCache(folder / "verdicts")
+    for number, one in enumerate(scan_folders([str(folder)])):
         ops = tuple(number * 16 + at for at in range(16))
-        cache.put(one.info, Verdict("Input-bound", 1e9, "Cache it", "half", script(number), ops))
-    return lambda: lines_of(listed([str(folder)]), cache)
+        cache.put(one.info, RunSummary("Input-bound", 1e9, "Cache it", "half", script(number), ops))
+    return lambda: lines_of(scan_folders([str(folder)]), cache)
 
 
 GROWN: dict[str, tuple[Grown, int, int]] = {
@@ -283,4 +298,6 @@ GROWN: dict[str, tuple[Grown, int, int]] = {
     "runs": (runs, 60, 10_000),
     "programs": (programs, 60, 5_120),
 }
-"""What grows; its smallest size in the test, from where on what is square shows; and the largest of the bench."""
+"""What grows; its smallest size in the test, from where on what is square shows; and the largest of
+the bench.
+"""

@@ -11,7 +11,9 @@ RUNS = Path("plugins/profile")
 
 
 class Logs:
-    """A log directory with one good run, what somebody has put beside it, and a run elsewhere that nobody named."""
+    """A log directory with one good run, what somebody has put beside it, and a run elsewhere that
+    nobody named.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,4 +1,6 @@
-"""Damage that knows the form: a JSON document with some of its values changed, and a profile with some of its fields changed."""
+"""Damage that knows the form: a JSON document with some of its values changed, and a profile with
+some of its fields changed.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ ODD: tuple[Any, ...] = (
 
 
 def document(seed: int, original: Any) -> str:
-    """The JSON text of a document with one to six values of it changed: taken away, doubled, exchanged, or made into something else."""
+    """The JSON text of a document with one to six values of it changed: taken away, doubled,
+    exchanged, or made into something else.
+    """
     chance = random.Random(seed)
     changed = [copy.deepcopy(original)]
     for _ in range(chance.choice((1, 1, 1, 2, 3, 6))):
@@ -60,7 +64,9 @@ def _change(chance: random.Random, root: list[Any]) -> None:
 
 
 def _somewhere(chance: random.Random, root: list[Any]) -> tuple[Any, Any]:
-    """A place in a document, as what holds it and its key: each level down the tree is about as likely as the next."""
+    """A place in a document, as what holds it and its key: each level down the tree is about as
+    likely as the next.
+    """
     holder: Any = root
     key: Any = 0
     while isinstance(holder[key], (list, dict)) and holder[key] and (holder is root or chance.random() < 0.8):
@@ -92,7 +98,9 @@ TEXTS = (
 
 
 def profile(seed: int, original: bytes) -> bytes:
-    """A profile with one to eight fields changed, taken away, doubled, or made the same in all messages of one kind; some lose bytes, too."""
+    """A profile with one to eight fields changed, taken away, doubled, or made the same in all
+    messages of one kind; some lose bytes, too.
+    """
     chance = random.Random(seed)
     space = XSpace.FromString(original)
     for _ in range(chance.choice((1, 1, 2, 3, 8))):
@@ -105,7 +113,9 @@ def profile(seed: int, original: bytes) -> bytes:
 
 
 def _change_field(chance: random.Random, message: Any) -> None:
-    """Change a field of a message somewhere below: what holds others is entered more often than changed itself."""
+    """Change a field of a message somewhere below: what holds others is entered more often than
+    changed itself.
+    """
     while True:
         fields = message.DESCRIPTOR.fields
         field = chance.choice(fields)
@@ -194,10 +204,12 @@ NAMES = (
 
 
 def program(seed: int, original: bytes, other: bytes) -> bytes:
-    """A profile that may be a program's and is none that was captured: one to four changes to what many of its messages say alike.
+    """A profile that may be a program's and is none that was captured: one to four changes to what
+    many of its messages say alike.
 
-    Names, ids, times and nesting change for a line, for what bears a name, or for all; whole lines and planes double, move, or come from
-    `other`, a profile of something else. One in four also has a field or bytes changed as `profile` does.
+    Names, ids, times and nesting change for a line, for what bears a name, or for all; whole lines
+    and planes double, move, or come from `other`, a profile of something else. One in four also has
+    a field or bytes changed as `profile` does.
     """
     chance = random.Random(seed)
     space = XSpace.FromString(original)
@@ -223,7 +235,9 @@ def _lines(chance: random.Random, space: Any) -> list[tuple[Any, Any]]:
 
 
 def _events(chance: random.Random, space: Any) -> list[Any]:
-    """Events of some lines: all, those of one name, those that carry one stat, or some at random."""
+    """Events of some lines: all, those of one name, those that carry one stat, or some
+    at random.
+    """
     lines = _lines(chance, space)
     every = [event for _, line in lines for event in line.events]
     kind = chance.randrange(4)

@@ -1,4 +1,6 @@
-"""Every way in which people meet a profile, and what must hold in all of them, whatever the profile holds."""
+"""Every way in which people meet a profile, and what must hold in all of them, whatever the profile
+holds.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,11 @@ import numpy as np
 
 import outpace
 from outpace import api
-from outpace.compare import Side, baseline, compare, judged, report_of
+from outpace.compare import Side, baseline, build_report, compare, evaluate_gate
 from outpace.model import Figures, OutpaceError, Page, Report, Unit
 from outpace.report import csv_, html, json_, markdown, terminal
 from outpace.tables import export
-from outpace.trace.export import Format
+from outpace.trace.export import ExportFormat
 from outpace.viewer import parse_selection, write_trace
 
 _SOURCE = str(Path(outpace.__file__).parent)
@@ -43,9 +45,11 @@ class Wrong(AssertionError):
 
 
 def faults(path: Path, folder: Path, other: Side | None, turn: int) -> Iterator[str]:
-    """What goes wrong with a profile: `way: where: what`, for each way; nothing for what is refused with a sentence.
+    """What goes wrong with a profile: `way: where: what`, for each way; nothing for what is refused
+    with a sentence.
 
-    `other`: a side that it is compared with. `turn` chooses among the ways that cost most: each comes every fourth time.
+    `other`: a side that it is compared with. `turn` chooses among the ways that cost most: each
+    comes every fourth time.
     """
     try:
         profile = api.open(path)
@@ -108,7 +112,7 @@ def check(report: Report) -> None:
 
 
 def _failures(report: Report) -> Iterator[str]:
-    for page in report.failed():
+    for page in report.failed_pages():
         if page.failure is not None:
             frames = re.findall(rf'File "{re.escape(_SOURCE)}/([^"]+)", line (\d+)', page.failure.trace)
             yield f"page {page.id}: {':'.join(frames[-1]) if frames else ''}: {page.failure.error}"
@@ -163,13 +167,13 @@ def _explain(profile: api.Profile, folder: Path, turn: int) -> None:
 
 def _compared(profile: api.Profile, other: Side | None, folder: Path, turn: int) -> None:
     """With what it was before, both ways, and with itself from a file; one of these is shown."""
-    mine = Side.of("mine", profile.run)
-    baseline.save(mine, folder / "side.json")
-    stored = baseline.load(folder / "side.json")
+    mine = Side.from_runs("mine", profile.run)
+    baseline.write_baseline(mine, folder / "side.json")
+    stored = baseline.read_baseline(folder / "side.json")
     pairs = ((other or mine, mine), (mine, other or stored), (mine, stored))
     for at, (one, two) in enumerate(pairs):
         found = compare(one, two)
-        report = report_of(found, judged(found, 0.05))
+        report = build_report(found, evaluate_gate(found, 0.05))
         if at == turn % 3:
             show(report, folder / "compare", turn // 3)
 
@@ -184,10 +188,10 @@ def _redacted(path: Path, folder: Path, turn: int) -> None:
 
 def _traced(profile: api.Profile, folder: Path, turn: int) -> None:
     part: tuple[str | None, str | None] = ((None, None), ("10us:5ms", None), (None, "1:2"))[turn // 4 % 3]
-    for form in Format:
+    for form in ExportFormat:
         with open(folder / "trace", "wb") as file, contextlib.suppress(OutpaceError):
             write_trace(profile.run, file.fileno(), form, parse_selection(*part, None))
-        if form is Format.JSON and (folder / "trace").stat().st_size:
+        if form is ExportFormat.JSON and (folder / "trace").stat().st_size:
             json.loads((folder / "trace").read_bytes(), parse_constant=_constant)
 
 

@@ -1,8 +1,10 @@
-"""A busy machine on demand: a pytest plugin that stops the tests' processes for a while at drawn moments, as a scheduler may.
+"""A busy machine on demand: a pytest plugin that stops the tests' processes for a while at drawn
+moments, as a scheduler may.
 
     python -m pytest -p tests.stops [--stops SEED] ...
 
-Every verdict must be the same with it. What a test starts is stopped too, one process at a time or all at once.
+Every verdict must be the same with it. What a test starts is stopped too, one process at a time or
+all at once.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ _STOPPER = pytest.StashKey["subprocess.Popen[bytes]"]()
 
 
 def descendants(root: int, without: int) -> list[int]:
-    """`root` and the processes that descend from it, where they run, but for `without` and for arms of races."""
+    """`root` and the processes that descend from it, where they run, but for `without` and for arms
+    of races.
+    """
     children: dict[int, list[int]] = {}
     running = set()
     for name in filter(str.isdigit, os.listdir("/proc")):

@@ -1,4 +1,6 @@
-"""What stands under the name of a file and is none, or none that anybody should read: each as a function that makes it at a path."""
+"""What stands under the name of a file and is none, or none that anybody should read: each as a
+function that makes it at a path.
+"""
 
 from __future__ import annotations
 

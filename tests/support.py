@@ -15,7 +15,9 @@ from outpace.testing import SpaceBuilder
 DATA = Path(__file__).parent / "data"
 PROFILES = tuple(sorted(p.name for p in (DATA / "profiles").iterdir()))
 FAST = "OUTPACE_FAST" in os.environ
-"""Whether `make fast` runs: what is shown of every profile is then shown of a few that differ, and no framework can be imported."""
+"""Whether `make fast` runs: what is shown of every profile is then shown of a few that differ, and
+no framework can be imported.
+"""
 
 SOME = (
     (
@@ -78,7 +80,9 @@ def opened(name: str, *, use_marks: bool = True) -> api.Profile:
 
 @lru_cache(maxsize=64)
 def reference(name: str, tool: str) -> Any:
-    """What a reference implementation says (`pod_viewer.xprof`, ...); None when it has no answer."""
+    """What a reference implementation says (`pod_viewer.xprof`, ...); None when it has
+    no answer.
+    """
     path = DATA / "reference" / name / f"{tool}.json.gz"
     return json.loads(gzip.decompress(path.read_bytes())) if path.exists() else None
 
@@ -87,7 +91,9 @@ SHARED = next((p / "shared" for p in Path(__file__).resolve().parents if (p / "s
 
 
 def beside(names: tuple[str, ...]) -> list[str]:
-    """Of these profiles, those of `tests/data`, and those that lie in the folder `shared` beside the repository where there is one."""
+    """Of these profiles, those of `tests/data`, and those that lie in the folder `shared` beside
+    the repository where there is one.
+    """
     return [n for n in names if n in PROFILES or (SHARED and (SHARED / "profiles" / n).is_dir())]
 
 

@@ -1,4 +1,6 @@
-"""protobuf's own XSpace classes, from a schema written out here: the witness that the decoder is held against."""
+"""protobuf's own XSpace classes, from a schema written out here: the witness that the decoder is
+held against.
+"""
 
 from __future__ import annotations
 

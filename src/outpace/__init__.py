@@ -1,4 +1,6 @@
-"""Outpace finds where a training step's time goes, changes what holds it back, and proves the gain by measurement."""
+"""Outpace finds where a training step's time goes, changes what holds it back, and proves the gain
+by measurement.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ __all__ = [
     "stop",
     "tune",
 ]
-_public = _lazy.lazy(
+_public = _lazy.lazy_getattr(
     __name__,
     {
         "api": "Profile open",
@@ -75,7 +77,7 @@ def _as_html(page: Any) -> str:
     return render_fragment(page)
 
 
-_lazy.as_html = _as_html
+_lazy.render_fragment = _as_html
 
 
 def load_ipython_extension(shell: Any) -> None:

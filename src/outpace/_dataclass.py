@@ -1,9 +1,11 @@
 """`dataclass` for frozen classes, without generated code.
 
-The standard one writes and compiles half a dozen functions for every class, half a millisecond each: of a short report, a tenth of the time.
-Here all classes share one `__init__`, `__eq__`, `__hash__` and `__repr__`, which look at the fields when they are called. Making an instance
-takes some microseconds longer; whatever has millions of rows is a column of a table, and no instance. Everything in `dataclasses` works
-with these classes, and to a type checker they are the standard ones.
+The standard one writes and compiles half a dozen functions for every class, half a millisecond
+each: of a short report, a tenth of the time. Here all classes share one `__init__`, `__eq__`,
+`__hash__` and `__repr__`, which look at the fields when they are called. Making an instance takes
+some microseconds longer; whatever has millions of rows is a column of a table, and no instance.
+Everything in `dataclasses` works with these classes, and to a type checker they are the standard
+ones.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls: type | None = None, /, *, frozen: bool = False, eq: bool = True, repr: bool = True) -> Any:
-        """`dataclasses.dataclass` with these options; a class that is not frozen is made by the standard one."""
+        """`dataclasses.dataclass` with these options; a class that is not frozen is made by the
+        standard one.
+        """
 
         def make(cls: type) -> type:
             if not frozen:

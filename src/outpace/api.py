@@ -1,4 +1,6 @@
-"""The facade that the command line and notebooks call: open a profile, get pages, reports and files. No analysis of its own."""
+"""The facade that the command line and notebooks call: open a profile, get pages, reports and
+files. No analysis of its own.
+"""
 
 from __future__ import annotations
 
@@ -13,33 +15,35 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from outpace._cores import granted_cpus
-from outpace.advice import drop_unfounded, following, headline, rank
+from outpace._cpus import available_cpus
+from outpace.advice import build_headline, drop_unsupported_findings, rank_findings, suggest_commands
+from outpace.hosts.host_reader import format_trace_warnings
 from outpace.hosts.map import Mapper
-from outpace.hosts.missing import missing_devices
-from outpace.hosts.open import MOST_WHOLE, open_run
-from outpace.hosts.read import warnings_of
-from outpace.metrics.program.budget import budgets
-from outpace.model import Failure, Finding, Page, Report, Severity, UsageError
-from outpace.model.redact import Redaction
+from outpace.hosts.missing import missing_device_warnings
+from outpace.hosts.open import MAX_FULL_HOSTS, open_run
+from outpace.metrics.savings.budget import budgets
+from outpace.model import Finding, Page, Report, Severity, ToolFailure, UsageError
+from outpace.model.redaction import Redaction
 from outpace.model.text import clean
-from outpace.store.given import Given
 from outpace.store.logdir import find_profiles
+from outpace.store.profile_source import ProfileSource
 from outpace.store.profiles import ProfileFile
 from outpace.timeline import Run
-from outpace.timeline.part import Part, StepRange
-from outpace.tools import Tool, discover, find
-from outpace.tools.every import EveryTool
-from outpace.trace import Limits, Memory, Window, bytes_of, window_of
+from outpace.timeline.run_part import RunPart, StepRange
+from outpace.tools import Tool, discover_tools, require_tool
+from outpace.tools.tool_methods import ToolMethods
+from outpace.trace import MemoryLimit, ReadLimits, Window, parse_size, parse_window
 
 _LONGEST = 300  # characters of an error's sentence; its trace is whole
 
 
-class Profile(EveryTool):
-    """An opened profile. Every tool is a method: `outpace.open(path).overview()` returns the tool's `Page`.
+class Profile(ToolMethods):
+    """An opened profile. Every tool is a method: `outpace.open(path).overview()` returns the tool's
+    `Page`.
 
-    It holds the decoded events, and keeps what it computed. `close()` lets go of them, and so does the end of a `with` block; pages that
-    it gave stay as they are. `older`: how many older runs the log directory holds that it was opened from.
+    It holds the decoded events, and keeps what it computed. `close()` lets go of them, and so does
+    the end of a `with` block; pages that it gave stay as they are. `older`: how many older runs the
+    log directory holds that it was opened from.
     """
 
     def __init__(self, run: Run, older: int = 0, redaction: Redaction | None = None) -> None:
@@ -72,14 +76,18 @@ class Profile(EveryTool):
         return self._run
 
     def close(self) -> None:
-        """Let go of the events and of everything that was computed from them; a second call does nothing."""
+        """Let go of the events and of everything that was computed from them; a second call does
+        nothing.
+        """
         self._run = None
         self._pages.clear()
         vars(self).pop("warnings", None)
 
     def page(self, tool: str, **options: Any) -> Page:
-        """What one tool says; UsageError for an unknown tool. Some tools take options (see `help` of their `analyse`)."""
-        found = find(tool)
+        """What one tool says; UsageError for an unknown tool. Some tools take options (see `help`
+        of their `analyse`).
+        """
+        found = require_tool(tool)
         if options:
             return found.analyse(self.run, **options)
         if found.id not in self._pages:
@@ -87,39 +95,47 @@ class Profile(EveryTool):
         return self._pages[found.id]
 
     def part(self, *, hosts: Sequence[str] = (), devices: Sequence[str] = (), steps: StepRange | None = None) -> Profile:
-        """Some hosts, some devices (planes) and some steps (the first and the last number, both included; None: no
-        bound) as a profile of its own.
+        """Some hosts, some devices (planes) and some steps (the first and the last number, both
+        included; None: no bound) as a profile of its own.
 
         All tools then speak of that part alone. Raises UsageError where there is nothing of it.
         """
-        part = Part(tuple(hosts), tuple(devices), steps).of(self.run)
+        part = RunPart(tuple(hosts), tuple(devices), steps).select_from(self.run)
         return self if part is self.run else Profile(part, self.older, self._redaction)
 
     @functools.cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must know first: bytes that were lost, messages of the profiler, doubtful hosts."""
-        return (*self.run.remarks, *missing_devices(self.run), *(w for t in self.run.hosts for w in warnings_of(t.trace)))
+        """What a reader must know first: bytes that were lost, messages of the profiler, doubtful
+        hosts.
+        """
+        return (
+            *self.run.remarks,
+            *missing_device_warnings(self.run),
+            *(w for t in self.run.hosts for w in format_trace_warnings(t.trace)),
+        )
 
     def pages(self, tools: Sequence[str] | None = None) -> tuple[Page, ...]:
-        """The pages of the given tools (all by default), made at once on all cores. The page of a tool that raises says so."""
+        """The pages of the given tools (all by default), made at once on all cores. The page of a
+        tool that raises says so.
+        """
         self.run.prepare()
-        return _on_all_cores(self._page_or_failure, [find(tool) for tool in tools] if tools else list(discover()))
+        return _on_all_cores(self._page_or_failure, [require_tool(tool) for tool in tools] if tools else list(discover_tools()))
 
     @property
     def made(self) -> str:
         """How far a report is, for a reader: "5 of 14 tools"."""
-        return f"{len(self._pages)} of {len(discover())} tools"
+        return f"{len(self._pages)} of {len(discover_tools())} tools"
 
     def report(self, tools: Sequence[str] | None = None) -> Report:
         """The pages of the given tools (all by default), with ranked findings.
 
-        Every tool has a say in what a finding saves and how grave it is, also those whose pages are not asked for: a report of one tool and
-        one of all say the same.
+        Every tool has a say in what a finding saves and how grave it is, also those whose pages are
+        not asked for: a report of one tool and one of all say the same.
         """
-        wanted = [find(tool).id for tool in tools or ()]
-        every = drop_unfounded(self.pages(), budgets(self.run))
-        findings, struck = rank(every, budgets(self.run))
-        commands = following(self.run, every, findings)
+        wanted = [require_tool(tool).id for tool in tools or ()]
+        every = drop_unsupported_findings(self.pages(), budgets(self.run))
+        findings, struck = rank_findings(every, budgets(self.run))
+        commands = suggest_commands(self.run, every, findings)
         pages = _paid(every, findings)
         if wanted:
             pages = tuple(page for tool in wanted for page in pages if page.id == tool)
@@ -130,24 +146,36 @@ class Profile(EveryTool):
             )  # symptoms come behind
             asked = {_place(f) for page in every if page.id in wanted for f in page.findings}
             struck = tuple(f for f in struck if _place(f) in asked)
-        return Report(self.run.source, headline(self.run, pages, findings), self.warnings, findings, pages, struck, commands)
+        return Report(
+            self.run.source, build_headline(self.run, pages, findings), self.warnings, findings, pages, struck, commands
+        )
 
     def first_look(self) -> Report:
-        """The first tool's page alone, which has the picture of the step, without its findings: on these every tool has a say."""
+        """The first tool's page alone, which has the picture of the step, without its findings: on
+        these every tool has a say.
+        """
         self.run.prepare()
-        page = self._page_or_failure(discover()[0])
+        page = self._page_or_failure(discover_tools()[0])
         return Report(self.run.source, page.headline, self.warnings, (), (replace(page, findings=()),))
 
     def report_of(self, page: Page) -> Report:
         """One page as a report of its own."""
-        (page,) = drop_unfounded((page,), budgets(self.run))
-        findings, struck = rank((page,), budgets(self.run))
+        (page,) = drop_unsupported_findings((page,), budgets(self.run))
+        findings, struck = rank_findings((page,), budgets(self.run))
         return Report(
-            self.run.source, page.headline, self.warnings, findings, (page,), struck, following(self.run, (page,), findings)
+            self.run.source,
+            page.headline,
+            self.warnings,
+            findings,
+            (page,),
+            struck,
+            suggest_commands(self.run, (page,), findings),
         )
 
     def html(self, path: str | os.PathLike[str], tools: Sequence[str] | None = None) -> Path:
-        """Write the report (of the given tools, all by default) as one offline HTML file; returns its path."""
+        """Write the report (of the given tools, all by default) as one offline HTML file; returns
+        its path.
+        """
         from outpace.report import html
 
         return html.write(self.report(tools), Path(path))
@@ -158,12 +186,12 @@ class Profile(EveryTool):
         except (Exception, SystemExit) as error:
             said, trace = f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error))
             if self._redaction is not None:  # both name files of this machine
-                said, trace = map(self._redaction.text, (said, trace))
-            return tool.page(failure=Failure(clean(said, _LONGEST), trace))
+                said, trace = map(self._redaction.redact_text, (said, trace))
+            return tool.page(failure=ToolFailure(clean(said, _LONGEST), trace))
 
 
 def open(
-    source: Given,
+    source: ProfileSource,
     *,
     use_marks: bool = True,
     redact: bool | Redaction = False,
@@ -171,48 +199,54 @@ def open(
     memory: str | int | None = None,
     on: Mapper | None = None,
 ) -> Profile:
-    """Open a profile: the path or fsspec URL of a file, of a run folder or of a log directory (its newest run), or what is in memory.
+    """Open a profile: the path or fsspec URL of a file, of a run folder or of a log directory (its
+    newest run), or what is in memory.
 
-    In memory are bytes (any buffer, gzipped or not), a file object that is open for reading in binary mode, an `XSpace` message, and what
-    profilers return: the bytes of `ProfilerSession.stop()` of JAX and TensorFlow, or a `jax.profiler.ProfileData`, which lacks the compiled
-    programs. Raises UsageError for anything else, NotFoundError where nothing is, ProfileError for what is no profile, and TooLargeError
-    where its events need more memory than they may take.
-    `use_marks=False` hides step marks, to see what step inference alone finds. `redact` puts stand-ins in the place of paths, hosts, users,
-    and the script's arguments; a `Redaction` gives what several profiles have in common the same ones. `window`: only what lies in a
-    part of the time, from the earliest event of each host, as in `"1.2s:1.5s"`, as if that had been captured: no more is decoded.
-    `memory`: what the events of all hosts that are kept whole may take together, as in `"4GB"` or in bytes; as
-    much as there is by default. `on`: where very many hosts are read, such as `outpace.ray.tasks`; processes of this machine by default.
+    In memory are bytes (any buffer, gzipped or not), a file object that is open for reading in
+    binary mode, an `XSpace` message, and what profilers return: the bytes of
+    `ProfilerSession.stop()` of JAX and TensorFlow, or a `jax.profiler.ProfileData`, which lacks the
+    compiled programs. Raises UsageError for anything else, NotFoundError where nothing is,
+    ProfileError for what is no profile, and TooLargeError where its events need more memory than
+    they may take. `use_marks=False` hides step marks, to see what step inference alone finds.
+    `redact` puts stand-ins in the place of paths, hosts, users, and the script's arguments; a
+    `Redaction` gives what several profiles have in common the same ones. `window`: only what lies
+    in a part of the time, from the earliest event of each host, as in `"1.2s:1.5s"`, as if that had
+    been captured: no more is decoded. `memory`: what the events of all hosts that are kept whole
+    may take together, as in `"4GB"` or in bytes; as much as there is by default. `mapper`: where
+    very many hosts are read, such as `outpace.ray.tasks`; processes of this machine by default.
     """
     found = find_profiles(source)
     redaction = redact if isinstance(redact, Redaction) else Redaction() if redact else None
-    part = window_of(window, "window") if isinstance(window, str) else window
-    given = bytes_of(memory, "memory") if isinstance(memory, str) else memory
-    limits = Limits(part, Memory(given, min(len(found.files), MOST_WHOLE)))
+    part = parse_window(window, "window") if isinstance(window, str) else window
+    given = parse_size(memory, "memory") if isinstance(memory, str) else memory
+    limits = ReadLimits(part, MemoryLimit(given, min(len(found.files), MAX_FULL_HOSTS)))
     run, found = open_run(
-        found, use_marks=use_marks, redaction=redaction, on=on, limits=limits, stored=_opens_again(found.files[0])
+        found, use_marks=use_marks, redaction=redaction, mapper=on, limits=limits, is_reopenable=_opens_again(found.files[0])
     )
     return Profile(run, found.older, redaction)
 
 
 def _opens_again(file: ProfileFile) -> bool:
     """Whether a command can open the source: what is in memory alone it cannot."""
-    return file.held is None or os.path.isfile(file.path)
+    return file.in_memory is None or os.path.isfile(file.path)
 
 
 def is_stored(path: str) -> bool:
     """Whether a local file is a report that was stored as JSON."""
-    from outpace.report.stored import is_stored
+    from outpace.report.json_reader import is_report_file
 
-    return is_stored(path)
+    return is_report_file(path)
 
 
 def stored(path: str | os.PathLike[str], tools: Sequence[str] | None = None) -> Report:
-    """The report that a JSON file holds (of the given tools, all by default). UsageError for a tool that it does not hold."""
-    from outpace.report.stored import load
+    """The report that a JSON file holds (of the given tools, all by default). UsageError for a tool
+    that it does not hold.
+    """
+    from outpace.report.json_reader import read_report
 
-    report = load(Path(path))
+    report = read_report(Path(path))
     known = {page.id for page in report.pages}
-    wanted = [tool if tool in known else find(tool).id for tool in tools or ()]
+    wanted = [tool if tool in known else require_tool(tool).id for tool in tools or ()]
     missing = [tool for tool in wanted if tool not in known]
     if missing:
         raise UsageError(f"{path} holds no page of {', '.join(missing)}. There are: {', '.join(p.id for p in report.pages)}.")
@@ -220,26 +254,32 @@ def stored(path: str | os.PathLike[str], tools: Sequence[str] | None = None) -> 
 
 
 def load(tools: Sequence[str] | None, renderer: str) -> None:
-    """Import what a report of these tools (all by default) will need: all of them, for each has a say in the findings."""
+    """Import what a report of these tools (all by default) will need: all of them, for each has a
+    say in the findings.
+    """
     for tool in tools or ():
-        find(tool)  # one that does not exist is told before any work
+        require_tool(tool)  # one that does not exist is told before any work
     importlib.import_module(f"outpace.report.{renderer}")
-    for each in discover():
+    for each in discover_tools():
         each.load()
 
 
 def tools() -> tuple[Tool, ...]:
     """The analysis tools there are."""
-    return discover()
+    return discover_tools()
 
 
 def _paid(pages: Sequence[Page], findings: Sequence[Finding]) -> tuple[Page, ...]:
-    """The pages with the savings that the report's ledger left for their findings; what was struck stands in the report alone."""
+    """The pages with the savings that the report's ledger left for their findings; what was struck
+    stands in the report alone.
+    """
     known = {_place(f): f for f in findings}
     place = {key: at for at, key in enumerate(known)}
 
     def ranked(page: Page) -> tuple[Finding, ...]:
-        """Those of a page in the order of the report; symptoms, whose causes carry them, behind what else asks for a change."""
+        """Those of a page in the order of the report; symptoms, whose causes carry them, behind
+        what else asks for a change.
+        """
         own = {_place(f): f for f in page.findings if not f.struck}
         order = sorted(own, key=lambda key: (own[key].severity is Severity.INFO, place.get(key, len(place))))
         return tuple(known.get(key, own[key]) for key in order)
@@ -253,9 +293,11 @@ def _place(finding: Finding) -> tuple[str, str, str, str]:
 
 
 def _on_all_cores(page: Callable[[Tool], Page], tools: Sequence[Tool]) -> tuple[Page, ...]:
-    """Make several pages at once: most of the work is in the core and in NumPy, which let other threads run.
+    """Make several pages at once: most of the work is in the core and in NumPy, which let other
+    threads run.
 
-    Tools are taken from both ends of the list, because neighbours often wait for the same derived table.
+    Tools are taken from both ends of the list, because neighbours often wait for the same derived
+    table.
     """
     queue = [tools[at // 2] if at % 2 == 0 else tools[-1 - at // 2] for at in range(len(tools))][::-1]
     made: dict[str, Page] = {}
@@ -268,7 +310,7 @@ def _on_all_cores(page: Callable[[Tool], Page], tools: Sequence[Tool]) -> tuple[
                 return
             made[tool.id] = page(tool)
 
-    threads = [threading.Thread(target=copy_context().run, args=(work,)) for _ in range(min(granted_cpus(), len(tools)) - 1)]
+    threads = [threading.Thread(target=copy_context().run, args=(work,)) for _ in range(min(available_cpus(), len(tools)) - 1)]
     for thread in threads:
         thread.start()
     work()

@@ -14,29 +14,29 @@ from typing import Any
 
 from outpace import api
 from outpace._dataclass import dataclass
-from outpace.compare.facts import EXAMPLES, facts_of
-from outpace.metrics.program.program import program
-from outpace.model import NotFoundError, Page, ProfileError, Report, Table, UsageError, schema
-from outpace.model.redact import Redaction
+from outpace.compare.facts import EXAMPLES_FACT, compute_facts
+from outpace.metrics.facts.workload import find_workload
+from outpace.model import NotFoundError, Page, ProfileError, Report, Table, UsageError, parse_schema
+from outpace.model.redaction import Redaction
 from outpace.report import parquet as parquet_
-from outpace.report.first_screen import first_screen
-from outpace.store.logdir import PROFILE_FOLDER, host_of, runs_at
+from outpace.report.first_screen import build_first_screen
+from outpace.store.atomic_folder import write_folder_atomically
+from outpace.store.logdir import PROFILE_FOLDER, find_runs, host_of
 from outpace.store.tree import is_url
-from outpace.store.whole_folder import whole_folder
-from outpace.tools import find
+from outpace.tools import require_tool
 
-Told = Callable[[str, int, int], object]
+ProgressCallback = Callable[[str, int, int], object]
 """Hears the name of the run that is read now, its place from 1, and how many there are."""
 
 _Parts = dict[tuple[str, str], list[Table]]  # by tool (none of a table that is of the run) and name of the table
 
-OF_RUNS = ("runs", "findings")
+RUN_TABLES = ("runs", "findings")
 """Tables that are of no tool."""
 
 _VERSIONS = ("tensorflow", "keras", "jax", "jaxlib", "cuda")
 _RUNS = (
-    parquet_.RUN,
-    *schema(
+    parquet_.RUN_FIELD,
+    *parse_schema(
         """
         source         | text     | where the run was read
         captured       | text     | when it was captured, as ISO 8601 writes it: by the capture's record, else by the name of its folder
@@ -70,7 +70,7 @@ _RUNS = (
         """
     ),
 )
-_FINDINGS = schema(
+_FINDINGS = parse_schema(
     """
     * place       | count    | place in the order of what to change first, from 1
     rule          | text     | the rule's name
@@ -91,7 +91,8 @@ _FINDINGS = schema(
 
 @dataclass(frozen=True)
 class Exported:
-    """`files`: what was written. `runs`: names of the runs whose rows stand in them. `remarks`: sentences on what is missing or doubtful.
+    """`files`: what was written. `runs`: names of the runs whose rows stand in them. `remarks`:
+    sentences on what is missing or doubtful.
 
     `failed`: pages of tools that raised, whose tables are missing.
     """
@@ -106,27 +107,33 @@ def export(
     *paths: str | os.PathLike[str],
     parquet: str | os.PathLike[str],
     tables: Sequence[str] = (),
-    progress: Told = lambda name, at, of: None,
+    progress: ProgressCallback = lambda name, at, of: None,
     redact: bool = False,
 ) -> Exported:
-    """Write every table of some runs into the folder `parquet`, one Parquet file per table, which holds the rows of all runs; the tables `runs`
-    and `findings` say what each run is and what to change in it.
+    """Write every table of some runs into the folder `parquet`, one Parquet file per table, which
+    holds the rows of all runs; the tables `runs` and `findings` say what each run is and what to
+    change in it.
 
-    The folder appears as a whole, in the place of an earlier export, or not at all. A path is a profile, the folder of a run, or a log
-    directory, of which all runs are taken. `tables` chooses some (`overview.steps`, `runs`), or all of a tool (`overview`). `redact`: see
-    `outpace.open`; runs are numbered, in the order of the paths. A run that cannot be read is left out, unless no other can. Raises
-    UsageError for a table that no run has, OutputError where the folder cannot be written, or holds something else than an export,
-    OutpaceError where pyarrow is missing.
+    The folder appears as a whole, in the place of an earlier export, or not at all. A path is a
+    profile, the folder of a run, or a log directory, of which all runs are taken. `tables` chooses
+    some (`overview.steps`, `runs`), or all of a tool (`overview`). `redact`: see `outpace.open`;
+    runs are numbered, in the order of the paths. A run that cannot be read is left out, unless no
+    other can. Raises UsageError for a table that no run has, OutputError where the folder cannot be
+    written, or holds something else than an export, OutpaceError where pyarrow is missing.
     """
-    parquet_.needed()
+    parquet_.require_pyarrow()
     wanted = [_wanted(name) for name in tables]
-    with whole_folder(parquet, "The tables", parquet_.is_ours) as folder:
+    with write_folder_atomically(parquet, "The tables", parquet_.is_export) as folder:
         made = _exported(paths, folder, wanted, progress, redact)
     return replace(made, files=tuple(Path(parquet) / path.name for path in made.files))
 
 
 def _exported(
-    paths: Sequence[str | os.PathLike[str]], folder: Path, wanted: Sequence[tuple[str, str]], progress: Told, redact: bool
+    paths: Sequence[str | os.PathLike[str]],
+    folder: Path,
+    wanted: Sequence[tuple[str, str]],
+    progress: ProgressCallback,
+    redact: bool,
 ) -> Exported:
     found = [place for path in paths for place in _places(path)]
     places = list({place if is_url(place) else os.path.realpath(place): place for place in found}.values())
@@ -135,7 +142,11 @@ def _exported(
     remarks: list[str] = []
     failed: list[Page] = []
     redaction = Redaction() if redact else None
-    names = names_of(places) if redaction is None else [f"run{at:0{len(str(len(places)))}}" for at in range(1, len(places) + 1)]
+    names = (
+        unique_run_names(places)
+        if redaction is None
+        else [f"run{at:0{len(str(len(places)))}}" for at in range(1, len(places) + 1)]
+    )
     for at, (place, name) in enumerate(zip(places, names, strict=True), 1):
         progress(name, at, len(places))
         try:
@@ -153,9 +164,11 @@ def _exported(
     return Exported(tuple(parquet_.write(parts, folder)), tuple(runs), tuple(remarks), tuple(failed))
 
 
-def names_of(places: Sequence[str]) -> list[str]:
-    """What tells places apart: of each path what follows the folders that all share, without the ending of a profile; else the paths."""
-    whole = [place if is_url(place) else Path(place).absolute().as_posix() for place in places]
+def unique_run_names(paths: Sequence[str]) -> list[str]:
+    """What tells places apart: of each path what follows the folders that all share, without the
+    ending of a profile; else the paths.
+    """
+    whole = [place if is_url(place) else Path(place).absolute().as_posix() for place in paths]
     parts = [place.rstrip("/").replace(f"/{PROFILE_FOLDER}/", "/").split("/") for place in whole]
     folders = zip(*(part[:-1] for part in parts), strict=False)
     shared = sum(1 for _ in takewhile(lambda level: len(set(level)) == 1, folders))
@@ -164,20 +177,23 @@ def names_of(places: Sequence[str]) -> list[str]:
 
 
 def _places(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Folders of the runs at a path, oldest first; the path itself where it is a profile, or nothing, which opening it says."""
+    """Folders of the runs at a path, oldest first; the path itself where it is a profile, or
+    nothing, which opening it says.
+    """
     try:
-        yield from (run.folder for run in reversed(runs_at(path)))
+        yield from (run.folder for run in reversed(find_runs(path)))
     except NotFoundError:
         yield os.fspath(path)
 
 
 def _wanted(name: str) -> tuple[str, str]:
-    """The tool and the table that a name means, the table empty for all of the tool, the tool for a table of runs; UsageError for an unknown
-    tool."""
-    if name in OF_RUNS:
+    """The tool and the table that a name means, the table empty for all of the tool, the tool for a
+    table of runs; UsageError for an unknown tool.
+    """
+    if name in RUN_TABLES:
         return "", name
     tool, _, table = name.partition(".")
-    return find(tool).id, table
+    return require_tool(tool).id, table
 
 
 def _add(profile: api.Profile, name: str, wanted: Sequence[tuple[str, str]], parts: _Parts) -> list[Page]:
@@ -189,11 +205,11 @@ def _add(profile: api.Profile, name: str, wanted: Sequence[tuple[str, str]], par
     for page in pages:
         for table in page.tables():
             if not wanted or {(page.id, ""), (page.id, table.name)} & set(wanted):
-                parts[page.id, table.name].append(parquet_.of_run(table, name, host))
+                parts[page.id, table.name].append(parquet_.add_run_columns(table, name, host))
     if not wanted or any(not tool for tool, _ in wanted):
         report = profile.report()
         pages = pages or report.pages
-        made = {"runs": _of_run(profile, name, report), "findings": parquet_.of_run(_findings(report), name, host)}
+        made = {"runs": _of_run(profile, name, report), "findings": parquet_.add_run_columns(_findings(report), name, host)}
         for table_name, table in made.items():
             if not wanted or ("", table_name) in wanted:
                 parts["", table_name].append(table)
@@ -203,7 +219,7 @@ def _add(profile: api.Profile, name: str, wanted: Sequence[tuple[str, str]], par
 def _of_run(profile: api.Profile, name: str, report: Report) -> Table:
     """What a run is, in a row."""
     run = profile.run
-    facts, screen = facts_of(run), first_screen(report)
+    facts, screen = compute_facts(run), build_first_screen(report)
     record = next((found for found in run.records.values() if found), {})
     first = screen.changes[0] if screen.changes else None
     saving = first.saving if first is not None else None
@@ -212,7 +228,7 @@ def _of_run(profile: api.Profile, name: str, report: Report) -> Table:
         "run": name,
         "source": run.source,
         "captured": str(record.get("created") or "") or _time_of(run.source),
-        "framework": program(run).framework.value,
+        "framework": find_workload(run).framework.value,
         **{fact: facts.get(fact) for fact in ("program", "script", "arguments", *_VERSIONS)},
         "python": facts["Python"],
         "captured_with": record.get("outpace"),
@@ -221,10 +237,10 @@ def _of_run(profile: api.Profile, name: str, report: Report) -> Table:
         "devices": facts["devices"],
         "device_model": facts["device model"],
         "cores": _number(facts["cores"]),
-        "examples": _number(facts[EXAMPLES]),
-        "steps": len(stepping.steps.captured) if stepping is not None else 0,
+        "examples": _number(facts[EXAMPLES_FACT]),
+        "steps": len(stepping.steps.complete_rows) if stepping is not None else 0,
         "steps_found_by": facts["steps found by"],
-        "step_ps": screen.step or None,
+        "step_ps": screen.step_ps or None,
         "headline": report.headline,
         "finding": first.id if first is not None else None,
         "finding_says": first.sentence if first is not None else None,

@@ -1,4 +1,6 @@
-"""For every rule of the advice: cases in which it speaks, with what it must say, and near ones in which it stays silent."""
+"""For every rule of the advice: cases in which it speaks, with what it must say, and near ones in
+which it stays silent.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Builders of what rules look at: tables of the real schemas, step breakdowns, and runs whose metrics are given."""
+"""Builders of what rules look at: tables of the real schemas, step breakdowns, and runs whose
+metrics are given.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from outpace.metrics.model.model_ops import ModelOps
-from outpace.metrics.program import step_breakdown
-from outpace.metrics.program.budget import ALL_HOSTS, Budget, budgets
-from outpace.metrics.program.step_breakdown import StepBreakdown
-from outpace.model import OUTSIDE, Category, Field, Table, Unit
+from outpace.metrics.facts import step_breakdown
+from outpace.metrics.facts.model_ops import ModelOps
+from outpace.metrics.facts.step_breakdown import StepBreakdown
+from outpace.metrics.savings.budget import ALL_HOSTS, Budget, budgets
+from outpace.model import OUTSIDE_STEPS, Category, Field, Table, Unit
 from outpace.testing import GpuBuilder, SpaceBuilder, training_run
 from outpace.timeline import Run
-from outpace.trace import Trace, kept, read_trace
+from outpace.trace import Trace, read_trace, store_column
 
 MS = 1_000_000_000  # picoseconds
 STEP = 10 * MS
@@ -25,7 +27,9 @@ _DEFAULTS: dict[Unit, Any] = {Unit.TEXT: "", Unit.BOOL: False}
 
 
 def table(name: str, fields: Sequence[Field], *rows: Mapping[str, Any]) -> Table:
-    """A table of the given schema; what a row leaves out is 0, empty or false. Every row is of `HOST` unless it says otherwise."""
+    """A table of the given schema; what a row leaves out is 0, empty or false. Every row is of
+    `HOST` unless it says otherwise.
+    """
     known = {field.name for field in fields}
     for row in rows:
         if strange := set(row) - known:
@@ -55,11 +59,13 @@ def device_trace(host: str = HOST) -> Trace:
 def run(
     given: Mapping[Callable[[Run], Any], Any] | None = None, record: Mapping[str, Any] | None = None, *traces: Trace
 ) -> Run:
-    """A run of ten equal steps in which the metrics in `given` are what they are said to be; `record`: what the capture noted on its host."""
+    """A run of ten equal steps in which the metrics in `given` are what they are said to be;
+    `record`: what the capture noted on its host.
+    """
     used = traces or (trace_of(),)
-    made = Run.of(used, records={trace.host: record or {} for trace in used})
+    made = Run.from_traces(used, records={trace.host: record or {} for trace in used})
     for metric, result in (given or {}).items():
-        made.derived.give(metric, result)
+        made.cache.set(metric, result)
     return made
 
 
@@ -77,8 +83,8 @@ def computes(share: float, host: str = HOST) -> tuple[ModelOps, ...]:
             none,
             none,
             *numbers,
-            kept(none),
-            kept(none),
+            store_column(none),
+            store_column(none),
             none.astype(bool),
             none,
             none.astype(bool),
@@ -101,7 +107,7 @@ def shares_of(given: Mapping[Category, float]) -> dict[str, float]:
 def budget(given: Mapping[Category, float], *hosts: str, outside: float = 0.0) -> dict[str, Budget]:
     """The budgets of hosts whose steps of 10 ms are alike, and of all together."""
     names = hosts or (HOST,)
-    one = Budget(STEP, "recorded step", STEPS, {**shares_of(given), OUTSIDE: outside}, {n: 1 / len(names) for n in names})
+    one = Budget(STEP, "recorded step", STEPS, {**shares_of(given), OUTSIDE_STEPS: outside}, {n: 1 / len(names) for n in names})
     return {**dict.fromkeys(names, one), ALL_HOSTS: one}
 
 
@@ -119,7 +125,9 @@ def breakdown(
     host: str = HOST,
     moves: float = 0.0,
 ) -> StepBreakdown:
-    """Steps of 10 ms with these shares, `moves` of it transfers; or steps of `times`, all of which beyond 10 ms goes to `extra` (of each)."""
+    """Steps of 10 ms with these shares, `moves` of it transfers; or steps of `times`, all of which
+    beyond 10 ms goes to `extra` (of each).
+    """
     lengths = list(times or [STEP] * steps)
     extras = [extra] * len(lengths) if isinstance(extra, Category) else extra
     rows = []
@@ -128,7 +136,7 @@ def breakdown(
         parts = {key: round(share * usual) for key, share in shares_of(given or {}).items()}
         parts[extras[number].value] += length - usual
         columns = {f"{key}_ps": part for key, part in parts.items()}
-        columns[step_breakdown.TRANSFERS] = round(moves * usual)
+        columns[step_breakdown.TRANSFERS_COLUMN] = round(moves * usual)
         why = aside[number] if aside else ""
         rows.append(
             {"host": host, "step": number, "source": "marked", "complete": True, "aside": why, "duration_ps": length, **columns}

@@ -1,4 +1,6 @@
-"""What a case is: input that a rule of the advice is given, and what it must say of it, or that it stays silent."""
+"""What a case is: input that a rule of the advice is given, and what it must say of it, or that it
+stays silent.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from outpace.metrics.program.program import Framework, Program
+from outpace.metrics.facts.workload import Framework, Workload
 from outpace.model import Finding, Severity
 
 Find = Callable[[], Iterable[Finding]]
 
-KERAS, TENSORFLOW, JAX = Program(Framework.KERAS), Program(Framework.TENSORFLOW), Program(Framework.JAX)
-KERAS_JAX, UNKNOWN = Program(Framework.KERAS_JAX), Program(Framework.UNKNOWN)
+KERAS, TENSORFLOW, JAX = Workload(Framework.KERAS), Workload(Framework.TENSORFLOW), Workload(Framework.JAX)
+KERAS_JAX, UNKNOWN = Workload(Framework.KERAS_JAX), Workload(Framework.UNKNOWN)
 NOT_JAX = ("keras", "tf.function", "model.fit", "steps_per_execution", "TF_GPU_THREAD_MODE", "jit_compile", "tf.data.AUTOTUNE")
 NOT_TENSORFLOW = ("jax.", "jnp.", "PjitFunction", "XLA_PYTHON")
 _STRANGE = {
@@ -26,10 +28,11 @@ _STRANGE = {
 class Case:
     """A rule, how its findings come about, and what is expected of the first of them.
 
-    `severity`: None where the rule must stay silent. `saves`: range of what is saved at most, as a share of the step; None where no number may
-    be given. `takes_from`: the categories it comes from. `says` and `never`: words that its sentence and action must and must not hold.
-    `also`: what else the rule's function tells besides findings, for rules that rate without one. `wrong`: what it says today instead, where
-    that is known to be wrong; the case fails until it is mended.
+    `severity`: None where the rule must stay silent. `saves`: range of what is saved at most, as a
+    share of the step; None where no number may be given. `takes_from`: the categories it comes
+    from. `says` and `never`: words that its sentence and action must and must not hold. `also`:
+    what else the rule's function tells besides findings, for rules that rate without one. `wrong`:
+    what it says today instead, where that is known to be wrong; the case fails until it is mended.
     """
 
     rule: str
@@ -75,7 +78,7 @@ def about(share: float) -> tuple[float, float]:
 
 def worded(
     rule: str,
-    find: Callable[[Program], Iterable[Finding]],
+    find: Callable[[Workload], Iterable[Finding]],
     severity: Severity,
     *,
     keras: str,
@@ -86,15 +89,17 @@ def worded(
     strange: bool = True,
     **more: Any,
 ) -> list[Case]:
-    """One firing case per framework: each says its own words, and none of those that only another says. `strange`: nor any other word of the
-    other framework. What cannot be told apart is spoken to as TensorFlow, and Keras on JAX as Keras."""
+    """One firing case per framework: each says its own words, and none of those that only another
+    says. `strange`: nor any other word of the other framework. What cannot be told apart is spoken
+    to as TensorFlow, and Keras on JAX as Keras.
+    """
     own = {KERAS: keras, TENSORFLOW: tensorflow, JAX: jax, KERAS_JAX: keras_jax or keras, UNKNOWN: tensorflow}
     cases = []
     for program, words in own.items():
         others = tuple(o for o in own.values() if o not in words and words not in o)
         never = (*others, *(_STRANGE[program] if strange else ()))
 
-        def bound(program: Program = program) -> Iterable[Finding]:
+        def bound(program: Workload = program) -> Iterable[Finding]:
             return find(program)
 
         called = f"{name}{', ' * bool(name)}in the words of {program.framework.value}"

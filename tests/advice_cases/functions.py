@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from outpace.metrics.machine import host_copies, host_fetches
-from outpace.metrics.model import jit_calls, tf_functions
-from outpace.metrics.program.budget import budgets
-from outpace.metrics.program.program import Program
-from outpace.metrics.python import time as python_time
+from outpace.metrics.facts import python_lines as python_time
+from outpace.metrics.facts import tf_functions
+from outpace.metrics.facts.workload import Workload
+from outpace.metrics.savings.budget import budgets
+from outpace.metrics.views import host_copies, host_fetches, jit_calls
 from outpace.model import Category, Finding, Severity
 from outpace.testing import SpaceBuilder, training_run
 from outpace.tools.functions import evaluation
@@ -24,7 +24,7 @@ _NO_BUILDS = table("compilations", COMPILATIONS)
 
 
 def _tf(
-    expensive: float, total: float, traced: int = 0, eager: int = 0, program: Program = TENSORFLOW, kinds: str = "first"
+    expensive: float, total: float, traced: int = 0, eager: int = 0, program: Workload = TENSORFLOW, kinds: str = "first"
 ) -> Find:
     """Ten steps of 10 ms; of a function's `total` ms, `expensive` build graphs or run op by op."""
     spent = {
@@ -37,13 +37,15 @@ def _tf(
     )
     built = table("traces", TRACES, {"function": "step", "kinds": kinds, "source": "train.py:8", "cause": "3 was 2"})
     run = budgeted({})
-    return lambda: rules.find(run, calls, built, _NO_BUILDS, program)
+    return lambda: rules.iter_findings(run, calls, built, _NO_BUILDS, program)
 
 
 def _compiled(
     share: float, count: int, *, name: str = "step", kinds: str = "", cause: str = "", programs: tuple[bytes, ...] = ()
 ) -> Find:
-    """A function that JAX built `count` times; `kinds` and `cause`: why, where the capture noted it; `programs`: what it became, in order."""
+    """A function that JAX built `count` times; `kinds` and `cause`: why, where the capture noted
+    it; `programs`: what it became, in order.
+    """
     row = {"function": name, "source": "/home/me/train.py:12", "count": count, "in_steps_ps": round(share * STEPS * STEP)}
     space = training_run(steps=STEPS, step_ps=STEP, hostname=HOST)
     plane = space.plane("/host:metadata")
@@ -54,7 +56,7 @@ def _compiled(
     of = run({budgets: budget({})}, None, read_trace(space.to_bytes(), HOST))
     first = {"function": name, "kinds": "first", "cause": "the function's first compilation"}
     traces = table("t", TRACES, *([first, {**first, "kinds": kinds, "cause": cause}] if kinds else []))
-    return lambda: rules.find(of, table("f", tf_functions.FIELDS), traces, built, JAX)
+    return lambda: rules.iter_findings(of, table("f", tf_functions.FIELDS), traces, built, JAX)
 
 
 def _batches(length: int, says: str = "") -> bytes:
@@ -72,24 +74,25 @@ def _on_hosts(share: float, count: int, hosts: int) -> Find:
     row = {"function": "step", "source": "/home/me/train.py:12", "count": count, "in_steps_ps": round(share * STEPS * STEP)}
     built = table("compilations", COMPILATIONS, *({**row, "host": name} for name in names))
     of = run({budgets: budget({Category.COMPILATION: share}, *names)}, None, *(trace_of(STEPS, name) for name in names))
-    return lambda: rules.find(of, table("f", tf_functions.FIELDS), table("t", TRACES), built, JAX)
+    return lambda: rules.iter_findings(of, table("f", tf_functions.FIELDS), table("t", TRACES), built, JAX)
 
 
 def _calls(
-    calls: float, dispatch: float, others: float = 0.0, program: Program = JAX, picks: float = 0.0, compiled: bool = False
+    calls: float, dispatch: float, others: float = 0.0, program: Workload = JAX, picks: float = 0.0, compiled: bool = False
 ) -> Find:
-    """Steps of `calls` calls: dispatching them takes `dispatch` of the step, and JAX's own Python between them `others`. compiled: one of them
-    computes gradients."""
+    """Steps of `calls` calls: dispatching them takes `dispatch` of the step, and JAX's own Python
+    between them `others`. compiled: one of them computes gradients.
+    """
     row = {"calls": calls, "kinds": 5, "dispatch_share": dispatch, "picks": picks, "fetch_share": picks / 500}
     line: dict[str, Any] = {"file": "/home/me/train.py", "line": 20, "who": "yours", "library": "jax", "self_ps": MS}
     line["python_share"] = others
     given = {
         jit_calls.jit_calls: table("jit_calls", jit_calls.FIELDS, row),
         python_time.python_lines: table("python_lines", python_time.FIELDS, line),
-        jit_calls.compiled_training: frozenset({HOST} if compiled else ()),
+        jit_calls.compiled_training_hosts: frozenset({HOST} if compiled else ()),
     }
     run = budgeted({Category.ALL_OTHERS: others + 0.1}, given)
-    return lambda: rules.find(run, table("f", tf_functions.FIELDS), table("t", TRACES), _NO_BUILDS, program)
+    return lambda: rules.iter_findings(run, table("f", tf_functions.FIELDS), table("t", TRACES), _NO_BUILDS, program)
 
 
 def _copies(share: float) -> Find:
@@ -101,7 +104,7 @@ def _copies(share: float) -> Find:
         python_time.python_lines: table("python_lines", python_time.FIELDS, line),
     }
     run = budgeted({Category.HOST_COMPUTE: 0.9}, given)
-    return lambda: rules.find(run, table("f", tf_functions.FIELDS), table("t", TRACES), _NO_BUILDS, JAX)
+    return lambda: rules.iter_findings(run, table("f", tf_functions.FIELDS), table("t", TRACES), _NO_BUILDS, JAX)
 
 
 def _fetches(share: float, megabytes: float) -> Find:
@@ -113,21 +116,23 @@ def _fetches(share: float, megabytes: float) -> Find:
         python_time.python_lines: table("python_lines", python_time.FIELDS, line),
     }
     run = budgeted({Category.HOST_COMPUTE: 0.9}, given)
-    return lambda: rules.find(run, table("f", tf_functions.FIELDS), table("t", TRACES), _NO_BUILDS, JAX)
+    return lambda: rules.iter_findings(run, table("f", tf_functions.FIELDS), table("t", TRACES), _NO_BUILDS, JAX)
 
 
 def _evaluates(
     calls: int,
     length: int,
     *,
-    program: Program = TENSORFLOW,
+    program: Workload = TENSORFLOW,
     trained: bool = True,
     training_calls: int = 1,
     single: bool = False,
     name: str = "policy",
     sampled: bool = True,
 ) -> Find:
-    """Steps of 10 ms: a function that trains (2 ms in all), and `calls` of one that does not, `length` ms each in hundredths."""
+    """Steps of 10 ms: a function that trains (2 ms in all), and `calls` of one that does not,
+    `length` ms each in hundredths.
+    """
     space = SpaceBuilder("vm")
     line = space.plane("/host:CPU").line("python")
     for number in range(STEPS):
@@ -150,10 +155,10 @@ def _evaluates(
     lines = table("python_lines", python_time.FIELDS, *([row, {**row, "line": 21, "called_share": 0.1}] if sampled else []))
     jitted = table("jit_calls", jit_calls.FIELDS, *([{"calls": 30.0}] if single else []))
     of = run({python_time.python_lines: lines, jit_calls.jit_calls: jitted}, None, read_trace(space.to_bytes(), "vm"))
-    return lambda: evaluation.find(of, program)
+    return lambda: evaluation.iter_findings(of, program)
 
 
-def _eager(program: Program) -> Iterable[Finding]:
+def _eager(program: Workload) -> Iterable[Finding]:
     return _tf(12, 20, eager=10, program=program)()
 
 

@@ -12,13 +12,15 @@ from tests.advice_cases.case import Case, Find, fires, silent
 
 
 def _calls(times: Sequence[float], parts: Mapping[Category, float] | None = None) -> Find:
-    """Calls of these lengths, ms; beyond 1 ms, `parts` of it are in these categories, and all before in computation on the host."""
+    """Calls of these lengths, ms; beyond 1 ms, `parts` of it are in these categories, and all
+    before in computation on the host.
+    """
     rows = []
     for number, time in enumerate(times):
         beyond = {f"{c.value}_ps": round(part * max(time - 1, 0) * MS) for c, part in (parts or {}).items()}
         rows.append({"request": number, "function": "serve", "latency_ps": round(time * MS), **beyond})
     requests = table("requests", REQUESTS, *rows)
-    return lambda: rules.find(requests)
+    return lambda: rules.iter_findings(requests)
 
 
 def _slow(count: int, time: float, of: int, parts: Mapping[Category, float] | None = None) -> Find:

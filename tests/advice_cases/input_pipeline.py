@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from outpace.metrics.machine import cpu_saturation
-from outpace.metrics.machine.offload import Offload
-from outpace.metrics.program.program import Program
+from outpace.metrics.facts import cpu_saturation
+from outpace.metrics.facts.host_offload import HostOffload
+from outpace.metrics.facts.workload import Workload
 from outpace.model import Category, Severity, Table
 from outpace.tools.input_pipeline import findings as rules
 from tests.advice_cases.build import HOST, breakdown, table
@@ -21,33 +21,38 @@ def _waits(
     share: float,
     saturation: Table | None = None,
     back: float = 0.0,
-    program: Program = TENSORFLOW,
+    program: Workload = TENSORFLOW,
     works: float | None = None,
 ) -> Find:
     """`works`: of the step, of a pipeline that runs beside it."""
     steps = breakdown({Category.INPUT: share})
-    return lambda: rules.find(steps, saturation, {HOST: (back, 0.0)}, program, works)
+    return lambda: rules.iter_findings(steps, saturation, {HOST: (back, 0.0)}, program, works)
 
 
 def _rated(name: str, others: float, waits: float = 0.02) -> Case:
     """Without a finding, but rated: the page says whether the program may be input-bound."""
     steps = breakdown({Category.ALL_OTHERS: others, Category.INPUT: waits})
     return silent(
-        "input_bound", name, lambda: rules.find(steps, None, {}, TENSORFLOW, None), also=lambda: rules.verdict(steps)[:2]
+        "input_bound",
+        name,
+        lambda: rules.iter_findings(steps, None, {}, TENSORFLOW, None),
+        also=lambda: rules.judge_input_wait(steps)[:2],
     )
 
 
-def _moves(share: float, waits: float = 0.0, program: Program = TENSORFLOW) -> Find:
+def _moves(share: float, waits: float = 0.0, program: Workload = TENSORFLOW) -> Find:
     """Of a step `share` transfers to the device, and `waits` waits for input otherwise."""
     steps = breakdown({Category.INPUT: share + waits}, moves=share)
-    return lambda: rules.find(steps, None, {}, program, None)
+    return lambda: rules.iter_findings(steps, None, {}, program, None)
 
 
 def _keeps(fetching: float, writing: float) -> Find:
-    """Of a step `fetching` awaits arrays from the host's memory, and `writing` that others are written back."""
+    """Of a step `fetching` awaits arrays from the host's memory, and `writing` that others are
+    written back.
+    """
     steps = breakdown({Category.INPUT: fetching, Category.OUTPUT: writing}, moves=fetching)
-    found = Offload("vm", 2 * 2**30, 2**30, fetching, writing, 2.0, "/home/me/train.py:9")
-    return lambda: rules.find(steps, None, {}, JAX, None, [found])
+    found = HostOffload("vm", 2 * 2**30, 2**30, fetching, writing, 2.0, "/home/me/train.py:9")
+    return lambda: rules.iter_findings(steps, None, {}, JAX, None, [found])
 
 
 _INPUT: dict[str, Any] = {"takes_from": ("input",)}

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from outpace.metrics.machine.device import DeviceFacts
-from outpace.metrics.program.program import Program
+from outpace.metrics.facts.device_specs import DeviceSpecs
+from outpace.metrics.facts.workload import Workload
 from outpace.model import Severity
 from outpace.tools.kernel_stats import findings as rules
-from outpace.tools.kernel_stats.idle import NOTHING
+from outpace.tools.kernel_stats.idle_gaps import NO_ACTIVITY
 from outpace.tools.kernel_stats.schema import COPIES, DEVICES, KERNELS
 from tests.advice_cases.build import MS, table
 from tests.advice_cases.case import JAX, TENSORFLOW, Case, Find, about, fires, silent, worded
 
 _GPU = "/device:GPU:0"
 _US = 1_000_000
-H100 = DeviceFacts((_GPU,), 9.0, False, True)
-V100 = DeviceFacts((_GPU,), 7.0, False, True)
-P100 = DeviceFacts((_GPU,), 6.0, False, True)
+H100 = DeviceSpecs((_GPU,), 9.0, False, True)
+V100 = DeviceSpecs((_GPU,), 7.0, False, True)
+P100 = DeviceSpecs((_GPU,), 6.0, False, True)
 
 
 def _find(
     kernel: Mapping[str, Any] | None = None,
     device: Mapping[str, Any] | None = None,
     copy: Mapping[str, Any] | None = None,
-    program: Program = TENSORFLOW,
-    facts: DeviceFacts = H100,
+    program: Workload = TENSORFLOW,
+    facts: DeviceSpecs = H100,
     jitted: bool = False,
 ) -> Find:
     """A GPU that is in order, but for what is said of it."""
@@ -45,7 +45,7 @@ def _find(
     }
     devices = table("devices", DEVICES, {**row, **(device or {})})
     copies = table("copies", COPIES, *([{"device": _GPU, "kind": "HToD", **copy}] if copy else []))
-    return lambda: rules.find(kernels, devices, copies, program, facts, (0.6, 0.2), jitted)
+    return lambda: rules.iter_findings(kernels, devices, copies, program, facts, (0.6, 0.2), jitted)
 
 
 def _eligible(share: float, **more: Any) -> Find:
@@ -60,21 +60,21 @@ def _late(share: float, part: float = 0.6, did: str = "callback", own: bool = Fa
     )
 
 
-def _waits(share: float, program: Program = TENSORFLOW) -> Find:
+def _waits(share: float, program: Workload = TENSORFLOW) -> Find:
     waited = round(share * 100 * MS)
     return _find(device={"by_waiting_ps": waited, "waited_ps": waited}, program=program)
 
 
-def _small(mean: float, count: int, program: Program = TENSORFLOW, jitted: bool = False) -> Find:
+def _small(mean: float, count: int, program: Workload = TENSORFLOW, jitted: bool = False) -> Find:
     return _find(device={"mean_kernel_ps": mean * _US, "kernels": count}, program=program, jitted=jitted)
 
 
-def _resident(occupancy: float, share: float, program: Program = TENSORFLOW, tensor: bool = False) -> Find:
+def _resident(occupancy: float, share: float, program: Workload = TENSORFLOW, tensor: bool = False) -> Find:
     row = {"occupancy": occupancy, "kernel_fraction": share, "tensor_cores": tensor, "occupancy_source": "computed"}
     return _find(row, program=program)
 
 
-def _copied(share: float, program: Program = TENSORFLOW, source: str = "pageable") -> Find:
+def _copied(share: float, program: Workload = TENSORFLOW, source: str = "pageable") -> Find:
     copy = {"source": source, "destination": "device", "total_ps": round(share * 100 * MS), "bandwidth": 1e9}
     return _find(copy=copy, program=program)
 
@@ -124,7 +124,7 @@ CASES: list[Case] = [
     fires(
         "late_launches",
         "in Python",
-        _late(0.3, did=NOTHING),
+        _late(0.3, did=NO_ACTIVITY),
         Severity.MODERATE,
         saves=about(0.3),
         takes_from=_LAUNCH,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from outpace.metrics.program.program import Program
+from outpace.metrics.facts.workload import Workload
 from outpace.model import Severity
 from outpace.tools.memory_profile import findings as rules
 from outpace.tools.memory_profile import growth
@@ -20,7 +20,7 @@ _MB = 1_000_000
 _MEMORY = "GPU_0_bfc"
 
 
-def _full(peak: float, fragmentation: float = 0.0, count: int = 1, program: Program = TENSORFLOW) -> Find:
+def _full(peak: float, fragmentation: float = 0.0, count: int = 1, program: Workload = TENSORFLOW) -> Find:
     row = {
         "memory": _MEMORY,
         "peak_share": peak,
@@ -30,18 +30,20 @@ def _full(peak: float, fragmentation: float = 0.0, count: int = 1, program: Prog
         "fragmentation": fragmentation,
     }
     memories = table("memories", MEMORIES, *({**row, "memory": f"{_MEMORY}_{n}" if n else _MEMORY} for n in range(count)))
-    return lambda: rules.find(memories, table("growth", GROWTH), table("unfreed", UNFREED), program)
+    return lambda: rules.iter_findings(memories, table("growth", GROWTH), table("unfreed", UNFREED), program)
 
 
-def _ends(used: Sequence[float], peak: float, leaving: int = 10, program: Program = TENSORFLOW) -> Find:
-    """Memory in use at the ends of the steps and at the peak, MB; one op leaves some behind in `leaving` of them."""
+def _ends(used: Sequence[float], peak: float, leaving: int = 10, program: Workload = TENSORFLOW) -> Find:
+    """Memory in use at the ends of the steps and at the peak, MB; one op leaves some behind in
+    `leaving` of them.
+    """
     ends = table(
         "step_ends", STEP_ENDS, *({"memory": _MEMORY, "step": n, "in_use_bytes": round(u * _MB)} for n, u in enumerate(used))
     )
     log: Any = SimpleNamespace(host=HOST, memory=_MEMORY, in_use=np.array([round(peak * _MB)]), at_peak=0)
     left = {"memory": _MEMORY, "op": "step/concat", "steps": leaving, "per_step_bytes": _MB}
     memories = table("memories", MEMORIES, {"memory": _MEMORY, "headroom_bytes": 100 * _MB})
-    return lambda: rules.find(memories, growth.growth(ends, [log]), table("unfreed", UNFREED, left), program)
+    return lambda: rules.iter_findings(memories, growth.compute_growth(ends, [log]), table("unfreed", UNFREED, left), program)
 
 
 def _climb(*changes: float) -> list[float]:

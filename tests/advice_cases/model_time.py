@@ -7,15 +7,14 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from outpace.metrics.input import odd_ops
-from outpace.metrics.machine import host_copies, own_best
-from outpace.metrics.model import double_ops, hlo_lines, model_parts, model_work, small_ops
-from outpace.metrics.program import host_time
-from outpace.metrics.program.program import Program
+from outpace.metrics.facts import hlo_instructions
+from outpace.metrics.facts.workload import Workload
+from outpace.metrics.savings import best_case
+from outpace.metrics.views import float64_ops, host_copies, host_time, misplaced_ops, model_parts, model_work, small_ops
 from outpace.model import Category, Severity
 from outpace.testing import GpuBuilder, SpaceBuilder, training_run
-from outpace.timeline.hlo import HloOp
-from outpace.timeline.names import Work, work_of
+from outpace.timeline.event_names import WorkKind, classify_work
+from outpace.timeline.hlo_modules import HloOp
 from outpace.tools.model_time import findings as rules
 from outpace.trace import Trace, read_trace
 from tests.advice_cases.build import HOST, MS, STEP, STEPS, budget, device_trace, run, table
@@ -31,14 +30,14 @@ def _find(
     small: Rows | None = None,
     lines: Rows | None = None,
     shares: Mapping[Category, float] | None = None,
-    program: Program = TENSORFLOW,
+    program: Workload = TENSORFLOW,
     profiling: float = 0.0,
     record: Mapping[str, Any] | None = None,
     copied: float = 0.0,
     work: Rows | None = None,
     traces: tuple[Trace, ...] = (),
     between: float = 0.0,
-    ran: tuple[hlo_lines.Ran, ...] = (),
+    ran: tuple[hlo_instructions.InstructionStats, ...] = (),
     best: Rows | None = None,
     double: Rows | None = None,
 ) -> Find:
@@ -47,20 +46,20 @@ def _find(
         {
             host_time.host_time: table("host_time", host_time.FIELDS, {"part": host_time.DISPATCH, "share": between}),
             host_copies.host_copies: table("host_copies", host_copies.FIELDS, {"share": copied}),
-            double_ops.double_ops: table("double_ops", double_ops.FIELDS, *(double or [])),
-            own_best.own_best: table("own_best", own_best.FIELDS, *(best or [])),
+            float64_ops.float64_ops: table("double_ops", float64_ops.FIELDS, *(double or [])),
+            best_case.best_case_ops: table("own_best", best_case.FIELDS, *(best or [])),
             model_parts.model_parts: table("model_parts", model_parts.FIELDS, *(parts or [])),
-            odd_ops.odd_ops: table("odd_ops", odd_ops.FIELDS, *(odd or [])),
+            misplaced_ops.misplaced_ops: table("odd_ops", misplaced_ops.FIELDS, *(odd or [])),
             small_ops.small_ops: table("small_ops", small_ops.FIELDS, *(small or [])),
-            hlo_lines.ran_ops: {HOST: ran},
-            hlo_lines.hlo_lines: table("hlo_lines", hlo_lines.FIELDS, *(lines or [])),
+            hlo_instructions.instruction_stats: {HOST: ran},
+            hlo_instructions.hlo_source_lines: table("hlo_lines", hlo_instructions.FIELDS, *(lines or [])),
             model_work.model_work: table("model_work", model_work.FIELDS, *(work or [])),
         },
         record,
         *traces,
     )
-    known = {host: replace(one, profiling=profiling) for host, one in budget(shares or {Category.INPUT: 0.3}).items()}
-    return lambda: rules.find(of, known, program)
+    known = {host: replace(one, profiling_share=profiling) for host, one in budget(shares or {Category.INPUT: 0.3}).items()}
+    return lambda: rules.iter_findings(of, known, program)
 
 
 def _part(share: float, op: str = "TopKV2", name: str = "dense", mean: float = 1000.0) -> dict[str, Any]:
@@ -71,14 +70,14 @@ def _part(share: float, op: str = "TopKV2", name: str = "dense", mean: float = 1
         "source": "/home/me/model.py:5",
         "share": share,
         "self_ps": round(share * STEP),
-        "work": work_of(op).value,
+        "work": classify_work(op).value,
         "top_op": op,
         "top_op_ps": round(share * STEP),
         "count": count,
     }
 
 
-def _works(*shares: float, kind: Work = Work.CONVOLUTION, op: str = "_MklNativeConv2D", side: str = "Host") -> Rows:
+def _works(*shares: float, kind: WorkKind = WorkKind.CONVOLUTION, op: str = "_MklNativeConv2D", side: str = "Host") -> Rows:
     """A kind of work in so many layers."""
     named = {"work": kind.value, "top_op": op, "side": side}
     times = [{"share": share, "self_ps": round(share * STEP), "top_op_ps": round(share * STEP)} for share in shares]
@@ -86,18 +85,19 @@ def _works(*shares: float, kind: Work = Work.CONVOLUTION, op: str = "_MklNativeC
 
 
 def _loop(share: float, starts: float, count: float = 200.0, beside: float = 0.0) -> Rows:
-    """A layer of `count` short ops per step, of whose time the executor takes `starts`; beside it another one, with `beside` of the
-    step around its ops."""
+    """A layer of `count` short ops per step, of whose time the executor takes `starts`; beside it
+    another one, with `beside` of the step around its ops.
+    """
     time = share * STEP
     whole = {"self_ps": round(time * (1 - starts)), "overhead_ps": round(time * starts), "count": count}
     return [{**_part(share, "Mul", "smoother"), **whole}, {**_part(0.1, name="out"), "overhead_ps": round(beside * STEP)}]
 
 
-def _slow(share: float, op: str = "TopKV2", program: Program = TENSORFLOW, **more: Any) -> Find:
+def _slow(share: float, op: str = "TopKV2", program: Workload = TENSORFLOW, **more: Any) -> Find:
     return _find([_part(share, op), _part(0.1, name="out")], program=program, **more)
 
 
-def _double(share: float, program: Program = TENSORFLOW) -> Find:
+def _double(share: float, program: Workload = TENSORFLOW) -> Find:
     row = {"part": "dense", "source": "/home/me/model.py:5", "op": "MatMul", "share": share / 2, "product": True}
     other = {**row, "op": "Tanh", "share": 0.05, "product": False}
     return _find([_part(0.35, "MatMul")], double=[row, {**row, "part": "out"}, other], program=program)
@@ -121,7 +121,9 @@ def _rated(rate: float, peak: float) -> Find:
 
 
 def _paced(median: float, *equal: float, beside: float = 0.0) -> Find:
-    """A layer whose product of 10 MFLOP takes `median` us, 100 at its best, beside others of as many FLOPs."""
+    """A layer whose product of 10 MFLOP takes `median` us, 100 at its best, beside others of as
+    many FLOPs.
+    """
     rows = [
         {
             "name": f"jit(step)/dense_{n}/dot_general",
@@ -139,8 +141,10 @@ def _paced(median: float, *equal: float, beside: float = 0.0) -> Find:
 
 
 def _said(op: str, beside: tuple[float, ...] = (), **told: Any) -> Find:
-    """A line that takes 40% of the steps of a device whose memory moves 1 TB/s: one op of 4 ms per step, of which its program says this.
-    `beside`: FLOPs of others, which are aligned where this one is not."""
+    """A line that takes 40% of the steps of a device whose memory moves 1 TB/s: one op of 4 ms per
+    step, of which its program says this. `beside`: FLOPs of others, which are aligned where this
+    one is not.
+    """
     space = SpaceBuilder(HOST)
     line = space.plane("/host:CPU").line("python")
     for number in range(STEPS):
@@ -150,17 +154,21 @@ def _said(op: str, beside: tuple[float, ...] = (), **told: Any) -> Find:
     )
     row = {"side": "device", "op": f"jit(step)/{op}", "opcode": "custom-call", "source": "/home/me/model.py:5", "share": 0.4}
     lines = [{**row, "time_ps": 4 * MS, "count": STEPS}]
-    ran = hlo_lines.Ran("device", HloOp("custom-call", source="/home/me/model.py:5", **told), 4.0 * MS, 0.4, STEPS, STEPS)
-    others = [replace(ran, op=replace(ran.op, flops=flops, aligned=not ran.op.aligned)) for flops in beside]
+    ran = hlo_instructions.InstructionStats(
+        "device", HloOp("custom-call", source="/home/me/model.py:5", **told), 4.0 * MS, 0.4, STEPS, STEPS
+    )
+    others = [replace(ran, op=replace(ran.op, flops=flops, is_aligned=not ran.op.is_aligned)) for flops in beside]
     shares = {Category.DEVICE_COMPUTE_16: 0.6, Category.HOST_COMPUTE: 0.4}
     return _find(lines=lines, shares=shares, program=JAX, traces=(read_trace(space.to_bytes(), HOST),), ran=(ran, *others))
 
 
 def _attends(share: float, softmax: float = 0.5) -> Find:
-    """A device's attention in several kernels, for `share` of the step, of which the softmax takes a part."""
-    op = HloOp("fusion", source="/home/me/model.py:5", attention=True)
+    """A device's attention in several kernels, for `share` of the step, of which the softmax takes
+    a part.
+    """
+    op = HloOp("fusion", source="/home/me/model.py:5", is_attention=True)
     parts = [
-        hlo_lines.Ran("device", replace(op, flops=flops), part * share * STEP, part * share, STEPS, STEPS)
+        hlo_instructions.InstructionStats("device", replace(op, flops=flops), part * share * STEP, part * share, STEPS, STEPS)
         for flops, part in ((-1.0, softmax), (1e9, 1 - softmax))
     ]
     return _find(shares={Category.DEVICE_COMPUTE_16: 0.9}, program=JAX, traces=(_gpu(),), ran=tuple(parts))
@@ -177,10 +185,12 @@ def _gpu() -> Trace:
 
 
 def _of_one_kind(share: float, **told: Any) -> Find:
-    """Two ops of a device that together take `share` of the step, of which the program says this."""
+    """Two ops of a device that together take `share` of the step, of which the program
+    says this.
+    """
     ops = [HloOp("fusion", source=f"/home/me/model.py:{line}", **told) for line in (5, 6)]
     ran = tuple(
-        hlo_lines.Ran("device", op, part * share * STEP, part * share, STEPS, STEPS)
+        hlo_instructions.InstructionStats("device", op, part * share * STEP, part * share, STEPS, STEPS)
         for op, part in zip(ops, (0.7, 0.3), strict=True)
     )
     return _find(shares={Category.DEVICE_COMPUTE_16: 0.9}, program=JAX, traces=(_gpu(),), ran=ran)
@@ -206,17 +216,20 @@ def _scan(first: float) -> Find:
 
 
 def undonated(
-    share: float, line: float = 0.0, moved: float = 0.0, largest: float = 0.0, names: int = 1, program: Program = JAX
+    share: float, line: float = 0.0, moved: float = 0.0, largest: float = 0.0, names: int = 1, program: Workload = JAX
 ) -> Find:
-    """Copies of undonated arguments on a device, for a `share` of the step; the line that they are of takes `line` of it, copies of two lines
-    `moved`, and products `largest`."""
+    """Copies of undonated arguments on a device, for a `share` of the step; the line that they are
+    of takes `line` of it, copies of two lines `moved`, and products `largest`.
+    """
     named = [f"state[{n}]" for n in range(names)]
-    copies = (HloOp("copy", source="/home/me/model.py:5", undonated=name) for name in named)
-    ran = tuple(hlo_lines.Ran("device", op, share * STEP / names, share / names, STEPS, STEPS) for op in copies)
+    copies = (HloOp("copy", source="/home/me/model.py:5", undonated_argument=name) for name in named)
+    ran = tuple(
+        hlo_instructions.InstructionStats("device", op, share * STEP / names, share / names, STEPS, STEPS) for op in copies
+    )
     row = {"side": "device", "op": "(copy)", "opcode": "copy", "source": "/home/me/model.py:5", "time_ps": MS, "count": STEPS}
     kinds = [
         {
-            "work": Work.MOVEMENT.value,
+            "work": WorkKind.MOVEMENT.value,
             "top_op": "(copy)",
             "side": "Device",
             "part": f"model.py:{n}",
@@ -225,7 +238,9 @@ def undonated(
         | {"share": moved / 2}
         for n in (5, 6)
     ]
-    products = [{"work": Work.MATMUL.value, "top_op": "dot_general", "side": "Device", "part": "model.py:7", "share": largest}]
+    products = [
+        {"work": WorkKind.MATMUL.value, "top_op": "dot_general", "side": "Device", "part": "model.py:7", "share": largest}
+    ]
     return _find(
         lines=[{**row, "share": line}] if line else [],
         work=(kinds if moved else []) + (products if largest else []),
@@ -238,9 +253,9 @@ def undonated(
 
 def _odd(
     share: float,
-    kind: str = odd_ops.RANDOM,
+    kind: str = misplaced_ops.RANDOM,
     op: str = "RandomUniform",
-    program: Program = TENSORFLOW,
+    program: Workload = TENSORFLOW,
     record: Mapping[str, Any] | None = None,
     apart: bool = False,
     whole: float = 0.0,
@@ -259,7 +274,9 @@ def _odd(
 
 
 def _called_back(others: bool) -> dict[str, Any]:
-    """A record whose samples met Python that a program calls back, and the loop around it; on the training thread or on others."""
+    """A record whose samples met Python that a program calls back, and the loop around it; on the
+    training thread or on others.
+    """
     by = "/x/tensorflow/python/ops/script_ops.py" if others else "/x/jax/_src/callback.py"
     samples = {
         "frames": [
@@ -275,7 +292,7 @@ def _called_back(others: bool) -> dict[str, Any]:
 
 
 def _made_in_a_loop(share: float) -> Find:
-    row = {"kind": odd_ops.RANDOM, "type": "RandomUniform", "source": "/home/me/model.py:9", "share": share}
+    row = {"kind": misplaced_ops.RANDOM, "type": "RandomUniform", "source": "/home/me/model.py:9", "share": share}
     return _find(odd=[{**row, "part": f"noise_{n}", "self_ps": round(share * STEP)} for n in range(2)])
 
 
@@ -283,7 +300,7 @@ def _short(
     elementwise: float,
     overhead: float,
     rounds: int,
-    program: Program = TENSORFLOW,
+    program: Workload = TENSORFLOW,
     parts: Rows | None = None,
     profiling: float = 0.0,
     work: Rows | None = None,
@@ -292,8 +309,10 @@ def _short(
     return _find(parts, small=[row], program=program, profiling=profiling, work=work)
 
 
-def _made_at(*shares: float, kind: Work = Work.ELEMENTWISE, mean: float = 100.0) -> Rows:
-    """A kind of op with a mean time of `mean` us, made at lines 5, 6, 7, ..., each with its share of the step."""
+def _made_at(*shares: float, kind: WorkKind = WorkKind.ELEMENTWISE, mean: float = 100.0) -> Rows:
+    """A kind of op with a mean time of `mean` us, made at lines 5, 6, 7, ..., each with its share
+    of the step.
+    """
     rows = [{"work": kind.value, "part": f"part_{n}", "source": f"/home/me/model.py:{5 + n}"} for n in range(len(shares))]
     times = [{"share": share, "self_ps": round(share * STEP), "count": share * STEP / (mean * _US)} for share in shares]
     tops = [{"top_op": "Transpose", "top_op_ps": time["self_ps"]} for time in times]
@@ -301,7 +320,9 @@ def _made_at(*shares: float, kind: Work = Work.ELEMENTWISE, mean: float = 100.0)
 
 
 def _looped(inside: float, count: int = 400, mean: float = 10.0) -> Find:
-    """A line of a compiled program, 40% of the step: `count` ops per step that take `mean` us each, of which loops hold a part."""
+    """A line of a compiled program, 40% of the step: `count` ops per step that take `mean` us each,
+    of which loops hold a part.
+    """
     parts = {"jit(step)/while/body/mul": inside, "jit(step)/add": 1 - inside}
     rows: Rows = [
         {
@@ -355,20 +376,22 @@ def _compiled(count: int, mean: float, share: float) -> Find:
 
 
 def _line(sorts: float) -> Find:
-    """A line of a compiled program, 40% of the step, of which `sorts` sorts and the rest multiplies."""
+    """A line of a compiled program, 40% of the step, of which `sorts` sorts and the rest
+    multiplies.
+    """
     usual = {"source": "/home/me/model.py:5", "count": 100, "op": "jit(step)/top"}
     parts = {"sort": 0.4 * sorts, "dot": 0.4 * (1 - sorts)}
     rows = [{**usual, "opcode": code, "share": share, "time_ps": round(share * STEP)} for code, share in parts.items()]
     return _find(lines=rows, program=JAX)
 
 
-def _bound(share: float, parts: Rows | None = None, program: Program = TENSORFLOW, copied: float = 0.0) -> Find:
+def _bound(share: float, parts: Rows | None = None, program: Workload = TENSORFLOW, copied: float = 0.0) -> Find:
     return _find(parts, shares={Category.HOST_COMPUTE: share, Category.INPUT: 1 - share}, program=program, copied=copied)
 
 
 def _no_steps() -> Find:
     of = run({})
-    return lambda: rules.find(of, {}, TENSORFLOW)
+    return lambda: rules.iter_findings(of, {}, TENSORFLOW)
 
 
 _HALF: dict[str, Any] = {"cpu_flags": ["amx_bf16"]}
@@ -446,7 +469,7 @@ CASES: list[Case] = [
     fires(
         "slow_part",
         "an attention that is causal, without padding, and drops out",
-        _said("fused_attn_ffi", config="{dropout_probability = 1.000000e-01 : f64, mask_type = 2 : i64}"),
+        _said("fused_attn_ffi", backend_config="{dropout_probability = 1.000000e-01 : f64, mask_type = 2 : i64}"),
         Severity.HIGH,
         location="model.py:5",
         says=("set its dropout, 0.1, to 0", "another fused implementation"),
@@ -455,7 +478,7 @@ CASES: list[Case] = [
     fires(
         "slow_part",
         "an attention with padding, in the words of cuDNN",
-        _said("fused_attn_ffi", config='{"dropout_rate":0,"mask_type":"PADDING"}'),
+        _said("fused_attn_ffi", backend_config='{"dropout_rate":0,"mask_type":"PADDING"}'),
         Severity.HIGH,
         location="model.py:5",
         says=("pack short sequences", "say where a mask is causal"),
@@ -473,7 +496,7 @@ CASES: list[Case] = [
     fires(
         "slow_part",
         "products whose sizes are multiples of 8",
-        _said("dot_general", flops=1e9, aligned=True),
+        _said("dot_general", flops=1e9, is_aligned=True),
         Severity.HIGH,
         location="model.py:5",
         says=("larger batch",),
@@ -482,7 +505,7 @@ CASES: list[Case] = [
     fires(
         "slow_part",
         "products of which a third has no such sizes",
-        _said("dot_general", (5e8,), flops=1e9, aligned=True),
+        _said("dot_general", (5e8,), flops=1e9, is_aligned=True),
         Severity.HIGH,
         location="model.py:5",
         says=("multiples of 8",),
@@ -490,7 +513,7 @@ CASES: list[Case] = [
     fires(
         "slow_part",
         "products beside which one of an image's three channels is nothing",
-        _said("dot_general", (5e7,), flops=1e9, aligned=True),
+        _said("dot_general", (5e7,), flops=1e9, is_aligned=True),
         Severity.HIGH,
         location="model.py:5",
         says=("larger batch",),
@@ -499,7 +522,7 @@ CASES: list[Case] = [
     fires(
         "slow_part",
         "products at 70% of the peak",
-        _said("dot_general", flops=2.8e11, aligned=True),
+        _said("dot_general", flops=2.8e11, is_aligned=True),
         Severity.HIGH,
         location="model.py:5",
         says=("near what the device can do", "multiply less"),
@@ -508,7 +531,7 @@ CASES: list[Case] = [
     fires(
         "slow_part",
         "products at 40% of the peak",
-        _said("dot_general", flops=1.6e11, aligned=True),
+        _said("dot_general", flops=1.6e11, is_aligned=True),
         Severity.HIGH,
         location="model.py:5",
         says=("larger batch",),
@@ -547,15 +570,15 @@ CASES: list[Case] = [
     fires(
         "one_hot_product",
         "a third of the step",
-        _of_one_kind(0.3, one_hot=True),
+        _of_one_kind(0.3, is_one_hot=True),
         Severity.HIGH,
         saves=about(0.3),
         says=("30% of the step", "at model.py:5 and model.py:6", "table[ids]"),
         **_AT,
         **_COMPUTE,
     ),
-    fires("one_hot_product", "15% of the step", _of_one_kind(0.15, one_hot=True), Severity.HIGH, saves=about(0.15), **_AT),
-    silent("one_hot_product", "7% of the step", _of_one_kind(0.07, one_hot=True)),
+    fires("one_hot_product", "15% of the step", _of_one_kind(0.15, is_one_hot=True), Severity.HIGH, saves=about(0.15), **_AT),
+    silent("one_hot_product", "7% of the step", _of_one_kind(0.07, is_one_hot=True)),
     fires(
         "recomputed",
         "a third of the step",
@@ -673,7 +696,10 @@ CASES: list[Case] = [
         "slow_kind",
         "in many layers of one name, on a GPU",
         _find(
-            work=[{**row, "part": f"bert/{n}/dropout"} for n, row in enumerate(_works(*[0.03] * 12, kind=Work.CAST, op="Cast"))]
+            work=[
+                {**row, "part": f"bert/{n}/dropout"}
+                for n, row in enumerate(_works(*[0.03] * 12, kind=WorkKind.CAST, op="Cast"))
+            ]
         ),
         Severity.HIGH,
         says=("36% of the step goes to casts", "12 x dropout 36%", "one dtype"),
@@ -681,7 +707,7 @@ CASES: list[Case] = [
     fires(
         "slow_kind",
         "of a program that XLA compiled on a CPU",
-        _find(work=_works(0.3, kind=Work.POOLING, op="reduce-window"), small=[{"xla": True}]),
+        _find(work=_works(0.3, kind=WorkKind.POOLING, op="reduce-window"), small=[{"xla": True}]),
         Severity.HIGH,
         says=("most of it in reduce-window", "Compare with jit_compile=False"),
         never=("jit_compile=True",),
@@ -719,7 +745,7 @@ CASES: list[Case] = [
     fires(
         "slow_kind",
         "copies of the user's lines, beside more convolutions",
-        _find(work=[*_works(0.2, 0.12), *_made_at(0.1, 0.16, kind=Work.MOVEMENT)]),
+        _find(work=[*_works(0.2, 0.12), *_made_at(0.1, 0.16, kind=WorkKind.MOVEMENT)]),
         Severity.HIGH,
         says=(
             "26% of the step goes to copies and reshapes",
@@ -739,20 +765,20 @@ CASES: list[Case] = [
     fires(
         "slow_kind",
         "fewer copies than that",
-        _find(work=[*_works(0.2, 0.12), *_made_at(0.1, 0.08, kind=Work.MOVEMENT)]),
+        _find(work=[*_works(0.2, 0.12), *_made_at(0.1, 0.08, kind=WorkKind.MOVEMENT)]),
         Severity.HIGH,
         says=("32% of the step goes to convolutions",),
     ),
     fires(
         "slow_kind",
         "copies of no known line",
-        _find(work=[*_works(0.2, 0.12), *_works(0.3, kind=Work.MOVEMENT, op="Tile")]),
+        _find(work=[*_works(0.2, 0.12), *_works(0.3, kind=WorkKind.MOVEMENT, op="Tile")]),
         Severity.HIGH,
         says=("32% of the step goes to convolutions",),
     ),
     silent("slow_kind", "15% of the step", _find(work=_works(0.1, 0.05))),
     silent("slow_kind", "beside a part that is slow", _find([_part(0.35)], work=_works(0.2, 0.2))),
-    silent("slow_kind", "ops of no known kind", _find(work=_works(0.4, kind=Work.OTHER))),
+    silent("slow_kind", "ops of no known kind", _find(work=_works(0.4, kind=WorkKind.OTHER))),
     fires(
         "small_ops",
         "beside convolutions on a CPU",
@@ -776,7 +802,7 @@ CASES: list[Case] = [
         "slow_part",
         "an embedding whose updates are most of the element-wise ops",
         _find(
-            [{**_part(0.5, "Mul", "table", 5000.0), "work": Work.EMBEDDING.value}],
+            [{**_part(0.5, "Mul", "table", 5000.0), "work": WorkKind.EMBEDDING.value}],
             small=[{"elementwise_share": 0.6, "half_ps": 5000 * _US}],
         ),
         Severity.HIGH,
@@ -853,7 +879,7 @@ CASES: list[Case] = [
     fires(
         "small_ops",
         "of other kinds, and short",
-        _short(0.6, 0.0, 10, work=_made_at(0.4, kind=Work.MOVEMENT, mean=40.0)),
+        _short(0.6, 0.0, 10, work=_made_at(0.4, kind=WorkKind.MOVEMENT, mean=40.0)),
         Severity.HIGH,
         saves=about(0.6),
         says=("made at model.py:5",),
@@ -863,7 +889,7 @@ CASES: list[Case] = [
     fires(
         "small_ops",
         "of other kinds, and longer",
-        _short(0.6, 0.0, 10, work=_made_at(0.4, kind=Work.MOVEMENT, mean=60.0)),
+        _short(0.6, 0.0, 10, work=_made_at(0.4, kind=WorkKind.MOVEMENT, mean=60.0)),
         Severity.HIGH,
         saves=about(0.6),
         never=("made at",),
@@ -944,7 +970,7 @@ CASES: list[Case] = [
     fires(
         "python_in_model",
         "8% of the step",
-        _odd(0.08, odd_ops.PYTHON, "PyFunc"),
+        _odd(0.08, misplaced_ops.PYTHON, "PyFunc"),
         Severity.MODERATE,
         saves=about(0.08),
         **_NOISE,
@@ -952,7 +978,7 @@ CASES: list[Case] = [
     fires(
         "python_in_model",
         "a callback of JAX",
-        _odd(0.08, odd_ops.PYTHON, "custom-call", JAX),
+        _odd(0.08, misplaced_ops.PYTHON, "custom-call", JAX),
         Severity.MODERATE,
         saves=about(0.08),
         says=("jax.numpy",),
@@ -962,7 +988,7 @@ CASES: list[Case] = [
     fires(
         "python_in_model",
         "a callback that was sampled on the training thread",
-        _odd(0.08, odd_ops.PYTHON, "custom-call", JAX, record=_called_back(others=False)),
+        _odd(0.08, misplaced_ops.PYTHON, "custom-call", JAX, record=_called_back(others=False)),
         Severity.MODERATE,
         saves=about(0.08),
         says=("most of it in best_move() (board.py:37).",),
@@ -972,13 +998,13 @@ CASES: list[Case] = [
     fires(
         "python_in_model",
         "a callback that was sampled on another thread",
-        _odd(0.08, odd_ops.PYTHON, "PyFunc", record=_called_back(others=True)),
+        _odd(0.08, misplaced_ops.PYTHON, "PyFunc", record=_called_back(others=True)),
         Severity.MODERATE,
         saves=about(0.08),
         says=("most of it in best_move() (board.py:37).",),
         **(_NOISE | {"location": "board.py:37"}),
     ),
-    silent("python_in_model", "3% of the step", _odd(0.03, odd_ops.PYTHON, "PyFunc")),
+    silent("python_in_model", "3% of the step", _odd(0.03, misplaced_ops.PYTHON, "PyFunc")),
     fires(
         "small_ops",
         "many short ops in Keras",

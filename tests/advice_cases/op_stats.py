@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from outpace.metrics.model import op_metrics
-from outpace.metrics.program.program import Program
-from outpace.metrics.python.eager_ops import EagerShare
+from outpace.metrics.facts import op_metrics
+from outpace.metrics.facts.workload import Workload
+from outpace.metrics.views.eager_ops import EagerShare
 from outpace.model import Severity
 from outpace.tools.op_stats import findings as rules
 from tests.advice_cases.build import table
@@ -16,14 +16,16 @@ _NO_OPS = table("ops", op_metrics.FIELDS)
 
 
 def _eager(
-    of_ops: float, dispatch: float, others: float = 0.0, program: Program = TENSORFLOW, alone: float = 0.0, host: float = 0.5
+    of_ops: float, dispatch: float, others: float = 0.0, program: Workload = TENSORFLOW, alone: float = 0.0, host: float = 0.5
 ) -> Find:
-    """`alone`: what running by themselves adds to the ops, dispatching them if not given; the host computes for `host` of the step."""
-    share = EagerShare(of_ops, max(0.5, dispatch), dispatch, alone if alone else dispatch, most=0.98)
-    return lambda: rules.find(_NO_OPS, share, others, host, program, "train.py:7")
+    """`alone`: what running by themselves adds to the ops, dispatching them if not given; the host
+    computes for `host` of the step.
+    """
+    share = EagerShare(of_ops, max(0.5, dispatch), dispatch, alone if alone else dispatch, max_share=0.98)
+    return lambda: rules.iter_findings(_NO_OPS, share, others, host, program, "train.py:7")
 
 
-def _outside(share: float, program: Program = TENSORFLOW) -> Find:
+def _outside(share: float, program: Workload = TENSORFLOW) -> Find:
     ops = table(
         "ops",
         op_metrics.FIELDS,
@@ -31,7 +33,7 @@ def _outside(share: float, program: Program = TENSORFLOW) -> Find:
         {"side": op_metrics.DEVICE, "self_ps": 5000, "outside_ps": 5000, "idle": True},
         {"side": op_metrics.HOST, "self_ps": 5000, "outside_ps": 5000},
     )
-    return lambda: rules.find(ops, EagerShare(0.0, 0.0, 0.0), 0.0, 0.0, program, "")
+    return lambda: rules.iter_findings(ops, EagerShare(0.0, 0.0, 0.0), 0.0, 0.0, program, "")
 
 
 _HOST: dict[str, Any] = {"location": "train.py:7", "takes_from": ("host_compute", "all_others")}

@@ -7,25 +7,25 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from outpace.metrics.input.segments import pipelines
-from outpace.metrics.machine.device import DeviceFacts
-from outpace.metrics.model import jit_calls, tf_functions
-from outpace.metrics.model.hlo_lines import Ran, ran_ops
-from outpace.metrics.model.model_ops import model_ops
-from outpace.metrics.program import host_time
-from outpace.metrics.program.between import Between
-from outpace.metrics.program.budget import profiling_cost
-from outpace.metrics.program.program import Framework, Program
-from outpace.metrics.program.step_breakdown import StepBreakdown
-from outpace.metrics.program.whole_step import no_whole_step
-from outpace.model import OUTSIDE, Category, Finding, Severity, Table
+from outpace.metrics.facts import tf_functions
+from outpace.metrics.facts.device_specs import DeviceSpecs
+from outpace.metrics.facts.hlo_instructions import InstructionStats, instruction_stats
+from outpace.metrics.facts.input_pipelines import pipelines
+from outpace.metrics.facts.model_ops import model_ops
+from outpace.metrics.facts.partial_steps import partial_step_reason
+from outpace.metrics.facts.step_breakdown import StepBreakdown
+from outpace.metrics.facts.step_gaps import StepGaps
+from outpace.metrics.facts.workload import Framework, Workload
+from outpace.metrics.savings.budget import profiling_cost
+from outpace.metrics.views import host_time, jit_calls
+from outpace.model import OUTSIDE_STEPS, Category, Finding, Severity, Table
 from outpace.testing import GpuBuilder, SpaceBuilder, training_run
 from outpace.timeline import Run
-from outpace.timeline.hlo import HloOp
-from outpace.timeline.steady import Aside
-from outpace.tools.overview import calls, capture_findings, unsteady
+from outpace.timeline.hlo_modules import HloOp
+from outpace.timeline.steady_state import Exclusion
+from outpace.tools.overview import capture_findings, step_overheads, unsteady_steps
 from outpace.tools.overview import findings as rules
-from outpace.tools.overview.compute import Pace, average
+from outpace.tools.overview.compute import StepRate, compute_mean_step
 from outpace.trace import Trace, read_trace
 from tests.advice_cases.build import HOST, MS, STEP, breakdown, computes, run, table, trace_of
 from tests.advice_cases.case import JAX, TENSORFLOW, Case, Find, about, fires, silent, worded
@@ -33,40 +33,44 @@ from tests.advice_cases.tf_data import pipeline_of, staged
 from tests.support import DATA
 
 _GPU = ("/device:GPU:0",)
-H100 = DeviceFacts(_GPU, 9.0, False, True)
-P100 = DeviceFacts(_GPU, 6.0, False, True)
-PRIVATE = DeviceFacts(_GPU, 9.0, True, True)
-ONLY_HOST = DeviceFacts((), None, False, False)
+H100 = DeviceSpecs(_GPU, 9.0, False, True)
+P100 = DeviceSpecs(_GPU, 6.0, False, True)
+PRIVATE = DeviceSpecs(_GPU, 9.0, True, True)
+ONLY_HOST = DeviceSpecs((), None, False, False)
 
 
 def _steps(
     shares: Mapping[Category, float],
-    program: Program = TENSORFLOW,
-    devices: DeviceFacts = ONLY_HOST,
+    program: Workload = TENSORFLOW,
+    devices: DeviceSpecs = ONLY_HOST,
     python: float | None = None,
     xla: int = 0,
     narrowed: float = 1.0,
 ) -> Find:
     steps = breakdown(shares)
     functions = table("function_calls", tf_functions.FIELDS, {"function": "step", "traced": 2, "xla": xla})
-    return lambda: rules.find(steps, average(steps), functions, program, devices, python, narrowed)
+    return lambda: rules.iter_findings(steps, compute_mean_step(steps), functions, program, devices, python, narrowed)
 
 
-def _half(share: float, program: Program = TENSORFLOW, devices: DeviceFacts = H100, narrowed: float = 1.0) -> Find:
-    """Of a step, 60% computes on the device, `share` of that in 16 bits; of the rest a part can be `narrowed`."""
+def _half(share: float, program: Workload = TENSORFLOW, devices: DeviceSpecs = H100, narrowed: float = 1.0) -> Find:
+    """Of a step, 60% computes on the device, `share` of that in 16 bits; of the rest a part can be
+    `narrowed`.
+    """
     shares = {Category.DEVICE_COMPUTE_16: 0.6 * share, Category.DEVICE_COMPUTE_32: 0.6 * (1 - share)}
     return _steps(shares, program, devices, narrowed=narrowed)
 
 
 def _between(
-    share: float, steps: int = 10, program: Program = TENSORFLOW, often: bool = True, waits: float = 1.0, called: float = 0.0
+    share: float, steps: int = 10, program: Workload = TENSORFLOW, often: bool = True, waits: float = 1.0, called: float = 0.0
 ) -> Find:
-    """Time between steps, `waits` of which waits for input; a tenth is compiling where the rest is not. A function is `called` for a part."""
+    """Time between steps, `waits` of which waits for input; a tenth is compiling where the rest is
+    not. A function is `longest_call` for a part.
+    """
     parts = {Category.INPUT: waits, Category.COMPILATION: min(0.1, 1 - waits)}
-    gaps = Between(share, {c: share * parts.get(c, 0.0) for c in Category}, often, "train.py:30", "main", 0.6 * share)
-    gaps = replace(gaps, called=("multi_step_on_iterator", 1250, called * share))
-    mean = average(breakdown(steps=steps))
-    return lambda: rules.outside(Pace(10.0, 0.0, share), mean, program, gaps)
+    gaps = StepGaps(share, {c: share * parts.get(c, 0.0) for c in Category}, often, "train.py:30", "main", 0.6 * share)
+    gaps = replace(gaps, longest_call=("multi_step_on_iterator", 1250, called * share))
+    mean = compute_mean_step(breakdown(steps=steps))
+    return lambda: rules.iter_gap_findings(StepRate(10.0, 0.0, share), mean, program, gaps)
 
 
 def _slowed(by: float, before: int = 3, during: int = 3, lengths: Sequence[float] = ()) -> Find:
@@ -74,33 +78,35 @@ def _slowed(by: float, before: int = 3, during: int = 3, lengths: Sequence[float
     samples = [1e6] * before, [1e6 * (1 + by)] * during
     record = {"overhead": {"before_ns": samples[0], "during_ns": samples[1]}}
     of = run(None, record, *([_trace(lengths, [()] * len(lengths))] if lengths else []))
-    return lambda: rules.overhead("vm", profiling_cost(of, of.hosts[0]))
+    return lambda: rules.iter_profiling_findings("vm", profiling_cost(of, of.hosts[0]))
 
 
 def _stalled(
-    times: Sequence[float], extra: Category | Sequence[Category] = Category.HOST_COMPUTE, program: Program = TENSORFLOW
+    times: Sequence[float], extra: Category | Sequence[Category] = Category.HOST_COMPUTE, program: Workload = TENSORFLOW
 ) -> Find:
     """Steps of these lengths, in steps of 10 ms."""
     of = run(None, None, _trace(times, [()] * len(times)))
-    why = [reason.value for reason in of.hosts[0].steps.aside]
+    why = [reason.value for reason in of.hosts[0].steps.exclusions]
     steps = breakdown(times=[round(time * STEP) for time in times], extra=extra, aside=why)
-    return lambda: unsteady.find(of, steps, program)
+    return lambda: unsteady_steps.iter_findings(of, steps, program)
 
 
 def _slow_calls(
     slow: Sequence[Sequence[float]], other: str = "", where: Sequence[int] = (3, 9, 10), lasts: float = 2.0
 ) -> Find:
-    """Three of 16 steps take 40 ms instead of 10 ms, at no period, in calls of the step's function of these lengths. The steps `where` hold an
-    event called `other` from 8 ms on, for `lasts` steps of 10 ms where there is room."""
+    """Three of 16 steps take 40 ms instead of 10 ms, at no period, in calls of the step's function
+    of these lengths. The steps `where` hold an event called `other` from 8 ms on, for `lasts` steps
+    of 10 ms where there is room.
+    """
     times = [4.0 if at in (3, 9, 10) else 1.0 for at in range(16)]
     inside = iter(slow)
     trace = _trace(
         times, [next(inside) if time > 1 else [0.5] for time in times], dict.fromkeys(where, (other, lasts)) if other else {}
     )
     of = run(None, None, trace)
-    why = [reason.value for reason in of.hosts[0].steps.aside]
+    why = [reason.value for reason in of.hosts[0].steps.exclusions]
     steps = breakdown(times=[round(time * STEP) for time in times], extra=Category.HOST_COMPUTE, aside=why)
-    return lambda: unsteady.find(of, steps, TENSORFLOW)
+    return lambda: unsteady_steps.iter_findings(of, steps, TENSORFLOW)
 
 
 def _growing(first: float, last: float, count: int = 40, jitter: float = 0.02) -> list[float]:
@@ -110,29 +116,31 @@ def _growing(first: float, last: float, count: int = 40, jitter: float = 0.02) -
 @cache
 def _of(kind: str) -> Run:
     if kind == "damaged":
-        return Run.of([read_trace((DATA / "broken" / "truncated.xplane.pb").read_bytes(), "vm")])
+        return Run.from_traces([read_trace((DATA / "broken" / "truncated.xplane.pb").read_bytes(), "vm")])
     space = SpaceBuilder("vm")
     plane = space.plane("/host:CPU")
     if kind == "no steps":
         plane.line("python").event("something", 0, MS).event("something", 3 * MS, MS)
-    return Run.of([read_trace(space.to_bytes(), "vm")])
+    return Run.from_traces([read_trace(space.to_bytes(), "vm")])
 
 
-def _capture(kind: str, program: Program = TENSORFLOW) -> Find:
-    return lambda: capture_findings.find(run() if kind == "good" else _of(kind), program)
+def _capture(kind: str, program: Workload = TENSORFLOW) -> Find:
+    return lambda: capture_findings.iter_findings(run() if kind == "good" else _of(kind), program)
 
 
-def _rounds(times: Sequence[float], extra: Category = Category.ALL_OTHERS, program: Program = TENSORFLOW) -> Find:
+def _rounds(times: Sequence[float], extra: Category = Category.ALL_OTHERS, program: Workload = TENSORFLOW) -> Find:
     """Steps of these lengths, in steps of 10 ms; what is beyond goes to `extra`."""
     steps = breakdown(times=[round(time * STEP) for time in times], extra=extra)
     of = run(None, None, trace_of(len(times)))
-    return lambda: (f for f in unsteady.find(of, steps, program) if f.id == "periodic_cost")
+    return lambda: (f for f in unsteady_steps.iter_findings(of, steps, program) if f.id == "periodic_cost")
 
 
 def _trace(
     lengths: Sequence[float], calls: Sequence[Sequence[float]], other: Mapping[int, tuple[str, float]] | None = None
 ) -> Trace:
-    """Steps of these lengths, in steps of 10 ms; in each, calls of the step's function of these lengths; and in some of them another event."""
+    """Steps of these lengths, in steps of 10 ms; in each, calls of the step's function of these
+    lengths; and in some of them another event.
+    """
     space = SpaceBuilder(HOST)
     line = space.plane("/host:CPU").line("python")
     at = 0
@@ -150,33 +158,37 @@ def _trace(
 
 
 def _computes(usual: Sequence[float], slow: Sequence[float]) -> Find:
-    """Every fifth step takes twice as long, for computation on the host: calls of the step's function of these lengths."""
+    """Every fifth step takes twice as long, for computation on the host: calls of the step's
+    function of these lengths.
+    """
     times = _every(5, 4, 2.0)
     steps = breakdown(times=[round(time * STEP) for time in times], extra=Category.HOST_COMPUTE)
     of = run(None, None, _trace(times, [slow if time > 1 else usual for time in times]))
-    return lambda: (f for f in unsteady.find(of, steps, TENSORFLOW) if f.id == "periodic_cost")
+    return lambda: (f for f in unsteady_steps.iter_findings(of, steps, TENSORFLOW) if f.id == "periodic_cost")
 
 
 def _every(period: int, count: int, slow: float) -> list[float]:
     return ([1.0] * (period - 1) + [slow]) * count
 
 
-def _aside(why: Aside, program: Program = TENSORFLOW, extra: Category = Category.COMPILATION) -> Find:
+def _aside(why: Exclusion, program: Workload = TENSORFLOW, extra: Category = Category.COMPILATION) -> Find:
     steps = breakdown(times=[5 * STEP, *[STEP] * 9], extra=extra, aside=[why.value, *[""] * 9])
     of = run()
-    return lambda: (f for f in unsteady.find(of, steps, program) if f.id == "set_aside")
+    return lambda: (f for f in unsteady_steps.iter_findings(of, steps, program) if f.id == "set_aside")
 
 
 def _mixed(most: float) -> Find:
-    """A first step whose length beyond the others is `most` compiling, the rest in equal parts two other categories."""
+    """A first step whose length beyond the others is `most` compiling, the rest in equal parts two
+    other categories.
+    """
     parts = {Category.COMPILATION: most, Category.INPUT: (1 - most) / 2, Category.OUTPUT: (1 - most) / 2}
-    steps = breakdown(times=[5 * STEP, *[STEP] * 9], aside=[Aside.WARM_UP.value, *[""] * 9])
+    steps = breakdown(times=[5 * STEP, *[STEP] * 9], aside=[Exclusion.WARM_UP.value, *[""] * 9])
     columns = {f"{c.value}_ps": [round(part * 4 * STEP), *[0] * 9] for c, part in parts.items()}
     data = {f.name: columns.get(f.name, steps.steps[f.name]) for f in steps.steps.fields}
     data["all_others_ps"] = [0] * 10
-    mixed = StepBreakdown(Table.build("steps", "Steps", steps.steps.fields, data), steps.per_row)
+    mixed = StepBreakdown(Table.build("steps", "Steps", steps.steps.fields, data), steps.steps_per_execution)
     of = run()
-    return lambda: (f for f in unsteady.find(of, mixed, TENSORFLOW) if f.id == "set_aside")
+    return lambda: (f for f in unsteady_steps.iter_findings(of, mixed, TENSORFLOW) if f.id == "set_aside")
 
 
 def _category(category: Category, own: tuple[str, str, str], high: float, some: float, near: float) -> list[Case]:
@@ -211,13 +223,15 @@ def _called(
     share: float,
     step: int = STEP,
     ops: float = 0.6,
-    program: Program = TENSORFLOW,
+    program: Workload = TENSORFLOW,
     single: bool = False,
     ahead: bool = False,
     part: str = host_time.DISPATCH,
     python: float = 0.0,
 ) -> Find:
-    """Steps of which `part` takes `share`, and ops run in `ops`; a fifth waits for input, and the input runs Python for `python` of them."""
+    """Steps of which `part` takes `share`, and ops run in `ops`; a fifth waits for input, and the
+    input runs Python for `python` of them.
+    """
     rows = table(
         "host_time",
         host_time.FIELDS,
@@ -225,17 +239,17 @@ def _called(
         {"part": part, "share": share, "usual": share},
     )
     took = python * step / MS
-    mine = pipeline_of([staged("Prefetch", 0.0, -1), staged("Generator", took, 0, python=True)], took, step=step)
+    mine = pipeline_of([staged("Prefetch", 0.0, -1), staged("Generator", took, 0, runs_python=True)], took, step=step)
     jitted = table("jit_calls", jit_calls.FIELDS, *([{"calls": 30.0}] if single else []))
     trace = read_trace(training_run(steps=10, step_ps=step, input_ps=step // 5, ops=(), hostname=HOST).to_bytes(), HOST)
     of = run(
         {host_time.host_time: rows, model_ops: computes(ops), jit_calls.jit_calls: jitted, pipelines: (mine,)}, None, trace
     )
-    vars(of.hosts[0])["steps"] = replace(of.hosts[0].steps, ahead=ahead)
-    return lambda: calls.find(of, program)
+    vars(of.hosts[0])["steps"] = replace(of.hosts[0].steps, async_dispatch=ahead)
+    return lambda: step_overheads.iter_findings(of, program)
 
 
-def _stopped(lengths: Sequence[float], step: float = 10.0, program: Program = TENSORFLOW, inside: bool = True) -> Find:
+def _stopped(lengths: Sequence[float], step: float = 10.0, program: Workload = TENSORFLOW, inside: bool = True) -> Find:
     """Steps of `step` ms, in which the thread stops for `lengths` ms behind a call."""
     space = SpaceBuilder(HOST)
     line = space.plane("/host:CPU").line("python")
@@ -247,12 +261,13 @@ def _stopped(lengths: Sequence[float], step: float = 10.0, program: Program = TE
             line.event("tf.constant", at, call)
             line.event("convert_to_tensor", at + call + stops, rest - call)
     of = run(None, None, read_trace(space.to_bytes(), HOST))
-    return lambda: (f for f in calls.find(of, program) if f.id == "even_stops")
+    return lambda: (f for f in step_overheads.iter_findings(of, program) if f.id == "even_stops")
 
 
-def _awaited(lengths: Sequence[float], behind: Sequence[float], covered: float = 1.0, program: Program = JAX) -> Find:
-    """Steps of 10 ms, in which the thread stops for `lengths` ms; a device works for a part `covered` of each stop, up to `behind` ms before
-    its end."""
+def _awaited(lengths: Sequence[float], behind: Sequence[float], covered: float = 1.0, program: Workload = JAX) -> Find:
+    """Steps of 10 ms, in which the thread stops for `lengths` ms; a device works for a part
+    `covered` of each stop, up to `behind` ms before its end.
+    """
     space = SpaceBuilder(HOST)
     line = space.plane("/host:CPU").line("python")
     gpu = GpuBuilder(space, line)
@@ -267,13 +282,15 @@ def _awaited(lengths: Sequence[float], behind: Sequence[float], covered: float =
 
     def found() -> Iterator[Finding]:
         of = run(None, None, read_trace(data, HOST))  # a run keeps its waits
-        return (f for f in calls.find(of, program) if f.id == "waits_in_calls")
+        return (f for f in step_overheads.iter_findings(of, program) if f.id == "waits_in_calls")
 
     return found
 
 
 def _exchanged(transfer: float, waits: float = 0.1, workers: int = 2) -> Find:
-    """Workers that train together, in steps of 10 ms: all spend `transfer` of each in a collective, and all but the last `waits` more."""
+    """Workers that train together, in steps of 10 ms: all spend `transfer` of each in a collective,
+    and all but the last `waits` more.
+    """
     traces = []
     for number in range(workers):
         space = SpaceBuilder(f"worker{number}")
@@ -285,21 +302,21 @@ def _exchanged(transfer: float, waits: float = 0.1, workers: int = 2) -> Find:
             line.event("CollectiveReduceV2:CollectiveReduceV2", (step + 1) * STEP - round(spends * STEP), round(spends * STEP))
         traces.append(read_trace(space.to_bytes(), f"worker{number}"))
     of = run(None, None, *traces)
-    return lambda: (f for f in calls.find(of, TENSORFLOW) if f.id == "exchange_cost")
+    return lambda: (f for f in step_overheads.iter_findings(of, TENSORFLOW) if f.id == "exchange_cost")
 
 
 def _replicated(*scopes: str) -> Find:
     ops = [(f"{scope}dense/MatMul", "MatMul", MS) for scope in scopes]
     of = run(None, None, read_trace(training_run(steps=4, ops=ops, hostname=HOST).to_bytes(), HOST))
-    return lambda: (f for f in calls.find(of, TENSORFLOW) if f.id == "replicas_share_cores")
+    return lambda: (f for f in step_overheads.iter_findings(of, TENSORFLOW) if f.id == "replicas_share_cores")
 
 
 def _products(count: int) -> Find:
     """A benchmark of products of 2, 4, ... GFLOP, each in a millisecond per step."""
     ops = (HloOp("custom-call", flops=(at + 1) * 2e9) for at in range(count))
-    ran = tuple(Ran("device", op, MS, 0.1, 10, 10) for op in ops)
-    of = run({no_whole_step: "they differ", ran_ops: {HOST: ran}})
-    return lambda: capture_findings.find(of, JAX)
+    ran = tuple(InstructionStats("device", op, MS, 0.1, 10, 10) for op in ops)
+    of = run({partial_step_reason: "they differ", instruction_stats: {HOST: ran}})
+    return lambda: capture_findings.iter_findings(of, JAX)
 
 
 _WAITS = (6.0, 6.4, 5.6, 6.8, 6.0, 5.2, 6.2)  # as the device's work varies
@@ -309,7 +326,7 @@ _BESIDE = tuple(5.5 + late for late in _LATE)
 _UNEVEN_ENDS = (0.5, 0.7, 0.3, 0.7, 0.5, 0.3, 0.7)
 _EVEN = (2.0, 2.02, 2.04, 2.01, 2.03, 2.0)
 _CALLS: dict[str, Any] = {"takes_from": ("host_compute",)}
-_BETWEEN: dict[str, Any] = {"location": "train.py:30", "takes_from": (OUTSIDE,)}
+_BETWEEN: dict[str, Any] = {"location": "train.py:30", "takes_from": (OUTSIDE_STEPS,)}
 _PYTHON: dict[str, Any] = {"takes_from": ("all_others",)}
 _MIXED = [1, 1, 5, *[1] * 8, 4, *[1] * 5, 6, *[1] * 11, 21, *[1] * 10]  # of 10 ms: one compiles, three compute
 _BUILT = [Category.COMPILATION if time == 21 else Category.HOST_COMPUTE for time in _MIXED]
@@ -353,7 +370,7 @@ CASES: list[Case] = [
     fires(
         "per_call_cost",
         "of predictions by Keras, the adapter's work included",
-        _called(0.15, 2 * MS, 0.33, Program(Framework.KERAS, predicts=True)),
+        _called(0.15, 2 * MS, 0.33, Workload(Framework.KERAS, is_inference=True)),
         Severity.HIGH,
         saves=about(0.67),
         takes_from=("host_compute", "all_others", "input"),
@@ -598,7 +615,7 @@ CASES: list[Case] = [
     ),
     *worded(
         "time_outside_steps",
-        lambda program: _between(0.6, program=Program(program.framework, predicts=True))(),
+        lambda program: _between(0.6, program=Workload(program.framework, is_inference=True))(),
         Severity.HIGH,
         name="between predictions",
         keras="predict()",
@@ -632,7 +649,7 @@ CASES: list[Case] = [
     fires(
         "time_outside_steps",
         "92% of the time, in a validation",
-        _between(0.92, often=False, program=Program(Framework.KERAS), called=0.9),
+        _between(0.92, often=False, program=Workload(Framework.KERAS), called=0.9),
         Severity.HIGH,
         saves=about(0.92),
         says=("most of it in 1,250 calls of multi_step_on_iterator", "validation_batch_size"),
@@ -663,7 +680,7 @@ CASES: list[Case] = [
     silent("capture.no_steps", "a capture in order", _capture("good")),
     *worded(
         "capture.no_whole_step",
-        lambda program: capture_findings.find(run({no_whole_step: "the devices ran 3 ops"}), program),
+        lambda program: capture_findings.iter_findings(run({partial_step_reason: "the devices ran 3 ops"}), program),
         Severity.HIGH,
         keras="outpace.ProfilerCallback",
         tensorflow="tf.profiler.experimental.Trace",
@@ -673,7 +690,7 @@ CASES: list[Case] = [
     silent("capture.no_whole_step", "no step at all", _capture("no steps")),
     *worded(
         "set_aside",
-        lambda program: _aside(Aside.WARM_UP, program)(),
+        lambda program: _aside(Exclusion.WARM_UP, program)(),
         Severity.INFO,
         keras="first batch of each shape",
         tensorflow="Python arguments stay",
@@ -683,15 +700,15 @@ CASES: list[Case] = [
     fires(
         "set_aside",
         "of no known cause",
-        _aside(Aside.ONE_OFF, extra=Category.ALL_OTHERS),
+        _aside(Exclusion.ONE_OFF, extra=Category.ALL_OTHERS),
         Severity.INFO,
         location="step 0",
         says=("5.0 times",),
     ),
     fires("set_aside", "70% compiling", _mixed(0.7), Severity.INFO, location="step 0", says=(": compilation.",)),
     fires("set_aside", "of several causes", _mixed(0.4), Severity.INFO, location="step 0", says=("several causes",)),
-    silent("set_aside", "fed from buffers", _aside(Aside.BUFFERED)),
-    silent("set_aside", "steady", _aside(Aside.NO)),
+    silent("set_aside", "fed from buffers", _aside(Exclusion.BUFFERED)),
+    silent("set_aside", "steady", _aside(Exclusion.NO)),
     *worded(
         "periodic_cost",
         lambda program: _rounds(_every(5, 4, 2.0), program=program)(),
@@ -733,7 +750,7 @@ CASES: list[Case] = [
         _stalled([1.2, 1.0, 1.1, 33.4, 0.9, 1, 1, 1, 1.1, 1, 12.0, 1, 1, 1.1]),
         Severity.HIGH,
         saves=about((32.33 + 10.93) / 57.8),
-        takes_from=(OUTSIDE,),
+        takes_from=(OUTSIDE_STEPS,),
         says=("2 of 14 steps hold 79% of the time: 334 ms and 120 ms instead of 10.3 ms",),
     ),
     fires(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from outpace.metrics.program.workers import CATEGORIES, Worker
+from outpace.metrics.cluster.workers import STEP_CATEGORY_COLUMNS, Worker
 from outpace.model import Category, Severity
 from outpace.tools.pod import findings as rules
 from outpace.tools.pod.schema import SUMMARY
@@ -17,10 +17,12 @@ _NAMES = ("a", "b", "c")
 
 
 def _workers(fraction: float, excess: float | None = None, *, steps: int = 10, cause: str = "") -> Find:
-    """Three workers with steps of 10 ms that do not vary; the last takes `fraction` more of its own, which is `excess` of the step."""
+    """Three workers with steps of 10 ms that do not vary; the last takes `fraction` more of its
+    own, which is `excess` of the step.
+    """
     part = fraction / (1 + fraction) if excess is None else excess
     none, length = np.zeros(STEPS, np.int64), np.full(STEPS, STEP, np.int64)
-    times, at = dict.fromkeys(CATEGORIES, none), np.arange(STEPS)
+    times, at = dict.fromkeys(STEP_CATEGORY_COLUMNS, none), np.arange(STEPS)
     workers = tuple(Worker(name, name, False, at, at * STEP, length, at, times, none, {}, None) for name in _NAMES)
     usual: dict[str, Any] = {"program": 1, "steps": steps, "duration_ps": STEP, "own_ps": STEP}
     gained = part * STEP
@@ -33,21 +35,21 @@ def _workers(fraction: float, excess: float | None = None, *, steps: int = 10, c
     }
     rows = [{**usual, "worker": name, **(slow if name == "c" else {})} for name in _NAMES]
     summary = table("summary", SUMMARY, *rows)
-    return lambda: rules.find(workers, summary)
+    return lambda: rules.iter_findings(workers, summary)
 
 
 def _kinds(slow: int, every: int, fraction: float = 0.2) -> Find:
     """Workers that do not vary, of which so many take `fraction` more."""
     part = fraction / (1 + fraction)
     none, length = np.zeros(STEPS, np.int64), np.full(STEPS, STEP, np.int64)
-    times, at = dict.fromkeys(CATEGORIES, none), np.arange(STEPS)
+    times, at = dict.fromkeys(STEP_CATEGORY_COLUMNS, none), np.arange(STEPS)
     names = [f"node{n:03}" for n in range(every)]
     workers = tuple(Worker(name, name, False, at, at * STEP, length, at, times, none, {}, None) for name in names)
     usual: dict[str, Any] = {"program": 1, "steps": 10, "duration_ps": STEP, "own_ps": STEP}
     more = {"excess_ps": part * STEP, "repair_ps": 0.0, "excess_fraction": fraction, "cause": "", "cause_ps": 0.0}
     rows = [{**usual, "worker": name, **(more if at < slow else {})} for at, name in enumerate(names)]
     summary = table("summary", SUMMARY, *rows)
-    return lambda: rules.find(workers, summary)
+    return lambda: rules.iter_findings(workers, summary)
 
 
 _ALL = {"takes_from": tuple(c.value for c in Category)}

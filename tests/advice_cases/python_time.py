@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from outpace.metrics.machine import cpu_saturation
-from outpace.metrics.model import jit_calls
-from outpace.metrics.model.model_ops import model_ops
-from outpace.metrics.program.budget import budgets
-from outpace.metrics.program.program import Program
-from outpace.metrics.python import threads as python_threads
-from outpace.metrics.python import time as python_time
+from outpace.metrics.facts import cpu_saturation
+from outpace.metrics.facts import python_lines as python_time
+from outpace.metrics.facts.model_ops import model_ops
+from outpace.metrics.facts.workload import Workload
+from outpace.metrics.savings.budget import budgets
+from outpace.metrics.views import jit_calls
+from outpace.metrics.views import thread_lines as python_threads
 from outpace.model import Category, Severity
 from outpace.testing import training_run
-from outpace.tools.python_time import background
+from outpace.tools.python_time import background_threads
 from outpace.tools.python_time import findings as rules
 from outpace.trace import read_trace
 from tests.advice_cases.build import HOST, STEP, STEPS, budget, computes, run, table
@@ -23,28 +23,34 @@ from tests.advice_cases.case import JAX, KERAS, TENSORFLOW, Case, Find, about, f
 _FILE = "/home/me/train.py"
 
 
-def _lines(*rows: dict[str, Any], program: Program = TENSORFLOW, ops: float = 0.9, step: int = STEP) -> Find:
-    """Sampled lines of the training thread; the model's ops run in `ops` of the step, of which a fifth waits for input."""
+def _lines(*rows: dict[str, Any], program: Workload = TENSORFLOW, ops: float = 0.9, step: int = STEP) -> Find:
+    """Sampled lines of the training thread; the model's ops run in `ops` of the step, of which a
+    fifth waits for input.
+    """
     usual = {"file": _FILE, "function": "augment", "who": "yours", "self_ps": STEP // 10}
     lines = table("python_lines", python_time.FIELDS, *({**usual, "line": 10 + at, **row} for at, row in enumerate(rows)))
     given = {python_time.python_lines: lines, jit_calls.jit_calls: table("jit_calls", jit_calls.FIELDS)}
     trace = read_trace(training_run(steps=STEPS, step_ps=step, input_ps=step // 5, ops=(), hostname=HOST).to_bytes(), HOST)
     of = run({**given, model_ops: computes(ops)}, None, trace)
-    return lambda: rules.find(of, program)
+    return lambda: rules.iter_findings(of, program)
 
 
-def _line(share: float, python: float = 1.0, samples: int = 1000, program: Program = TENSORFLOW, **more: Any) -> Find:
+def _line(share: float, python: float = 1.0, samples: int = 1000, program: Workload = TENSORFLOW, **more: Any) -> Find:
     row = {"beside_share": share, "python_share": share * python, "samples": round(samples / share), **more}
     return _lines(row, program=program)
 
 
 def sampled(share: float, samples: int = 1000) -> tuple[float, float]:
-    """A range around the upper end of the interval of a share, as `samples` samples of it give it: what is saved at most."""
-    return about(python_time.interval(share, round(samples / share))[1])
+    """A range around the upper end of the interval of a share, as `samples` samples of it give it:
+    what is saved at most.
+    """
+    return about(python_time.wilson_interval(share, round(samples / share))[1])
 
 
-def _framework(share: float, program: Program = TENSORFLOW, ops: float = 0.9, step: int = STEP, **more: Any) -> Find:
-    """A line that calls the step, unless `more` says otherwise: a framework's own Python there takes `share` of the step."""
+def _framework(share: float, program: Workload = TENSORFLOW, ops: float = 0.9, step: int = STEP, **more: Any) -> Find:
+    """A line that calls the step, unless `more` says otherwise: a framework's own Python there
+    takes `share` of the step.
+    """
     return _lines(
         {
             "library": "keras",
@@ -60,7 +66,7 @@ def _framework(share: float, program: Program = TENSORFLOW, ops: float = 0.9, st
     )
 
 
-def _waits(*threads: dict[str, Any], share: float = 0.3, program: Program = JAX) -> Find:
+def _waits(*threads: dict[str, Any], share: float = 0.3, program: Workload = JAX) -> Find:
     """A line that waits for the program's own threads, for `share` of the step."""
     usual = {"thread": "loader", "file": _FILE, "function": "load", "line": 40, "source": "train.py:40", "cores": 0.3}
     line = {"file": _FILE, "function": "next_batch", "who": "yours", "self_ps": STEP // 10, "line": 10, "library": "python"}
@@ -76,7 +82,7 @@ def _waits(*threads: dict[str, Any], share: float = 0.3, program: Program = JAX)
     given = {python_time.python_lines: lines, jit_calls.jit_calls: table("jit_calls", jit_calls.FIELDS)}
     trace = read_trace(training_run(steps=STEPS, step_ps=STEP, ops=(), hostname=HOST).to_bytes(), HOST)
     of = run({**given, python_threads.thread_lines: works, model_ops: computes(0.5)}, None, trace)
-    return lambda: rules.find(of, program)
+    return lambda: rules.iter_findings(of, program)
 
 
 TRAIN, SEARCH = 0, 1  # stacks: the training's loop calls the step, or a function that it calls does
@@ -102,26 +108,30 @@ def _loops(stacks: Sequence[int]) -> Find:
     }
     trace = read_trace(training_run(steps=STEPS, step_ps=STEP, ops=(), hostname=HOST).to_bytes(), HOST)
     of = run(given, {"python_samples": record}, trace)
-    return lambda: rules.find(of, JAX)
+    return lambda: rules.iter_findings(of, JAX)
 
 
-def _locks(cores: float, idle: float, program: Program = KERAS) -> Find:
-    """Other threads run Python with so many cores; no op of the model runs in `idle` of the step."""
-    row = {"thread": python_threads.NATIVE, "file": _FILE, "line": 40, "function": "generate", "source": "train.py:40"}
+def _locks(cores: float, idle: float, program: Workload = KERAS) -> Find:
+    """Other threads run Python with so many cores; no op of the model runs in `idle` of
+    the step.
+    """
+    row = {"thread": python_threads.NATIVE_THREAD, "file": _FILE, "line": 40, "function": "generate", "source": "train.py:40"}
     works = table("thread_lines", python_threads.FIELDS, {**row, "cores": cores})
     trace = read_trace(training_run(steps=STEPS, step_ps=STEP, input_ps=0, ops=(), hostname=HOST).to_bytes(), HOST)
     of = run({python_threads.thread_lines: works, model_ops: computes(1 - idle)}, None, trace)
-    return lambda: background.lock(of, program, budgets(of))
+    return lambda: background_threads.iter_lock_findings(of, program, budgets(of))
 
 
 def _beside(cores: float, busy: float) -> Find:
-    """A function of another thread takes `cores` of four, which are `busy`; the model computes in 80% of the step."""
+    """A function of another thread takes `cores` of four, which are `busy`; the model computes in
+    80% of the step.
+    """
     row = {"thread": "Thread-1", "file": _FILE, "line": 40, "function": "watch", "source": "train.py:40", "cores": cores}
-    native = {**row, "thread": python_threads.NATIVE, "function": "generate", "cores": 3.0}
+    native = {**row, "thread": python_threads.NATIVE_THREAD, "function": "generate", "cores": 3.0}
     of = run({python_threads.thread_lines: table("thread_lines", python_threads.FIELDS, row, native)}, {"cpu_count": 4})
     saturation = table("saturation", cpu_saturation.FIELDS, {"saturation": busy})
     known = budget({Category.HOST_COMPUTE: 0.8, Category.ALL_OTHERS: 0.2})
-    return lambda: background.find(of, known, saturation)
+    return lambda: background_threads.iter_findings(of, known, saturation)
 
 
 def _of_a_framework(**other: Any) -> Find:
@@ -405,7 +415,7 @@ CASES: list[Case] = [
     fires(
         "python_line",
         "it waits for nobody known",
-        _waits({"cores": 0.05}, {"thread": python_threads.NATIVE}),
+        _waits({"cores": 0.05}, {"thread": python_threads.NATIVE_THREAD}),
         Severity.HIGH,
         saves=sampled(0.3),
         location="train.py:10",

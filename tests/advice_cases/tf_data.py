@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from outpace.metrics.input.segments import CHAIN, Pipeline, Segment, StageWork, pipelines
-from outpace.metrics.machine import cpu_saturation, own_best
-from outpace.metrics.program.between import Between, between
-from outpace.metrics.python import threads as python_threads
-from outpace.model import OUTSIDE, Category, Severity
+from outpace.metrics.facts import cpu_saturation
+from outpace.metrics.facts.input_pipelines import CHAIN, Pipeline, Segment, StageWork, pipelines
+from outpace.metrics.facts.step_gaps import StepGaps, step_gaps
+from outpace.metrics.savings import best_case
+from outpace.metrics.views import thread_lines as python_threads
+from outpace.model import OUTSIDE_STEPS, Category, Severity
 from outpace.testing import training_run
 from outpace.tools.tf_data import findings as rules
-from outpace.tools.tf_data.compute import Analysis
-from outpace.trace import Trace, kept, read_trace
+from outpace.tools.tf_data.compute import PipelineTables
+from outpace.trace import Trace, read_trace, store_column
 from tests.advice_cases.build import HOST, MS, STEP, STEPS, breakdown, computes, run, table, trace_of
 from tests.advice_cases.case import Case, Find, about, fires, silent
 from tests.support import crowded
@@ -26,21 +27,23 @@ _ROOT, _MAP = "Prefetch", "Map"
 
 
 def staged(kind: str, work: float, parent: int, **more: Any) -> StageWork:
-    """A stage that works `work` ms per batch on the thread that calls it, all of it in its function."""
+    """A stage that works `work_ps` ms per batch on the thread that calls it, all of it in its
+    function.
+    """
     plain: dict[str, Any] = {
         "position": kind,
         "type": kind,
         "iterators": (),
         "parent": parent,
-        "asynchronous": kind == _ROOT,
+        "is_async": kind == _ROOT,
         "calls": STEPS,
-        "own": round(work * MS) * STEPS,
-        "handing": 0,
-        "function": round(work * MS) * STEPS,
+        "self_ps": round(work * MS) * STEPS,
+        "handoff_ps": 0,
+        "function_ps": round(work * MS) * STEPS,
         "threads": 1,
         "function_threads": 0,
-        "python": False,
-        "ops": {},
+        "runs_python": False,
+        "op_ps": {},
         "label": "",
     }
     return StageWork(**{**plain, **more})
@@ -49,8 +52,10 @@ def staged(kind: str, work: float, parent: int, **more: Any) -> StageWork:
 def pipeline_of(
     stages: Sequence[StageWork], busy: float, loop: float = 0.0, host: str = HOST, root: int = 0, step: int = STEP
 ) -> Pipeline:
-    """Below a prefetch a thread is `busy` ms per batch, most of it in the stage with most work; the training loop itself `loop` ms."""
-    below = max(range(1, len(stages)), key=lambda at: stages[at].work)
+    """Below a prefetch a thread is `busy` ms per batch, most of it in the stage with most work; the
+    training loop itself `loop` ms.
+    """
+    below = max(range(1, len(stages)), key=lambda at: stages[at].work_ps)
     thread = Segment(CHAIN, 0, tuple(range(1, len(stages))), round(busy * MS) * STEPS, 1, busy * MS, below)
     own = Segment(CHAIN, -1, (0,), round(loop * MS) * STEPS, 1, loop * MS, 0)
     return Pipeline(host, root, STEPS, tuple(stages), (thread, own), STEPS, STEPS * step)
@@ -68,31 +73,39 @@ def _context(
     traces: Sequence[Trace] = (),
     beyond: float = 0.0,
 ) -> Find:
-    """Steps of 10 ms of which `share` waits for these pipelines, cores that are `busy`, and `gaps` between the steps that wait, too.
-    `beyond`: share of the step that the model's op takes beyond its best while an input thread works; 0: nothing is known."""
-    around = Between(gaps, {c: gaps if c is Category.INPUT else 0.0 for c in Category}, True, "", "", 0.0)
+    """Steps of 10 ms of which `share` waits for these pipelines, cores that are `busy`, and `gaps`
+    between the steps that wait, too. `beyond`: share of the step that the model's op takes beyond
+    its best while an input thread works; 0: nothing is known.
+    """
+    around = StepGaps(gaps, {c: gaps if c is Category.INPUT else 0.0 for c in Category}, True, "", "", 0.0)
     rows = [{"host": p.host, "saturation": busy} for p in found]
     given = {
         pipelines: tuple(found),
-        between: {HOST: around},
+        step_gaps: {HOST: around},
         cpu_saturation.cpu_saturation: table("saturation", cpu_saturation.FIELDS, *rows),
-        own_best.own_runs: {HOST: _beyond(beyond)} if beyond else {},
+        best_case.best_case_runs: {HOST: _beyond(beyond)} if beyond else {},
         python_threads.thread_lines: table("thread_lines", python_threads.FIELDS, *lines),
     }
     of = run(given, record, *traces)
     none = table("none", cpu_saturation.FIELDS)
-    analysis = Analysis(none, none, none, none, none, {(p.host, f"p{p.root}"): p for p in found})
+    analysis = PipelineTables(none, none, none, none, none, {(p.host, f"p{p.root}"): p for p in found})
     steps = breakdown({Category.INPUT: share}, steps=count)
-    return lambda: rules.find(of, analysis, steps)
+    return lambda: rules.iter_findings(of, analysis, steps)
 
 
-def _beyond(share: float) -> own_best.OwnRuns:
+def _beyond(share: float) -> best_case.BestCaseRuns:
     """Runs of one op, alone, of 3 ms at best."""
     taken = 2 * share * STEP
     duration = np.array([3 * MS, 3 * MS + round(taken)] * (STEPS // 2))
     wall, beside = duration * 1.0, np.array([0.0, taken] * (STEPS // 2))
-    ops = replace(computes(0.5)[0], name=np.zeros(STEPS, np.int32), duration=kept(duration), wall=wall, alone=wall)
-    return own_best.OwnRuns(ops, np.arange(STEPS), beside, np.full(1, 3.0 * MS), np.zeros(1))
+    ops = replace(
+        computes(0.5)[0],
+        op_index=np.zeros(STEPS, np.int32),
+        duration=store_column(duration),
+        attributed_ps=wall,
+        exclusive_ps=wall,
+    )
+    return best_case.BestCaseRuns(ops, np.arange(STEPS), beside, np.full(1, 3.0 * MS), np.zeros(1))
 
 
 def _slow(share: float, work: float = 9.0, **more: Any) -> Find:
@@ -101,7 +114,7 @@ def _slow(share: float, work: float = 9.0, **more: Any) -> Find:
 
 def _of_library(busy: float) -> Find:
     """A Python generator that Keras made of the user's batches, on four cores."""
-    generator = staged("Generator", 9, 0, label="in_py_L7_from_generator", python=True)
+    generator = staged("Generator", 9, 0, label="in_py_L7_from_generator", runs_python=True)
     noted = {
         "label": "in_py_L7_from_generator",
         "file": "/home/me/in.py",
@@ -114,13 +127,13 @@ def _of_library(busy: float) -> Find:
 
 
 def _batching(share: float, **more: Any) -> Find:
-    return _context(share, [pipeline_of([staged(_ROOT, 0, -1), staged("BatchV2", 9, 0, function=0)], 9)], **more)
+    return _context(share, [pipeline_of([staged(_ROOT, 0, -1), staged("BatchV2", 9, 0, function_ps=0)], 9)], **more)
 
 
 def _with_next(busy: float) -> Find:
     """The training loop itself is `busy` ms per batch, beside a thread that is 9."""
     return _context(
-        0.3, [pipeline_of([staged(_ROOT, busy, -1, asynchronous=False), staged(_MAP, 9, 0, label="in_py_L7_map")], 9, busy)]
+        0.3, [pipeline_of([staged(_ROOT, busy, -1, is_async=False), staged(_MAP, 9, 0, label="in_py_L7_map")], 9, busy)]
     )
 
 
@@ -174,7 +187,7 @@ def _above_shuffle(*kinds: str) -> Find:
 
 
 def _of_arrays() -> Find:
-    gathering = staged("ParallelMapV2", 9, 0, asynchronous=True, handing=9 * MS * STEPS, ops={"GatherV2:GatherV2": 1})
+    gathering = staged("ParallelMapV2", 9, 0, is_async=True, handoff_ps=9 * MS * STEPS, op_ps={"GatherV2:GatherV2": 1})
     return _context(0.3, [pipeline_of([staged(_ROOT, 0, -1), gathering, staged("Zip", 0, 1), staged("FromTensor", 0, 2)], 9)])
 
 
@@ -196,7 +209,9 @@ def _cached(ratio: float, share: float = 0.3, record: Mapping[str, Any] = _NOTED
 
 
 def _under_random(ratio: float, gaps: float) -> Find:
-    """A map that repeats feeds a stage that draws random numbers; the program waits for both between its steps."""
+    """A map that repeats feeds a stage that draws random numbers; the program waits for both
+    between its steps.
+    """
     slowest = staged("FlatMap", 9, 0, label="x_py_L3_flat_map")
     stages = [staged(_ROOT, 0, -1), slowest, staged(_MAP, 9 * ratio, 1, label="in_py_L7_map")]
     drawn = {"label": "x_py_L3_flat_map", "file": "x.py", "line": 3, "op": "flat_map", "stateful": ["RandomUniform"]}
@@ -244,7 +259,9 @@ _SLOW = "slow_stage"
 
 
 def _measured(used: float, busy: float) -> dict[str, Any]:
-    """What the capture noted of two cores: how many the process used, and which share of them was busy."""
+    """What the capture noted of two cores: how many the process used, and which share of them was
+    busy.
+    """
     return {"cpu_count": 2, "window": {"seconds": 1.0, "cpu_seconds": used, "machine_busy": busy}}
 
 
@@ -295,7 +312,7 @@ CASES: list[Case] = [
         _slow(0.0, gaps=0.4),
         Severity.HIGH,
         saves=about(0.4),
-        takes_from=(OUTSIDE,),
+        takes_from=(OUTSIDE_STEPS,),
         says=("between the steps",),
         **_MAP_AT,
     ),
@@ -522,7 +539,7 @@ CASES: list[Case] = [
         _under_random(0.3, 0.4),
         Severity.MODERATE,
         saves=about(0.3 * 0.4),
-        takes_from=(OUTSIDE,),
+        takes_from=(OUTSIDE_STEPS,),
         **_MAP_AT,
     ),
     silent("no_cache", "15% of the work", _cached(0.15)),
@@ -532,7 +549,7 @@ CASES: list[Case] = [
         "no_cache",
         "random, and so cheap that the draw left no event",
         _beside(
-            0.3, record=_CHEAP, label="in_py_L7_map", ops={"resize:ResizeBilinear": 9, "flip/then/_0/ReverseV2:ReverseV2": 1}
+            0.3, record=_CHEAP, label="in_py_L7_map", op_ps={"resize:ResizeBilinear": 9, "flip/then/_0/ReverseV2:ReverseV2": 1}
         ),
     ),
     silent("no_cache", "what feeds it is random", _above(_RANDOM)),
@@ -560,9 +577,13 @@ CASES: list[Case] = [
     silent("no_cache", "what feeds it is Python, which may draw", _above(_PYTHON)),
     silent("no_cache", "the pipeline keeps up", _cached(0.3, 0.02)),
     fires(
-        "python_in_pipeline", "30% of the work", _beside(0.3, python=True, label="in_py_L7_map"), Severity.MODERATE, **_MAP_AT
+        "python_in_pipeline",
+        "30% of the work",
+        _beside(0.3, runs_python=True, label="in_py_L7_map"),
+        Severity.MODERATE,
+        **_MAP_AT,
     ),
-    silent("python_in_pipeline", "15% of the work", _beside(0.15, python=True)),
+    silent("python_in_pipeline", "15% of the work", _beside(0.15, runs_python=True)),
     fires(
         "late_shuffle", "150 MB", _shuffle(150.0), Severity.POTENTIAL, location="in.py:8", says=("150 MB of decoded elements",)
     ),

@@ -1,4 +1,5 @@
-"""Commands and programs that the documents show: they exist, their options do, and what is quoted of a test profile is what is printed.
+"""Commands and programs that the documents show: they exist, their options do, and what is quoted
+of a test profile is what is printed.
 
 `python -m tests.architecture.test_commands` writes the quoted outputs anew.
 """

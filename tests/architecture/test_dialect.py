@@ -18,7 +18,7 @@ ASKING = ("stat", "load", "find_stats", "plane", "planes_like")
 
 @pytest.mark.parametrize("path", ABOVE, ids=place)
 def test_names_are_those_of_the_dialect(path: Path) -> None:
-    planes = [text for text in literals(path) if re.match(r"/(device|host):", text) or text == dialect.ENVIRONMENT]
+    planes = [text for text in literals(path) if re.match(r"/(device|host):", text) or text == dialect.ENVIRONMENT_PLANE]
     assert not planes
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ASKING:

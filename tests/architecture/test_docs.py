@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from outpace.model import errors
-from outpace.tools import Tool, discover
+from outpace.tools import Tool, discover_tools
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -40,7 +40,7 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("tool", discover(), ids=lambda t: t.id)
+@pytest.mark.parametrize("tool", discover_tools(), ids=lambda t: t.id)
 def test_every_tool_says_what_it_answers_how_to_read_it_and_where_it_ends(tool: Tool) -> None:
     page = (ROOT / "src" / "outpace" / "tools" / tool.id / "README.md").read_text(encoding="utf-8")
     assert page.startswith(f"# {tool.id}: ")

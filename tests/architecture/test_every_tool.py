@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 
-from outpace.tools import discover
+from outpace.tools import discover_tools
 from tests.architecture.source import SOURCE
 
 STUB = SOURCE / "tools" / "every.pyi"
@@ -20,7 +20,7 @@ from typing import Any
 from outpace.model import Page
 {imports}
 
-class EveryTool:
+class ToolMethods:
     """What makes the `page` of any tool has a method for each, those of other distributions too."""
 
     def page(self, tool: str, **options: Any) -> Page: ...
@@ -32,7 +32,7 @@ class EveryTool:
 def stub() -> str:
     """The text of the stub: for each tool its question, and the options of its `analyse`."""
     methods, modules = [], set()
-    for tool in sorted(discover(), key=lambda t: t.id):
+    for tool in sorted(discover_tools(), key=lambda t: t.id):
         module = tool.load()
         options = list(inspect.signature(module.analyse).parameters.values())[1:]
         for word in {name for option in options for name in re.findall(r"\w+", str(option.annotation))}:

@@ -1,4 +1,6 @@
-"""Whatever Outpace opens of what others have made goes through `model/inputs.py`: every other place that reads a file has its reason here."""
+"""Whatever Outpace opens of what others have made goes through `model/input_files.py`: every other
+place that reads a file has its reason here.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +17,19 @@ _PACKAGE = "files of an installed package"
 _WRITES = "opened to be written"
 _RUN = "the source of code that runs in this very process"
 OTHERS = {
-    "model/inputs.py": "the one way",
-    "_cores.py": _KERNEL,
+    "model/input_files.py": "the one way",
+    "_cpus.py": _KERNEL,
     "_memory.py": _KERNEL,
-    "capture/family.py": _KERNEL + "; and " + _OWN,
+    "capture/process_tree.py": _KERNEL + "; and " + _OWN,
     "capture/frames.py": _RUN,
-    "capture/installed.py": "what an installer wrote beside a library that this very process imports from",
-    "capture/judge.py": _OWN,
+    "capture/libraries.py": "what an installer wrote beside a library that this very process imports from",
+    "capture/repetition.py": _OWN,
     "capture/launch.py": _OWN,
     "capture/line_start.py": "this process's own output",
-    "capture/load.py": _KERNEL,
-    "capture/looks.py": _OWN + "; and " + _RUN,
+    "capture/machine_load.py": _KERNEL,
+    "capture/host_snapshots.py": _OWN + "; and " + _RUN,
     "capture/remote/addresses.py": "a list that the command names, which may come from a pipe (`@<(...)`); so much of it, and no more",
-    "capture/remote/sampler.py": _OWN,
+    "capture/remote/process_capture.py": _OWN,
     "capture/runner.py": _OWN + "; and the terminal",
     "capture/sampler.py": _RUN,
     "capture/script.py": "the script that is run here, as Python would read it",
@@ -72,8 +74,8 @@ OTHERS = {
     "ui/pages.py": _PACKAGE,
     "ui/site.py": _OWN,
     "ui/timeline.py": "files of the viewer's package",
-    "viewer/build.py": _PACKAGE,
-    "viewer/pack.py": "a pipe of our own",
+    "viewer/perfetto.py": _PACKAGE,
+    "viewer/gzip_pipe.py": "a pipe of our own",
 }
 """Files that read in another way, and why they may."""
 

@@ -1,4 +1,6 @@
-"""What static checks of imports do not see: modules that are imported by name, each with its reason, and circles."""
+"""What static checks of imports do not see: modules that are imported by name, each with its
+reason, and circles.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ BY_NAME = {
     "capture/remote/grpc_.py": "an optional dependency",
     "capture/remote/ray_.py": "an optional dependency",
     "capture/sources.py": "the script's own Keras and TensorFlow, once it has imported them",
-    "capture/tracing.py": "the script's own TensorFlow, once it has imported it",
+    "capture/function_traces.py": "the script's own TensorFlow, once it has imported it",
     "cli/__init__.py": "commands load when they are called",
     "notebook/magics.py": "what a cell imports, before it is captured",
     "tools/__init__.py": "tools are discovered",
@@ -29,7 +31,7 @@ FOR_TYPES_ALONE = {
     ("outpace.model.arrow", "outpace.model.table"): "a table gives itself to Arrow, which reads a table",
     (
         "outpace.timeline.command_buffers",
-        "outpace.timeline.hlo",
+        "outpace.timeline.hlo_modules",
         "outpace.timeline.timeline",
     ): "a timeline offers its programs, which are read from it, and which tell what its kernels ran",
     ("outpace.trace.source", "outpace.trace.trace"): "a trace has a source, which writes lines of a trace",
@@ -49,7 +51,9 @@ MODULES = {name(path): path for path in FILES}
 
 
 def imports(path: Path, *, types: bool) -> Iterator[str]:
-    """Modules of the package that a file imports, wherever in it; with what only type checkers see, or without."""
+    """Modules of the package that a file imports, wherever in it; with what only type checkers see,
+    or without.
+    """
     unseen: set[int] = set()
     for node in ast.walk(tree(path)):
         if not types and isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":

@@ -1,5 +1,7 @@
-"""Imports point down: import-linter checks the contracts of pyproject.toml, and no package stands outside of them. What is kept
-by hand of these lists is held against the tree, as the list of packages that mypy checks for Windows is."""
+"""Imports point down: import-linter checks the contracts of pyproject.toml, and no package stands
+outside of them. What is kept by hand of these lists is held against the tree, as the list of
+packages that mypy checks for Windows is.
+"""
 
 from __future__ import annotations
 

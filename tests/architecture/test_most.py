@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outpace.model.text import is_most, largest_part
+from outpace.model.text import format_largest_part, is_majority
 
 SOURCE = Path(__file__).parents[2] / "src" / "outpace"
 JUDGES = ("advice", "compare", "metrics", "tools")
@@ -28,10 +28,10 @@ def said(tree: ast.Module) -> Iterator[str]:
 def test_one_function_says_what_is_most(part: str) -> None:
     for path in sorted((SOURCE / part).rglob("*.py")):
         for text in said(ast.parse(path.read_text(encoding="utf-8"))):
-            assert not SAYS.search(text), f"{path.name}: {text!r} without outpace.model.text.largest_part"
+            assert not SAYS.search(text), f"{path.name}: {text!r} without outpace.model.text.format_largest_part"
 
 
 def test_half_is_not_most() -> None:
-    assert [is_most(part, 2.0) for part in (0.0, 1.0, 1.001, 2.0)] == [False, False, True, True]
-    assert largest_part("in conv", 0.4, 1.0) == "the largest part of it in conv"
-    assert largest_part("at a.py:3", 3.0, 4.0, of="them") == "most of them at a.py:3"
+    assert [is_majority(part, 2.0) for part in (0.0, 1.0, 1.001, 2.0)] == [False, False, True, True]
+    assert format_largest_part("in conv", 0.4, 1.0) == "the largest part of it in conv"
+    assert format_largest_part("at a.py:3", 3.0, 4.0, total_name="them") == "most of them at a.py:3"

@@ -1,4 +1,6 @@
-"""Sizes and separation of the sources. Exceptions are listed with their reason, and the lists only shrink."""
+"""Sizes and separation of the sources. Exceptions are listed with their reason, and the lists only
+shrink.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +9,17 @@ import re
 
 import pytest
 
-from outpace.tools import discover
+from outpace.tools import discover_tools
 from tests.architecture.source import FILES, SOURCE, functions, imported, literals, place, tree
 
 LONGEST_FUNCTION = 60
 
 LONG_FUNCTIONS: dict[str, str] = {}
 OTHER_MEANINGS = {
-    ("timeline/names.py", "tf_data"): "prefix of the names that TensorFlow gives its input threads",
+    ("timeline/event_names.py", "tf_data"): "prefix of the names that TensorFlow gives its input threads",
     ("cli/__init__.py", "explain"): "name of a command",
-    ("metrics/program/program.py", "inference"): "what a program does that predicts",
-    ("timeline/infer.py", "inference"): "a word in the names of functions",
+    ("metrics/facts/workload.py", "inference"): "what a program does that predicts",
+    ("timeline/step_inference.py", "inference"): "a word in the names of functions",
 }
 
 
@@ -42,8 +44,9 @@ OWN_JSON = {
 
 
 def test_json_from_elsewhere_is_read_in_one_place() -> None:
-    """JSON that is nested deeply raises no ValueError where it is read: `model.files.parse_json` makes one of it. What reads its own process'
-    JSON is listed."""
+    """JSON that is nested deeply raises no ValueError where it is read: `model.files.parse_json`
+    makes one of it. What reads its own process' JSON is listed.
+    """
     reads = {
         place(p)
         for p in FILES
@@ -65,7 +68,9 @@ def test_a_module_that_is_run_is_whole_by_then() -> None:
 
 
 def test_no_exception_is_asked_for_its_truth() -> None:
-    """An exception is true whatever it says: `error or 'no reason'` never gives the second. Its text may be empty."""
+    """An exception is true whatever it says: `error or 'no reason'` never gives the second. Its
+    text may be empty.
+    """
     asked = {
         f"{place(p)}:{test.lineno}"
         for p in FILES
@@ -80,10 +85,11 @@ def test_no_exception_is_asked_for_its_truth() -> None:
     assert asked == set()
 
 
-@pytest.mark.parametrize("tool", [t.id for t in discover()])
+@pytest.mark.parametrize("tool", [t.id for t in discover_tools()])
 def test_a_tool_is_named_in_its_own_folder_only(tool: str) -> None:
-    """Nothing outside may know a tool: adding or removing one touches one folder. Where a tool refers to a table of another, a report without
-    that one has no link."""
+    """Nothing outside may know a tool: adding or removing one touches one folder. Where a tool
+    refers to a table of another, a report without that one has no link.
+    """
     word = re.compile(rf"(?<!\w){re.escape(tool)}(?!\w)")
     named = word.search if "_" in tool else word.fullmatch  # one word alone may be plain English inside a sentence
     elsewhere = [p for p in FILES if not place(p).startswith(f"tools/{tool}/")]

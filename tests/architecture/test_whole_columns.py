@@ -1,7 +1,9 @@
-"""Who asks for columns of all events of a trace: few, each with a reason, and no more than there are now.
+"""Who asks for columns of all events of a trace: few, each with a reason, and no more than there
+are now.
 
-Everybody else asks for rows (`trace.start[rows]`, `trace.parent[rows]`, `stat.on(rows)`), for the rows of some names (`rows_named`) or of a
-line, or goes over blocks of lines: what holds an event or a block at a time can one day be read from the file as it is asked for.
+Everybody else asks for rows (`trace.start[rows]`, `trace.parent[rows]`, `stat.on(rows)`), for the
+rows of some names (`rows_named`) or of a line, or goes over blocks of lines: what holds an event or
+a block at a time can one day be read from the file as it is asked for.
 """
 
 from __future__ import annotations
@@ -16,14 +18,14 @@ import outpace
 
 ROOT = Path(outpace.__file__).parent
 COLUMNS = {"name", "start", "duration", "end", "line", "parent"}
-WALKS = {"subtree_ends", "passing"}  # methods that make something of all of them
+WALKS = {"compute_masked_subtree_ends", "compute_mask"}  # methods that make something of all of them
 MAKERS = {"zeros", "ones", "full", "empty", "arange"}
 WHOLE = {
-    "metrics/input/segments.py": "which stage caused each event, spread over subtrees and links",
-    "metrics/program/step_breakdown.py": "what kind of time each event is: a byte",
+    "metrics/facts/input_pipelines.py": "which stage caused each event, spread over subtrees and links",
+    "metrics/facts/step_breakdown.py": "what kind of time each event is: a byte",
     "timeline/causality.py": "which step caused each event, spread over subtrees and links",
-    "timeline/part.py": "which events are of a part, as a trace of their own",
-    "viewer/write.py": "which events reach into the written time, for the core's writer",
+    "timeline/run_part.py": "which events are of a part, as a trace of their own",
+    "viewer/trace_writer.py": "which events reach into the written time, for the core's writer",
 }
 """Files above `trace`, and what they hold of all events."""
 
@@ -38,7 +40,7 @@ def of_all_events(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and is_trace(node.value):
             outer = around[node]
-            if isinstance(outer, ast.Attribute) and outer.attr == "search":  # which looks at a few rows
+            if isinstance(outer, ast.Attribute) and outer.attr == "searchsorted":  # which looks at a few rows
                 continue
             rows = outer.slice if isinstance(outer, ast.Subscript) and outer.value is node else ast.Slice()
             everything = isinstance(rows, ast.Slice) and rows.lower is rows.upper is None
@@ -66,8 +68,8 @@ def test_few_files_ask_for_columns_of_all_events() -> None:
         "f(trace.name)",
         "self.trace.start > 0",
         "timeline.trace.end[:]",
-        "trace.subtree_ends(mask)",
-        "self.trace.passing(test)",
+        "trace.compute_masked_subtree_ends(mask)",
+        "self.trace.compute_mask(test)",
         "np.full(len(trace), -1, np.int32)",
         "np.zeros(len(timeline.trace) + 1, bool)",
         "parent = trace.parent",
@@ -81,7 +83,7 @@ def test_what_asks_is_found(text: str) -> None:
     "text",
     [
         "trace.start[rows]",
-        "trace.start.search(rows, times)",
+        "trace.start.searchsorted(rows, times)",
         "trace.end[1:5]",
         "events = len(trace)",
         "np.zeros(len(trace.names), bool)",

@@ -1,4 +1,6 @@
-"""What users read keeps to the field's standard words: every page of every profile, the commands' help, the documents, the columns."""
+"""What users read keeps to the field's standard words: every page of every profile, the commands'
+help, the documents, the columns.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from outpace.tools import Tool
 TOOL = Tool(__name__, title="Counting", question="How many events are there?", order=990)
 """
 PAGE = """
-from outpace.model import Field, Rows, Table, Unit
+from outpace.model import Field, TableView, Table, Unit
 from counting import TOOL
 
 FIELDS = (Field("host", Unit.TEXT, "host that was looked at"), Field("events", Unit.COUNT, "events that it recorded"))
@@ -33,13 +33,15 @@ FIELDS = (Field("host", Unit.TEXT, "host that was looked at"), Field("events", U
 
 def analyse(run):
     table = Table.from_rows("heads", "Heads", FIELDS, [(t.host, len(t.trace)) for t in run.hosts])
-    return TOOL.page(f"{run.events} events were counted.", (Rows(table),))
+    return TOOL.page(f"{run.events} events were counted.", (TableView(table),))
 """
 RAISING = "def analyse(run):\n    raise ValueError('no\\x1b[31m luck')\n"
 
 
 def installed(folder: Path, entry: str, **files: str) -> dict[str, str]:
-    """A package `counting` with one entry point, as pip leaves it; the environment in which it is found."""
+    """A package `counting` with one entry point, as pip leaves it; the environment in which it is
+    found.
+    """
     (folder / "counting").mkdir()
     for name, text in files.items():
         (folder / "counting" / f"{name}.py").write_text(text, encoding="utf-8")
@@ -110,7 +112,7 @@ def test_a_failing_tool_is_run_once_and_raises_where_it_is_called(monkeypatch: p
     monkeypatch.setattr(page, "analyse", fail)
     with outpace.open(PROFILE) as profile:
         report = profile.report()
-        assert [p.id for p in report.failed()] == ["op_stats"]
+        assert [p.id for p in report.failed_pages()] == ["op_stats"]
         assert len(calls) == 1
         assert "ZeroDivisionError: by hand" in terminal.render(report, width=80, details=True)
         assert "ZeroDivisionError: by hand" in html.render(report)

@@ -1,4 +1,6 @@
-"""Every rule of the advice against its cases: it speaks where it must, in the right words and with the right number, and nowhere else."""
+"""Every rule of the advice against its cases: it speaks where it must, in the right words and with
+the right number, and nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,9 @@ def test_a_rule_says_what_its_case_expects(case: Case) -> None:
 
 @pytest.mark.parametrize("case", ALL)
 def test_what_a_rule_says_is_complete(case: Case) -> None:
-    """Full sentences, proof whose numbers are numbers, and savings from categories that there are."""
+    """Full sentences, proof whose numbers are numbers, and savings from categories that
+    there are.
+    """
     for finding in case.findings():
         assert finding.sentence.endswith(".") and finding.action.endswith(".")
         assert all(evidence.value == evidence.value for evidence in finding.evidence)

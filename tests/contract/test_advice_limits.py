@@ -1,4 +1,6 @@
-"""No limit of a rule can be moved without a case that notices: each is halved and doubled, and what some case says must change."""
+"""No limit of a rule can be moved without a case that notices: each is halved and doubled, and what
+some case says must change.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +38,16 @@ FILES = (
 """Files of a tool in which its rules stand, and what they compare with."""
 
 VERDICTS = {
-    "outpace.metrics.machine.cpu_saturation": ("input_pipeline", "tf_data", "python_time"),
-    "outpace.metrics.program.stops": ("overview",),
+    "outpace.metrics.facts.cpu_saturation": ("input_pipeline", "tf_data", "python_time"),
+    "outpace.metrics.facts.idle_gaps": ("overview",),
 }
-"""Modules with verdicts that several tools share, and these tools: a case of any of them may notice."""
+"""Modules with verdicts that several tools share, and these tools: a case of any of them may
+notice.
+"""
 
 EXCEPTIONS: dict[tuple[str, str], str] = {
-    ("outpace.metrics.machine.cpu_saturation", "_MOMENTS"): "how many moments are looked at, which limits nothing",
-    ("outpace.metrics.machine.cpu_saturation", "_GOLDEN"): "spreads these moments evenly",
+    ("outpace.metrics.facts.cpu_saturation", "_MOMENTS"): "how many moments are looked at, which limits nothing",
+    ("outpace.metrics.facts.cpu_saturation", "_GOLDEN"): "spreads these moments evenly",
     ("memory_profile.growth", "len(used) >= 2"): "which rows the table has; a finding needs five steps anyway",
 }
 """Limits by file and name, or numbers by file and comparison, that no case can feel, and why."""
@@ -88,7 +92,9 @@ def moved(value: Any, factor: float) -> Any:
 
 
 def exchanged(value: Any, old: object, new: object) -> Any:
-    """A value with every mention of a limit, also inside of tables of rules, exchanged for another."""
+    """A value with every mention of a limit, also inside of tables of rules, exchanged
+    for another.
+    """
     if value is old:
         return new
     if isinstance(value, tuple) and value and all(is_dataclass(item) for item in value):
@@ -121,7 +127,9 @@ def source(module: str) -> Path:
 
 
 def numbers() -> Iterator[tuple[str, str, tuple[int, int]]]:
-    """(module, comparison, place) of the numbers beside 0 and 1 that stand in comparisons without a name."""
+    """(module, comparison, place) of the numbers beside 0 and 1 that stand in comparisons without a
+    name.
+    """
     for path in sorted(TOOLS.glob("*/*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if path.stem in FILES else ():
             for part in ast.walk(node) if isinstance(node, ast.Compare) else ():
@@ -133,7 +141,9 @@ NUMBERS = list(numbers())
 
 
 def rewrite(module: ModuleType, place: tuple[int, int], factor: float, patch: pytest.MonkeyPatch) -> None:
-    """Exchange a module's functions for those of its source with one number changed, also where the tool's other modules use them."""
+    """Exchange a module's functions for those of its source with one number changed, also where the
+    tool's other modules use them.
+    """
     tree = ast.parse(source(module.__name__).read_text(encoding="utf-8"))
     changed = ast.fix_missing_locations(Moving(place, factor).visit(tree))
     other = dict(vars(module))
@@ -190,6 +200,6 @@ def test_a_case_notices_a_number(
 
 def test_limits_are_found() -> None:
     assert ("outpace.tools.input_pipeline.findings", "HIGH") in LIMITS
-    assert ("outpace.tools.model_time.facts", "_SHORT") in LIMITS
+    assert ("outpace.tools.model_time.work_summary", "_SHORT") in LIMITS
     known = {*LIMITS, *((module, comparison) for module, comparison, _ in NUMBERS)}
     assert {(m.removeprefix("outpace.tools."), n) for m, n in known} >= set(EXCEPTIONS)

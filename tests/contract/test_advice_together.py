@@ -1,4 +1,6 @@
-"""What the rules' findings become in one report: causes stand for their symptoms, and nothing is promised twice."""
+"""What the rules' findings become in one report: causes stand for their symptoms, and nothing is
+promised twice.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from outpace.advice import rank
-from outpace.metrics.program.budget import Budget
-from outpace.model import OUTSIDE, Category, Evidence, Finding, Page, Saving, Severity, Unit
+from outpace.advice import rank_findings
+from outpace.metrics.savings.budget import Budget
+from outpace.model import OUTSIDE_STEPS, Category, Evidence, Finding, Page, Saving, Severity, Unit
 from tests.advice_cases import CASES
 from tests.advice_cases.build import HOST, budget
 from tests.contract.test_advice import SLACK, within
@@ -33,10 +35,12 @@ def savings(found: tuple[Finding, ...]) -> list[Saving]:
 
 
 def report(known: Mapping[str, Budget], *chosen: tuple[str, str]) -> tuple[list[str], dict[str, Finding], list[str]]:
-    """(ids in their order, findings by id, ids that were struck); whatever they are, they promise no more than there is."""
-    shown, struck = rank(pages(chosen), known)
-    within(savings(shown), known[HOST].shares)
-    assert sum(saving.high for saving in savings(shown) if saving.takes_from != (OUTSIDE,)) <= 1 + SLACK
+    """(ids in their order, findings by id, ids that were struck); whatever they are, they promise
+    no more than there is.
+    """
+    shown, struck = rank_findings(pages(chosen), known)
+    within(savings(shown), known[HOST].category_shares)
+    assert sum(saving.high for saving in savings(shown) if saving.takes_from != (OUTSIDE_STEPS,)) <= 1 + SLACK
     return [f.id for f in shown], {f.id: f for f in shown}, [f.id for f in struck]
 
 
@@ -99,13 +103,15 @@ def test_two_ways_to_save_one_wait_at_two_lines_say_that_they_do_not_add_up() ->
         return Finding(f"rule_{line}", Severity.HIGH, "So.", "Do.", evidence, saving=saving, location=f"train.py:{line}")
 
     page = Page("a", "Page", "What?", "So.", findings=(finding(1), finding(2)))
-    (first, second), _ = rank([page], budget({Category.INPUT: 0.3, Category.DEVICE_COMPUTE_32: 0.7}))
+    (first, second), _ = rank_findings([page], budget({Category.INPUT: 0.3, Category.DEVICE_COMPUTE_32: 0.7}))
     assert high(first) == pytest.approx(0.3) and second.saving is None
     assert any("do not add up" in note for note in second.counter_evidence)
 
 
 def test_a_line_is_one_finding_with_the_sum_of_its_savings() -> None:
-    """Two rules of one line took 62 and 38% of the step, and mending the line saved 98: neither bound is that of the line."""
+    """Two rules of one line took 62 and 38% of the step, and mending the line saved 98: neither
+    bound is that of the line.
+    """
     parts = ((Category.HOST_COMPUTE, 0.62), (Category.ALL_OTHERS, 0.38))
 
     def finding(at: int, location: str = "train.py:51") -> Finding:
@@ -114,7 +120,7 @@ def test_a_line_is_one_finding_with_the_sum_of_its_savings() -> None:
         return Finding(f"rule_{at}", Severity.HIGH, f"So {at}.", f"Do {at}.", evidence, saving=saving, location=location)
 
     def ranked(*found: Finding) -> tuple[Finding, ...]:
-        return rank([Page("a", "Page", "What?", "So.", findings=found)], budget(dict(parts)))[0]
+        return rank_findings([Page("a", "Page", "What?", "So.", findings=found)], budget(dict(parts)))[0]
 
     (only,) = ranked(finding(0), finding(1))
     assert (only.id, only.action) == ("rule_0", "Do 0. Also: Do 1.") and high(only) == pytest.approx(1.0)
@@ -186,7 +192,7 @@ def test_a_cause_without_a_number_is_given_none_of_its_symptom() -> None:
         Finding(name, Severity.HIGH, "So.", "Do.", (Evidence("x", 1.0, Unit.COUNT, "t"),)) for name in ("wait", "stage")
     )
     found = [replace(symptom, saving=saving), replace(cause, explains=("wait",))]
-    (only,), _ = rank([Page("a", "Page", "What?", "So.", findings=tuple(found))], budget({Category.INPUT: 0.5}))
+    (only,), _ = rank_findings([Page("a", "Page", "What?", "So.", findings=tuple(found))], budget({Category.INPUT: 0.5}))
     assert (only.id, only.saving, only.symptom) == ("stage", None, "So.")
 
 
@@ -232,13 +238,15 @@ def test_what_comes_round_is_paid_before_what_is_always_there() -> None:
 
 
 def test_a_saving_is_of_the_time_from_step_to_step_where_much_lies_between() -> None:
-    """'At most 83% of a step' of 4.7 ms is nothing to one who pays 223 ms for each step and the validation behind it."""
+    """'At most 83% of a step' of 4.7 ms is nothing to one who pays 223 ms for each step and the
+    validation behind it.
+    """
 
     def high_of(between: float) -> tuple[float, float, str]:
-        known = {host: replace(each, between=between) for host, each in budget({Category.HOST_COMPUTE: 0.9}).items()}
+        known = {host: replace(each, gap_share=between) for host, each in budget({Category.HOST_COMPUTE: 0.9}).items()}
         saving = Saving(0.0, 0.8, (Category.HOST_COMPUTE.value,), "if it was gone")
         found = Finding("calls", Severity.HIGH, "So.", "Do.", (Evidence("x", 1.0, Unit.COUNT, "t"),), saving=saving)
-        (only,), _ = rank([Page("a", "Page", "What?", "So.", findings=(found,))], known)
+        (only,), _ = rank_findings([Page("a", "Page", "What?", "So.", findings=(found,))], known)
         assert only.saving is not None
         return only.saving.high, only.saving.high * only.saving.step, only.saving.base
 
@@ -255,7 +263,7 @@ def test_a_worker_that_all_others_wait_for_comes_first() -> None:
         return replace(found, delays=delays)
 
     found = (finding("exchange_cost", 0.4), finding("straggler", 0.1, delays=True), finding("other", 0.3))
-    shown, _ = rank([Page("a", "Page", "What?", "So.", findings=found)], budget({Category.HOST_COMPUTE: 0.9}))
+    shown, _ = rank_findings([Page("a", "Page", "What?", "So.", findings=found)], budget({Category.HOST_COMPUTE: 0.9}))
     assert [f.id for f in shown] == ["straggler", "exchange_cost", "other"]
 
 
@@ -286,7 +294,9 @@ def test_all_rules_at_once_promise_no_more_than_there_is(category: Category) -> 
 
 
 def test_symptoms_are_rules() -> None:
-    """What a rule says that it explains is the id of another one, and nothing explains itself in the end."""
+    """What a rule says that it explains is the id of another one, and nothing explains itself in
+    the end.
+    """
     explains = {rule: {s for c in cases for f in c.findings() for s in f.explains} for rule, cases in CASES.items()}
     named = {symptom for some in explains.values() for symptom in some}
     assert named <= rules()
@@ -312,7 +322,9 @@ def test_all_symptoms_of_the_sources_are_rules() -> None:
     [((Category.HOST_COMPUTE,), 0.35), ((Category.HOST_COMPUTE, Category.DEVICE_COMPUTE_32), 0.65)],
 )
 def test_what_is_a_part_of_all_that_a_line_takes_adds_nothing_to_it(takes: tuple[Category, ...], expected: float) -> None:
-    """Samples saw 35% of the time in validate(), and the profile 30% in the calls that it makes: that is no 65%."""
+    """Samples saw 35% of the time in validate(), and the profile 30% in the calls that it makes:
+    that is no 65%.
+    """
 
     def finding(at: int, saving: Saving) -> Finding:
         evidence = (Evidence(f"e{at}", 1.0, Unit.COUNT, "t"),)
@@ -324,7 +336,7 @@ def test_what_is_a_part_of_all_that_a_line_takes_adds_nothing_to_it(takes: tuple
     shares = budget({Category.HOST_COMPUTE: 0.6, Category.DEVICE_COMPUTE_32: 0.2, Category.ALL_OTHERS: 0.2})
     for order in ((whole, part), (part, whole)):
         page = Page("a", "Page", "What?", "So.", findings=tuple(finding(at, each) for at, each in enumerate(order)))
-        (only,), _ = rank([page], shares)
+        (only,), _ = rank_findings([page], shares)
         assert high(only) == pytest.approx(expected)
 
 
@@ -342,5 +354,5 @@ def test_a_part_of_a_line_adds_nothing_behind_what_is_elsewhere_either() -> None
         for at, saving in enumerate(savings)
     )
     shares = budget({Category.ALL_OTHERS: 0.65, Category.INPUT: 0.35})
-    (only,), _ = rank([Page("a", "Page", "What?", "So.", findings=findings)], shares)
+    (only,), _ = rank_findings([Page("a", "Page", "What?", "So.", findings=findings)], shares)
     assert high(only) == pytest.approx(0.65)

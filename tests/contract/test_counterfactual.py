@@ -1,4 +1,6 @@
-"""No report promises more than the step would lose if one did what its action says: the bound is computed anew, by another way."""
+"""No report promises more than the step would lose if one did what its action says: the bound is
+computed anew, by another way.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from outpace.metrics.input.segments import works_ahead
-from outpace.metrics.machine.cpu_saturation import cpu_saturation
-from outpace.metrics.machine.host_copies import host_copies
-from outpace.metrics.model.model_ops import model_ops
-from outpace.metrics.model.tf_functions import tf_functions
-from outpace.metrics.program.budget import ALL_HOSTS, budgets
-from outpace.metrics.program.step_breakdown import step_breakdown
-from outpace.metrics.spans import union, within
+from outpace.metrics.facts.cpu_saturation import cpu_saturation
+from outpace.metrics.facts.input_pipelines import slowest_segment_share
+from outpace.metrics.facts.model_ops import model_ops
+from outpace.metrics.facts.step_breakdown import step_breakdown
+from outpace.metrics.facts.tf_functions import tf_functions
+from outpace.metrics.savings.budget import ALL_HOSTS, budgets
+from outpace.metrics.spans import intersect_spans, merge_spans
+from outpace.metrics.views.host_copies import host_copies
 from outpace.model import Category, Finding
 from outpace.timeline import Run
 from tests.contract.test_known_truth_jax import KNOWN, built
@@ -25,19 +27,19 @@ _ROUNDING = 1e-6
 
 
 def _idle(run: Run, host: str) -> float:
-    row = next(cpu_saturation(run).of("host", host).records(), None)
+    row = next(cpu_saturation(run).filter_by("host", host).records(), None)
     return 1.0 - (row["saturation"] or 0.0 if row else 0.0)
 
 
 def _shorter(run: Run, host: str) -> float:
     """Of input and the rest of the step."""
-    whole = step_breakdown(run).of(*([host] if host else [t.host for t in run.hosts if len(t.steps)])).whole
+    whole = step_breakdown(run).select_hosts(*([host] if host else [t.host for t in run.hosts if len(t.steps)])).steady_steps
     waits, steps = whole["input_ps"].astype(float), whole["duration_ps"].astype(float)
     return float(np.minimum(waits, steps - waits).sum() / steps.sum())
 
 
 def _input(run: Run, host: str) -> float:
-    return budgets(run)[host or ALL_HOSTS].shares[Category.INPUT.value]
+    return budgets(run)[host or ALL_HOSTS].category_shares[Category.INPUT.value]
 
 
 def _without_ops(run: Run, host: str) -> float:
@@ -48,8 +50,8 @@ def _slow_stage(run: Run, finding: Finding) -> float:
     parallel = finding.action.startswith("Set num_parallel_calls")
     if parallel:
         return min(_input(run, finding.host), _idle(run, finding.host))
-    step = budgets(run)[finding.host].step
-    works: float = sum(row["input_ps"] for row in cpu_saturation(run).of("host", finding.host).records()) / step
+    step = budgets(run)[finding.host].step_ps
+    works: float = sum(row["input_ps"] for row in cpu_saturation(run).filter_by("host", finding.host).records()) / step
     return _input(run, finding.host) + works  # a thread that is gone gives back no more than it worked
 
 
@@ -59,15 +61,17 @@ def _traced(run: Run, finding: Finding) -> float:
 
 
 def _device(run: Run, finding: Finding) -> float:
-    """What any device of the host runs beside copies between it and the host, of the steady steps, by the clock."""
+    """What any device of the host runs beside copies between it and the host, of the steady steps,
+    by the clock.
+    """
     timeline = run.by_host[finding.host]
     trace, steps = timeline.trace, timeline.steps
-    lines = [trace.lines.rows(i) for plane in timeline.device_planes for i in timeline.device_lines(plane)]
+    lines = [trace.lines.row_slice(i) for plane in timeline.device_planes for i in timeline.device_lines(plane)]
     rows = np.concatenate([np.arange(line.start, line.stop) for line in lines])
     rows = rows[[not trace.names[name].startswith(("MemcpyD2H", "MemcpyH2D")) for name in trace.name[rows].tolist()]]
-    begin, end = union(trace.start[rows], trace.end[rows])
-    whole = steps.whole
-    _, low, high = within(steps.start[whole], steps.end[whole], (begin, end))
+    begin, end = merge_spans(trace.start[rows], trace.end[rows])
+    whole = steps.steady_rows
+    _, low, high = intersect_spans(steps.start[whole], steps.end[whole], (begin, end))
     return float((high - low).sum() / steps.duration[whole].sum())
 
 
@@ -77,7 +81,7 @@ def _without_device(run: Run, finding: Finding) -> float:
 
 BOUNDS: dict[str, Callable[[Run, Finding], float]] = {
     "slow_stage": _slow_stage,
-    "input_bound": lambda run, f: _shorter(run, f.host) if works_ahead(run) is None else _input(run, f.host),
+    "input_bound": lambda run, f: _shorter(run, f.host) if slowest_segment_share(run) is None else _input(run, f.host),
     "no_prefetch": lambda run, f: _shorter(run, f.host),
     "odd_ops": lambda run, f: _idle(run, f.host) if f.action.startswith("Move") else 1.0,
     "small_steps": lambda run, f: _without_ops(run, f.host),

@@ -1,6 +1,8 @@
-"""Whatever tells of a device's time tells the same: categories of the steps, parts of the model, compiled ops and kernels add up, by the clock.
+"""Whatever tells of a device's time tells the same: categories of the steps, parts of the model,
+compiled ops and kernels add up, by the clock.
 
-The clock is asked here without the tools: events of a device's lines, their union, and the time of the steps.
+The clock is asked here without the tools: events of a device's lines, their union, and the time of
+the steps.
 """
 
 from __future__ import annotations
@@ -11,18 +13,18 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from outpace.metrics.model.hlo_lines import DEVICE, ran_ops
-from outpace.metrics.model.model_parts import model_parts
-from outpace.metrics.model.model_work import model_work
-from outpace.metrics.model.op_metrics import DEVICE as ON_DEVICE
-from outpace.metrics.model.op_metrics import op_metrics
-from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown
-from outpace.metrics.spans import union, within
+from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE, instruction_stats
+from outpace.metrics.facts.op_metrics import DEVICE as ON_DEVICE
+from outpace.metrics.facts.op_metrics import op_metrics
+from outpace.metrics.facts.step_breakdown import StepBreakdown, step_breakdown
+from outpace.metrics.spans import intersect_spans, merge_spans
+from outpace.metrics.views.model_parts import model_parts
+from outpace.metrics.views.model_work import model_work
 from outpace.model import Category, Unit
 from outpace.testing import GpuBuilder, SpaceBuilder
 from outpace.timeline import Run, Timeline
-from outpace.timeline.names import Work
-from outpace.timeline.workers import on_host
+from outpace.timeline.event_names import WorkKind
+from outpace.timeline.xla_threads import host_mask
 from outpace.trace import dialect, read_trace
 from tests.support import PROFILES, opened
 
@@ -36,18 +38,20 @@ NAMES = ("gemm", "relu", "loop_add_fusion")
 
 def computed(breakdown: StepBreakdown) -> float:
     """What devices compute in a mean step, ps."""
-    steps = len(breakdown.whole) * max(breakdown.per_row.values())
-    return float(sum(breakdown.category(c).sum() for c in COMPUTES)) / steps
+    steps = len(breakdown.steady_steps) * max(breakdown.steps_per_execution.values())
+    return float(sum(breakdown.category_ps(c).sum() for c in COMPUTES)) / steps
 
 
 def parts_of(run: Run, host: str) -> float:
     """What the parts of the model take on the devices in a mean step, ps."""
-    return float(sum(row["self_ps"] for row in model_parts(run).of("host", host).records() if row["side"] == ON_DEVICE))
+    return float(sum(row["self_ps"] for row in model_parts(run).filter_by("host", host).records() if row["side"] == ON_DEVICE))
 
 
 def traced(seed: int) -> Run:
-    """A training of JAX on one GPU, or on two or three, at random: its work begins from 0 to 1.5 steps after its launch, on up to three streams
-    at once, beside copies in all directions; some steps launch more, and some work runs over the ends of steps."""
+    """A training of JAX on one GPU, or on two or three, at random: its work begins from 0 to 1.5
+    steps after its launch, on up to three streams at once, beside copies in all directions; some
+    steps launch more, and some work runs over the ends of steps.
+    """
     chance = random.Random(seed)
     space = SpaceBuilder("vm")
     host = space.plane("/host:CPU").line("python")
@@ -61,7 +65,7 @@ def traced(seed: int) -> Run:
         host.event("PjitFunction(train_step)", step * STEP, lasts[step])
     for gpu in gpus:
         work(gpu, lasts, late, chance)
-    return Run.of([read_trace(space.to_bytes(), "vm")])
+    return Run.from_traces([read_trace(space.to_bytes(), "vm")])
 
 
 def work(gpu: GpuBuilder, calls: list[int], late: float, chance: random.Random) -> None:
@@ -89,7 +93,7 @@ def work(gpu: GpuBuilder, calls: list[int], late: float, chance: random.Random) 
 def test_parts_of_the_model_are_what_devices_compute(name: str) -> None:
     run = opened(name).run
     for host in (timeline.host for timeline in run.hosts if len(timeline.steps)):
-        assert parts_of(run, host) == pytest.approx(computed(step_breakdown(run).of(host)), rel=1e-4)
+        assert parts_of(run, host) == pytest.approx(computed(step_breakdown(run).select_hosts(host)), rel=1e-4)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -111,12 +115,14 @@ def test_compiled_ops_are_what_their_kernels_take_in_the_steps(seed: int) -> Non
     """No matter which call launched them. Streams that work side by side add up."""
     run = traced(seed)
     (timeline,) = run.hosts
-    steps = timeline.steps.whole
+    steps = timeline.steps.steady_rows
     spans = timeline.steps.start[steps], timeline.steps.end[steps]
     every = (line for plane in timeline.device_planes for line in timeline.device_lines(plane))
     kernels = (line for line in every if "Kernel" in timeline.trace.lines.names[line])
     by_clock = sum(_inside(timeline, line, *spans) for line in kernels)
-    assert sum(ran.time * ran.steps for ran in ran_ops(run)["vm"] if ran.side == DEVICE) == pytest.approx(by_clock)
+    assert sum(
+        ran.time_ps * ran.device_steps for ran in instruction_stats(run)["vm"] if ran.side == DEVICE_SIDE
+    ) == pytest.approx(by_clock)
 
 
 def _streams(timeline: Timeline, device: str) -> Iterator[int]:
@@ -126,15 +132,17 @@ def _streams(timeline: Timeline, device: str) -> Iterator[int]:
 
 
 def _inside(timeline: Timeline, line: int, start: np.ndarray, end: np.ndarray) -> int:
-    rows = timeline.trace.lines.every_row(line)
-    _, low, high = within(start, end, union(timeline.trace.start[rows], timeline.trace.end[rows]))
+    rows = timeline.trace.lines.row_numbers(line)
+    _, low, high = intersect_spans(start, end, merge_spans(timeline.trace.start[rows], timeline.trace.end[rows]))
     return int((high - low).sum())
 
 
 @pytest.mark.parametrize("name", WITH_DEVICE)
 def test_each_event_of_a_device_is_in_one_table(name: str) -> None:
-    """So kernels, copies and memory sets, and what the compiler ran, take together what the device is busy, and beyond that only what runs at
-    once counts twice: on other streams, in other branches of a graph, or where a kernel begins while the one before it ends."""
+    """So kernels, copies and memory sets, and what the compiler ran, take together what the device
+    is busy, and beyond that only what runs at once counts twice: on other streams, in other
+    branches of a graph, or where a kernel begins while the one before it ends.
+    """
     page = opened(name).page("kernel_stats")
     if page.unavailable is not None:
         return
@@ -142,9 +150,9 @@ def test_each_event_of_a_device_is_in_one_table(name: str) -> None:
     for row in found["devices"]:
         trace = opened(name).run.by_host[row["host"]].trace
         rows = np.concatenate(
-            [trace.lines.every_row(line) for line in _streams(opened(name).run.by_host[row["host"]], row["device"])]
+            [trace.lines.row_numbers(line) for line in _streams(opened(name).run.by_host[row["host"]], row["device"])]
         )
-        begin, end = union(trace.start[rows], trace.end[rows])
+        begin, end = merge_spans(trace.start[rows], trace.end[rows])
         sums = [
             sum(r["total_ps"] for r in found.get(table, ()) if (r["host"], r["device"]) == (row["host"], row["device"]))
             for table in ("kernels", "copies", "tuning")
@@ -156,10 +164,14 @@ def test_each_event_of_a_device_is_in_one_table(name: str) -> None:
 
 @pytest.mark.parametrize("name", WITH_DEVICE)
 def test_what_multiplies_is_told_of_as_products(name: str) -> None:
-    """Whatever an instruction is called after: a product may be named by the form in which its result is handed on."""
+    """Whatever an instruction is called after: a product may be named by the form in which its
+    result is handed on.
+    """
     run = opened(name).run
-    multiplied = sum(ran.time for those in ran_ops(run).values() for ran in those if ran.side == DEVICE and ran.op.product)
-    dense = {work.value for work in (Work.MATMUL, Work.CONVOLUTION, Work.ATTENTION)}
+    multiplied = sum(
+        ran.time_ps for those in instruction_stats(run).values() for ran in those if ran.side == DEVICE_SIDE and ran.op.product
+    )
+    dense = {work.value for work in (WorkKind.MATMUL, WorkKind.CONVOLUTION, WorkKind.ATTENTION)}
     told = sum(row["self_ps"] for row in model_work(run).records() if row["work"] in dense and row["side"] == ON_DEVICE)
     assert told >= multiplied * 0.999
 
@@ -174,9 +186,11 @@ ADDED_UP = {  # tables with time of threads, or devices, that may work at once
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_no_time_is_longer_than_its_window(name: str) -> None:
-    """The capture: of what adds up threads or devices, as often as there are. What copies take, threads that start them do not add up to."""
+    """The capture: of what adds up threads or devices, as often as there are. What copies take,
+    threads that start them do not add up to.
+    """
     run = opened(name).run
-    span = max((t.span[1] - t.span[0] for t in run.hosts), default=0)
+    span = max((t.span_ps[1] - t.span_ps[0] for t in run.hosts), default=0)
     lines = sum(int(np.count_nonzero(np.diff(t.trace.lines.first_event))) for t in run.hosts)
     for page in opened(name).report().pages:
         for table in page.tables():
@@ -195,15 +209,17 @@ def test_runs_of_a_program_are_its_launches(name: str) -> None:
     profile, (timeline,) = opened(name), opened(name).run.hosts
     trace, stat = timeline.trace, timeline.trace.stat(dialect.CORRELATION_ID)
     calls, launched = timeline.launches
-    host = on_host(trace, stat.row)
-    whole = set(stat.row[host].tolist()) == set(calls.tolist()) and set(stat.row[~host].tolist()) == set(launched.tolist())
+    host = host_mask(trace, stat.rows)
+    whole = set(stat.rows[host].tolist()) == set(calls.tolist()) and set(stat.rows[~host].tolist()) == set(launched.tolist())
     (programs,) = (t for t in profile.page("hlo_stats").tables() if t.name == "programs")
     names = [trace.names[at] for at in trace.name[:].tolist()]
     ran: dict[str, int] = {}
     for row in programs.records():
         ran[row["program"]] = ran.get(row["program"], 0) + row["runs"]
     devices = sum(
-        bool(len(trace.lines.every_row(line))) for plane in timeline.device_planes for line in timeline.device_lines(plane)[:1]
+        bool(len(trace.lines.row_numbers(line)))
+        for plane in timeline.device_planes
+        for line in timeline.device_lines(plane)[:1]
     )
     for program, runs in ran.items():
         assert runs == names.count(f"{program}:XLA GPU module") // devices or not whole, program

@@ -1,8 +1,9 @@
 """The cost of an analysis is linear in all that a profile has many of: counted, never timed.
 
-What is counted: calls that Python makes (its own functions', and those of C), and elements of the arrays and lists that Outpace's functions
-are given, and of new arrays that they make. What every report costs is in all three sizes: the second doubling may cost twice what the
-first one did, and not four times.
+What is counted: calls that Python makes (its own functions', and those of C), and elements of the
+arrays and lists that Outpace's functions are given, and of new arrays that they make. What every
+report costs is in all three sizes: the second doubling may cost twice what the first one did, and
+not four times.
 """
 
 from __future__ import annotations
@@ -22,18 +23,20 @@ import numpy as np
 import pytest
 
 import outpace
-from outpace._cores import granted_cpus
-from outpace.trace import by_row
+from outpace._cpus import available_cpus
+from outpace.trace import columns
 from outpace.ui.http import Request
-from outpace.ui.runs import listed
+from outpace.ui.run_summaries import RunSummary, SummaryCache
+from outpace.ui.runs import scan_folders
 from outpace.ui.site import Site
-from outpace.ui.verdicts import Cache, Verdict
 from tests import growing
 from tests.growing import GROWN
 
 SOURCE = str(Path(outpace.__file__).parent)
-HAND_ON = tuple(str(Path(SOURCE, *inner)) for inner in (("_native", "__init__.py"), ("trace", "by_row.py")))
-"""Files whose functions give each other what they were given: their callers' arguments are counted, once."""
+HAND_ON = tuple(str(Path(SOURCE, *inner)) for inner in (("_native", "__init__.py"), ("trace", "columns.py")))
+"""Files whose functions give each other what they were given: their callers' arguments are counted,
+once.
+"""
 GENERATOR = inspect.CO_GENERATOR  # each time that one goes on looks like a call
 MOST = 2.3  # a term of n log n, and what begins at some size only, have their place here; a square makes 4
 
@@ -63,7 +66,7 @@ def counted(work: Callable[[], object]) -> np.ndarray:
             elements += argument.size
         if event == "call" and code.co_filename.startswith(SOURCE) and not code.co_flags & GENERATOR and code.co_name[0] != "<":
             given = [
-                v for k, v in frame.f_locals.items() if (code.co_name, k) != ("common", "second")
+                v for k, v in frame.f_locals.items() if (code.co_name, k) != ("intersect_indices", "second")
             ]  # bisected; the rest are arguments
             elements += sum(
                 v.size for v in given if isinstance(v, np.ndarray) and v.dtype != np.uint8
@@ -81,7 +84,7 @@ def counted(work: Callable[[], object]) -> np.ndarray:
 @pytest.fixture
 def packed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns as those of many events are: a slice of one is work."""
-    monkeypatch.setattr(by_row, "FEW", 0)
+    monkeypatch.setattr(columns, "MIN_PACKED_ROWS", 0)
 
 
 @pytest.fixture
@@ -89,9 +92,9 @@ def one_core(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """All pages on the thread that is counted."""
     with monkeypatch.context() as patched:
         patched.setattr(os, "sched_getaffinity", lambda _: {0})
-        granted_cpus.cache_clear()
+        available_cpus.cache_clear()
         yield
-    granted_cpus.cache_clear()
+    available_cpus.cache_clear()
 
 
 @pytest.mark.usefixtures("one_core", "packed")
@@ -110,16 +113,18 @@ def test_cost_is_linear(name: str, tmp_path: Path) -> None:
 
 
 def test_a_list_that_is_asked_again_costs_what_has_changed(tmp_path: Path) -> None:
-    """The workbench asks every second. Of each run whose folder has not changed, its files are looked at every thirtieth time."""
+    """The workbench asks every second. Of each run whose folder has not changed, its files are
+    looked at every thirtieth time.
+    """
     growing.runs(tmp_path, 300)
     for run in tmp_path.glob("*/plugins/profile/*"):
         for each in (*run.iterdir(), run):
             os.utime(each, (1e9, 1e9))
-    cache = Cache(tmp_path / "verdicts")
+    cache = SummaryCache(tmp_path / "verdicts")
     site = Site([str(tmp_path)], cache)
     site.close()
-    for one in listed([str(tmp_path)]):
-        cache.put(one.info, Verdict("Input-bound", 1e9, "Cache it", "half", "train.py"))
+    for one in scan_folders([str(tmp_path)]):
+        cache.put(one.info, RunSummary("Input-bound", 1e9, "Cache it", "half", "train.py"))
 
     def ask() -> bytes:
         site._listed = (-10.0, site._listed[1])  # as if it were later

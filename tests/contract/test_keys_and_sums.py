@@ -1,4 +1,6 @@
-"""What tables say of their columns holds in every profile: keys name rows, and what is additive can be added up."""
+"""What tables say of their columns holds in every profile: keys name rows, and what is additive can
+be added up.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from outpace.model import Field, Rows, Table, Unit
-from outpace.tools import discover
+from outpace.model import Field, Table, TableView, Unit
+from outpace.tools import discover_tools
 from tests.contract.inputs import INPUTS
 from tests.contract.inputs import opened as opened_input
 from tests.support import SOME, opened
 
-TOOLS = [tool.id for tool in discover()]
+TOOLS = [tool.id for tool in discover_tools()]
 PLACES = {
     "explain.events",
     "memory_profile.step_ends",  # the numbers of steps begin anew in each epoch
@@ -86,6 +88,6 @@ def test_what_is_additive_adds_up(source: str) -> None:
 
 @pytest.mark.parametrize("source", SOME)
 def test_what_pages_sum_up_is_additive(source: str) -> None:
-    summed = [s for tool in TOOLS for s in opened(source).page(tool).sections if isinstance(s, Rows) and s.by]
+    summed = [s for tool in TOOLS for s in opened(source).page(tool).sections if isinstance(s, TableView) and s.by]
     assert all(section.table.field(name).additive for section in summed for name in section.sums)
     assert all(section.sums for section in summed)

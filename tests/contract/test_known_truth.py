@@ -1,4 +1,6 @@
-"""Built trainings on GPUs whose bottleneck is known: what a report says first, what it must not say, and that no promise exceeds the truth."""
+"""Built trainings on GPUs whose bottleneck is known: what a report says first, what it must not
+say, and that no promise exceeds the truth.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,11 @@ LATE = frozenset(("late_launches", "waits_for_device"))
 
 @dataclass(frozen=True)
 class Step:
-    """A step of `length` µs. Kernels of `work` µs, `times` of each of `ops`, are launched from `called` on, each `every` µs; one begins when it
-    is launched and the one before it is done. `host`: (event, from, until) on the training thread; `nccl`, `to_device`, `from_device`: µs
-    behind the kernels."""
+    """A step of `length` µs. Kernels of `work` µs, `times` of each of `ops`, are launched from
+    `called` on, each `every` µs; one begins when it is launched and the one before it is done.
+    `host`: (event, from, until) on the training thread; `nccl`, `to_device`, `from_device`: µs
+    behind the kernels.
+    """
 
     length: int
     work: int
@@ -38,8 +42,9 @@ class Step:
 
 
 def report_of(folder: Path, *devices: Step, steps: int = STEPS, capability: int = 6) -> Report:
-    """The report of a training on one device or more, without tensor cores below a capability of 7; all have the length, and the host's
-    events, of the first."""
+    """The report of a training on one device or more, without tensor cores below a capability of 7;
+    all have the length, and the host's events, of the first.
+    """
     space = SpaceBuilder("vm")
     plane = space.plane("/host:CPU")
     host, length = plane.line("python"), devices[0].length
@@ -118,7 +123,9 @@ def test_a_busy_device_is_not_late(step: Step, tmp_path: Path) -> None:
 
 
 def test_what_saves_more_comes_first(tmp_path: Path) -> None:
-    """Three of five kernels could use tensor cores, and the device is busy for 96% of the step, or for 40% of it with late launches."""
+    """Three of five kernels could use tensor cores, and the device is busy for 96% of the step, or
+    for 40% of it with late launches.
+    """
     busy = report_of(tmp_path / "busy", Step(1000, 48), capability=7).findings[0]
     assert busy.id == "tensor_cores_unused" and busy.saving is not None
     assert busy.saving.high == pytest.approx(0.96 * (1 + 0.6) / 2, abs=0.01)
@@ -162,8 +169,10 @@ def test_what_is_no_whole_step_promises_nothing(name: str, tmp_path: Path) -> No
 
 
 def ahead_of(folder: Path, *, mark: int, work: int, nccl: int = 0, capability: int = 6, ops: tuple[str, ...] = OPS) -> Report:
-    """The report of a training whose host launches a step's `ops`, four times each, in `mark` µs and goes on; its device works them off one
-    behind the other, `work` µs each and `nccl` behind them. The capture ends when all is done."""
+    """The report of a training whose host launches a step's `ops`, four times each, in `mark` µs
+    and goes on; its device works them off one behind the other, `work` µs each and `nccl` behind
+    them. The capture ends when all is done.
+    """
     space = SpaceBuilder("vm")
     host = space.plane("/host:CPU").line("python")
     gpu, done = GpuBuilder(space, host, compute_cap_major=capability, compute_cap_minor=0), 0
@@ -185,7 +194,9 @@ def ahead_of(folder: Path, *, mark: int, work: int, nccl: int = 0, capability: i
 
 
 def test_a_program_that_runs_ahead_takes_as_long_as_its_device(tmp_path: Path) -> None:
-    """Launched in 100 µs, done in 900: the host, that ends with waiting for ten steps, is neither late nor in the way."""
+    """Launched in 100 µs, done in 900: the host, that ends with waiting for ten steps, is neither
+    late nor in the way.
+    """
     report = ahead_of(tmp_path, mark=100, work=45)
     assert report.headline.startswith("Bound by computation on the device: 100% of the 900 µs step")
     assert not {f.id for f in report.findings} & {*LATE, "input_bound"}
@@ -202,7 +213,9 @@ def test_a_program_that_runs_ahead_is_told_what_its_device_pays(tmp_path: Path) 
 
 
 def test_half_of_a_step_that_runs_ahead_is_half_of_its_devices_time(tmp_path: Path) -> None:
-    """As for a program that does not run ahead, three of five kernels could use tensor cores, and the device is never idle."""
+    """As for a program that does not run ahead, three of five kernels could use tensor cores, and
+    the device is never idle.
+    """
     found = ahead_of(tmp_path, mark=100, work=45, capability=7).findings[0]
     assert found.id == "tensor_cores_unused" and found.saving is not None
     assert found.saving.high == pytest.approx((1 + 0.6) / 2, abs=0.01)
@@ -215,6 +228,6 @@ def test_a_host_that_launches_as_fast_as_its_device_works_keeps_its_steps(
     """Work of a step is done when the next begins, or nearly."""
     report = ahead_of(tmp_path, mark=mark, work=work)
     steps = api.open(tmp_path).run.hosts[0].steps
-    assert not steps.ahead
+    assert not steps.async_dispatch
     assert steps.duration.tolist() == [mark * US] * STEPS
     assert report.headline.startswith(f"Bound by computation on the device: {share:.0%}")

@@ -1,4 +1,6 @@
-"""Built trainings on hosts whose bottleneck is known: what a report says first, and that no promise exceeds the truth."""
+"""Built trainings on hosts whose bottleneck is known: what a report says first, and that no promise
+exceeds the truth.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,10 @@ CONVOLVES = ("net/conv/Conv2D:_MklNativeConv2D", "net/dense/MatMul:_MklMatMul")
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of steps of `length` ms (`lengths`: of each; what is longer than `length` is one event more). In each, on the training thread, the
-    events of `spans` (name, from, until, ms); `gap`: ms between the steps; `every`: (steps, event, ms) that come round."""
+    """A loop of steps of `length` ms (`lengths`: of each; what is longer than `length` is one event
+    more). In each, on the training thread, the events of `spans` (name, from, until, ms); `gap`: ms
+    between the steps; `every`: (steps, event, ms) that come round.
+    """
 
     length: float
     spans: Spans
@@ -31,7 +35,9 @@ class Loop:
     longer: str = "Cast:Cast"
 
     def built(self, host: str, half: bool = False) -> SpaceBuilder:
-        """Its profile; `half`: and the first half of a step that is not marked, since it does not end."""
+        """Its profile; `half`: and the first half of a step that is not marked, since it does not
+        end.
+        """
         space = SpaceBuilder(host)
         line = space.plane("/host:CPU").line("python")
         at = 0
@@ -154,7 +160,9 @@ def test_input_that_comes_late_is_the_pipelines(tmp_path: Path) -> None:
 
 
 def test_input_on_the_training_thread_can_go_as_a_whole_and_once(tmp_path: Path) -> None:
-    """A map works there for 6 of 10 ms: run in parallel it hides, which leaves nothing for a prefetch to save."""
+    """A map works there for 6 of 10 ms: run in parallel it hides, which leaves nothing for a
+    prefetch to save.
+    """
     run = training_run(
         steps=12,
         step_ps=10 * MS,
@@ -171,7 +179,9 @@ def test_input_on_the_training_thread_can_go_as_a_whole_and_once(tmp_path: Path)
 
 
 def tpu(folder: Path, flops: float, moved: float) -> Report:
-    """A TPU of 100 TFLOP/s and 1 TB/s: one op takes 8 of 10 ms, does `flops` and moves `moved` bytes."""
+    """A TPU of 100 TFLOP/s and 1 TB/s: one op takes 8 of 10 ms, does `flops` and moves `moved`
+    bytes.
+    """
     space = SpaceBuilder("tpu")
     plane = space.plane("/device:TPU:0")
     plane.stat("peak_teraflops_per_second", 100.0).stat("peak_hbm_bw_gigabytes_per_second", 1000.0)

@@ -1,4 +1,6 @@
-"""Built trainings of JAX on a GPU whose bottleneck is known: a rule names it, and promises what it takes at most, and no less than that."""
+"""Built trainings of JAX on a GPU whose bottleneck is known: a rule names it, and promises what it
+takes at most, and no less than that.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import pytest
 
 from outpace import api
 from outpace.model import Finding, Report
-from outpace.model.wire import blob, integer
+from outpace.model.protobuf_wire import encode_bytes, encode_integer
 from outpace.testing import GpuBuilder, SpaceBuilder
 from tests.hlo_proto import F32, S32, instruction, module, numbers, op, shape
 
@@ -20,8 +22,10 @@ STEPS = 12
 
 @dataclass(frozen=True)
 class Step:
-    """A step of `length` µs. `calls`: (program, from, until) on the host, which launches its `kernels`, (instruction, µs) one behind the other;
-    `host`: (event, from, until); `fetched`: (from, until) of a copy of 64 MB to the host."""
+    """A step of `length` µs. `calls`: (program, from, until) on the host, which launches its
+    `kernels`, (instruction, µs) one behind the other; `host`: (event, from, until); `fetched`:
+    (from, until) of a copy of 64 MB to the host.
+    """
 
     length: int
     calls: Sequence[tuple[str, int, int]]
@@ -83,13 +87,15 @@ def found(report: Report, rule: str) -> Finding:
 
 def at(name: str, opcode: str, number: int, result: bytes, *operands: int, line: int = 0, more: bytes = b"") -> bytes:
     """An instruction of a line of the script."""
-    place = blob(7, blob(2, f"jit(step)/jit(main)/{opcode}") + blob(3, "/home/me/train.py") + integer(4, line))
+    place = encode_bytes(
+        7, encode_bytes(2, f"jit(step)/jit(main)/{opcode}") + encode_bytes(3, "/home/me/train.py") + encode_integer(4, line)
+    )
     return instruction(name, opcode, number, result, operands, more=(place if line else b"") + more)
 
 
 def product(name: str, number: int, left: int, right: int, *result: int, line: int = 0, batch: Sequence[int] = ()) -> bytes:
     how = numbers(1, [len(batch) + 1]) + numbers(2, [len(batch)]) + (numbers(3, batch) + numbers(4, batch) if batch else b"")
-    return at(name, "dot", number, shape(F32, *result), left, right, line=line, more=blob(30, how))
+    return at(name, "dot", number, shape(F32, *result), left, right, line=line, more=encode_bytes(30, how))
 
 
 SCORES = shape(F32, 16, 1024, 1024)
@@ -111,7 +117,15 @@ ONE_HOT = module(
     [
         instruction("ids", "parameter", 1, shape(S32, 4096)),
         instruction("table", "parameter", 2, shape(F32, 50_000, 64)),
-        instruction("hot", "fusion", 3, HOT, [1], [2], more=blob(7, blob(3, "/home/me/train.py") + integer(4, 30))),
+        instruction(
+            "hot",
+            "fusion",
+            3,
+            HOT,
+            [1],
+            [2],
+            more=encode_bytes(7, encode_bytes(3, "/home/me/train.py") + encode_integer(4, 30)),
+        ),
         product("rows", 4, 3, 2, 4096, 64, line=30),
         product("other", 5, 4, 4, 4096, 4096, line=50),
     ],
@@ -119,20 +133,25 @@ ONE_HOT = module(
         instruction("given", "parameter", 20, shape(S32, 4096)),
         instruction("count", "iota", 21, HOT),
         instruction("wide", "broadcast", 22, HOT, [20]),
-        instruction("is", "compare", 23, shape(1, 4096, 50_000), [22, 21], more=blob(63, "EQ")),
+        instruction("is", "compare", 23, shape(1, 4096, 50_000), [22, 21], more=encode_bytes(63, "EQ")),
         instruction("as", "convert", 24, HOT, [23]),
     ],
 )
 TABLE = shape(F32, 1_000_000, 64)
-WRITTEN = blob(7, blob(2, "jit(step)/scatter") + blob(3, "/home/me/train.py") + integer(4, 60))
+WRITTEN = encode_bytes(7, encode_bytes(2, "jit(step)/scatter") + encode_bytes(3, "/home/me/train.py") + encode_integer(4, 60))
 _UPDATING = (
     op("ids", "parameter", 1, shape(S32, 4096)),
-    op("table", "parameter", 2, TABLE, more=blob(7, blob(2, "state['table']")) + integer(9, 1)),
+    op("table", "parameter", 2, TABLE, more=encode_bytes(7, encode_bytes(2, "state['table']")) + encode_integer(9, 1)),
     op("copy.1", "copy", 3, TABLE, 2),
     op("rows", "multiply", 4, shape(F32, 4096, 64), 1, 1),
     op("update", "scatter", 5, TABLE, 3, 1, 4, more=WRITTEN),
 )
-UNDONATED = blob(1, blob(3, b"".join(_UPDATING) + integer(5, 1)) + blob(4, blob(2, TABLE)) + integer(6, 1))
+UNDONATED = encode_bytes(
+    1,
+    encode_bytes(3, b"".join(_UPDATING) + encode_integer(5, 1))
+    + encode_bytes(4, encode_bytes(2, TABLE))
+    + encode_integer(6, 1),
+)
 WIDE = shape(F32, 100_000_000)
 
 
@@ -203,7 +222,9 @@ KNOWN: dict[str, tuple[Step, str, float, float, str]] = {
         *("small_ops", 0.75, 1.0, ""),
     ),
 }
-"""(the step, the rule that names its fault, what one saves at least, and at most, of the step, the line)."""
+"""(the step, the rule that names its fault, what one saves at least, and at most, of the step, the
+line).
+"""
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -215,12 +236,12 @@ def test_the_fault_is_named_and_its_promise_holds(name: str, tmp_path: Path) -> 
     assert not line or finding.location == line
 
 
-DONATED = blob(
+DONATED = encode_bytes(
     1,
-    blob(3, b"".join(_UPDATING) + integer(5, 1))
-    + blob(4, blob(2, TABLE))
-    + integer(6, 1)
-    + blob(8, blob(1, integer(2, 1) + integer(4, 1))),
+    encode_bytes(3, b"".join(_UPDATING) + encode_integer(5, 1))
+    + encode_bytes(4, encode_bytes(2, TABLE))
+    + encode_integer(6, 1)
+    + encode_bytes(8, encode_bytes(1, encode_integer(2, 1) + encode_integer(4, 1))),
 )
 COUNTED = module(
     [
@@ -231,7 +252,7 @@ COUNTED = module(
     [
         instruction("count", "iota", 21, shape(F32, 4096, 4096)),
         instruction("other", "iota", 22, shape(F32, 4096, 4096)),
-        instruction("is", "compare", 23, shape(1, 4096, 4096), [22, 21], more=blob(63, "EQ")),
+        instruction("is", "compare", 23, shape(1, 4096, 4096), [22, 21], more=encode_bytes(63, "EQ")),
         instruction("as", "convert", 24, shape(F32, 4096, 4096), [23]),
     ],
 )

@@ -1,4 +1,6 @@
-"""A new format of profiles is one folder: the command line finds its files, and every tool reports on them."""
+"""A new format of profiles is one folder: the command line finds its files, and every tool reports
+on them.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,13 @@ from typer.testing import CliRunner
 import outpace
 import outpace.trace.formats as formats
 from outpace.cli import app
-from outpace.tools import discover
+from outpace.tools import discover_tools
 from outpace.trace import StatColumn, dialect
 
 INIT = """
-from outpace.trace.formats import Format
+from outpace.trace.formats import ProfileFormat
 
-FORMAT = Format(__name__, endings=(".events.csv",))
+FORMAT = ProfileFormat(__name__, endings=(".events.csv",))
 """
 READER = '''
 """Events as lines of `thread,name,start in us,duration in us,step or nothing`."""
@@ -29,7 +31,7 @@ import csv
 
 import numpy as np
 
-from outpace.trace import InMemory, Lines, Plane, StatColumn, Trace, dialect, kept
+from outpace.trace import InMemorySource, LineTable, Plane, StatColumn, Trace, dialect, store_column
 
 
 def open_trace(path, host, limits):
@@ -40,24 +42,24 @@ def open_trace(path, host, limits):
     count = [sum(row[0] == thread for row in rows) for thread in threads]
     marks = [at for at, row in enumerate(rows) if row[4]]
     stats = {
-        dialect.STEP_NUM: StatColumn.of(dialect.STEP_NUM, marks, [int(rows[at][4]) for at in marks]),
-        dialect.ROOT: StatColumn.of(dialect.ROOT, marks, [1] * len(marks)),
+        dialect.STEP_NUM: StatColumn.from_values(dialect.STEP_NUM, marks, [int(rows[at][4]) for at in marks]),
+        dialect.IS_ROOT: StatColumn.from_values(dialect.IS_ROOT, marks, [1] * len(marks)),
     }
     return Trace(
         host=host,
         source=str(path),
         size=path.stat().st_size,
-        planes=(Plane(0, 0, dialect.HOST, range(len(threads)), {}),),
-        lines=Lines(
+        planes=(Plane(0, 0, dialect.HOST_PLANE, range(len(threads)), {}),),
+        lines=LineTable(
             np.zeros(len(threads), np.uint32),
             np.arange(len(threads)),
             np.zeros(len(threads), np.int64),
             np.cumsum([0, *count]),
             tuple(threads),
         ),
-        name=kept(np.array([names.index(row[1]) for row in rows], np.int32)),
-        start=kept(np.array([row[2] for row in rows], np.int64)),
-        duration=kept(np.array([row[3] for row in rows], np.int64)),
+        name=store_column(np.array([names.index(row[1]) for row in rows], np.int32)),
+        start=store_column(np.array([row[2] for row in rows], np.int64)),
+        duration=store_column(np.array([row[3] for row in rows], np.int64)),
         names=(*names, "(no name)"),
         display_names={},
         name_plane=np.zeros(len(names), np.uint32),
@@ -67,8 +69,8 @@ def open_trace(path, host, limits):
         occurrences={},
         hostnames=(host,),
         messages=(),
-        losses=(),
-        _source=InMemory(stats),
+        damages=(),
+        _source=InMemorySource(stats),
     )
 '''
 STEPS = 12
@@ -107,8 +109,8 @@ def test_every_tool_reports_on_it(profile: Path) -> None:
         with outpace.open(given) as opened:
             assert [t.host for t in opened.run.hosts] == ["worker"]
             report = opened.report()
-        assert [page.id for page in report.pages] == [tool.id for tool in discover()]
-        assert not report.failed()
+        assert [page.id for page in report.pages] == [tool.id for tool in discover_tools()]
+        assert not report.failed_pages()
         steps = report.page("overview").table("steps")
         assert steps["duration_ps"].tolist() == [10 * 10**9] * STEPS
         ops = {row["name"]: row for row in report.page("op_stats").table("ops").records()}
@@ -137,9 +139,9 @@ def test_it_is_redacted_as_any_other(profile: Path) -> None:
 
 def test_values_of_a_column_are_those_that_were_given() -> None:
     given: list[int | float | str | bytes] = [3, -4, 2.5, "text", b"bytes", "text", 2**63 + 1]
-    column = StatColumn.of("mixed", range(len(given)), given)
+    column = StatColumn.from_values("mixed", range(len(given)), given)
     assert [column.value(at) for at in range(len(given))] == [3, -4, 2.5, "text", b"bytes", "text", 2**63 + 1 - 2**64]
-    assert column.codes(np.array([3, 5]))[0].tolist() == [0, 0]
+    assert column.encode_texts(np.array([3, 5]))[0].tolist() == [0, 0]
     assert column.slice(2, 4).texts() == ["2.5", "text"]
 
 

@@ -1,4 +1,6 @@
-"""A new tool is one folder: the command line, JSON, CSV, HTML and the facade show it without another change."""
+"""A new tool is one folder: the command line, JSON, CSV, HTML and the facade show it without
+another change.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from outpace.tools.tool import Tool
 TOOL = Tool(__name__, title="Throw-away", question="How many events are there?", order=990)
 """
 PAGE = """
-from outpace.model import Field, Rows, Table, Unit
+from outpace.model import Field, TableView, Table, Unit
 from outpace.tools.throwaway import TOOL
 
 FIELDS = (Field("host", Unit.TEXT, "host that was looked at"), Field("events", Unit.COUNT, "events that it recorded"))
@@ -30,7 +32,7 @@ FIELDS = (Field("host", Unit.TEXT, "host that was looked at"), Field("events", U
 def analyse(run):
     rows = [(t.host, len(t.trace)) for t in run.hosts]
     table = Table.from_rows("heads", "Heads", FIELDS, rows)
-    return TOOL.page(f"{run.events} events were counted.", (Rows(table),))
+    return TOOL.page(f"{run.events} events were counted.", (TableView(table),))
 """
 
 

@@ -1,14 +1,16 @@
-"""A screen has one step: its time, picture, headline and steps per second are of the same program and the same steps."""
+"""A screen has one step: its time, picture, headline and steps per second are of the same program
+and the same steps.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from outpace.metrics.program.same_program import main_program
-from outpace.metrics.program.step_breakdown import step_breakdown
-from outpace.metrics.program.whole_step import no_whole_step
+from outpace.metrics.cluster.program_groups import main_program_hosts
+from outpace.metrics.facts.partial_steps import partial_step_reason
+from outpace.metrics.facts.step_breakdown import step_breakdown
 from outpace.model import Unit, humanize
-from outpace.report.chart_data import parts
+from outpace.report.chart_data import compute_parts
 from tests.support import PROFILES, opened
 
 _SHOWN = 0.01  # of the step: what lies between steps for less is no figure, and three digits tell no more
@@ -19,12 +21,12 @@ def test_the_figures_agree(name: str) -> None:
     page = opened(name).overview()
     figures = {figure.label: figure.value for figure in page.key_figures}
     step = float(str(page.key_figures[0].value))
-    if no_whole_step(opened(name).run):
+    if partial_step_reason(opened(name).run):
         assert "Steps per second" not in figures
         return
     cycle = step + float(str(figures.get("Between steps", 0.0)))
-    calls = max(step_breakdown(opened(name).run).per_row[host] for host in main_program(opened(name).run))
+    calls = max(step_breakdown(opened(name).run).steps_per_execution[host] for host in main_program_hosts(opened(name).run))
     rate = float(str(figures["Steps per second"]).replace(",", ""))
     assert rate == pytest.approx(calls * 1e12 / cycle, rel=_SHOWN + 0.005)
     assert humanize(step, Unit.PS) in page.headline
-    assert page.glance is not None and sum(part.value for part in parts(page.glance)) == pytest.approx(step, rel=1e-6)
+    assert page.glance is not None and sum(part.value for part in compute_parts(page.glance)) == pytest.approx(step, rel=1e-6)

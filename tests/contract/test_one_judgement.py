@@ -1,17 +1,19 @@
-"""A finding is as grave, and saves as much, in a report of its tool alone as in one of all tools."""
+"""A finding is as grave, and saves as much, in a report of its tool alone as in one of
+all tools.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from outpace.tools import discover
+from outpace.tools import discover_tools
 from tests.support import SOME, opened
 
 
 @pytest.mark.parametrize("name", SOME)
 def test_one_tool_says_the_same_as_all(name: str) -> None:
     whole = opened(name).report()
-    for tool in discover():
+    for tool in discover_tools():
         alone = opened(name).report([tool.id])
         assert [page.id for page in alone.pages] == [tool.id]
         assert alone.page(tool.id).findings == whole.page(tool.id).findings

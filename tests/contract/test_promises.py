@@ -1,13 +1,15 @@
-"""What no report of any profile may do, whatever its program: promise more than there is, or contradict the steps that it shows."""
+"""What no report of any profile may do, whatever its program: promise more than there is, or
+contradict the steps that it shows.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from outpace.metrics.input.segments import pipelines
-from outpace.metrics.program.budget import ALL_HOSTS, budgets
-from outpace.metrics.program.whole_step import no_whole_step
-from outpace.model import OUTSIDE, Finding, Severity
+from outpace.metrics.facts.input_pipelines import pipelines
+from outpace.metrics.facts.partial_steps import partial_step_reason
+from outpace.metrics.savings.budget import ALL_HOSTS, budgets
+from outpace.model import OUTSIDE_STEPS, Finding, Severity
 from tests.support import PROFILES, opened
 
 _ROUNDING = 1e-6
@@ -16,7 +18,7 @@ _ROUNDING = 1e-6
 def base_of(name: str, finding: Finding) -> dict[str, float]:
     """Shares of the step that a finding's saving is of."""
     known = budgets(opened(name).run)
-    return known[finding.host if finding.host in known else ALL_HOSTS].shares
+    return known[finding.host if finding.host in known else ALL_HOSTS].category_shares
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -37,7 +39,7 @@ def test_the_savings_of_a_report_are_no_more_than_the_step(name: str) -> None:
         mine = [
             f.saving.high
             for f in opened(name).report().findings
-            if f.saving is not None and f.saving.takes_from != (OUTSIDE,) and (f.host or ALL_HOSTS) in (host, ALL_HOSTS)
+            if f.saving is not None and f.saving.takes_from != (OUTSIDE_STEPS,) and (f.host or ALL_HOSTS) in (host, ALL_HOSTS)
         ]
         single = len(known) <= 2
         if host != ALL_HOSTS or single:
@@ -52,15 +54,17 @@ def test_one_place_is_one_finding(name: str) -> None:
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_a_pipeline_delivers_as_fast_as_the_steps_that_it_feeds(name: str) -> None:
-    """A batch that takes longer than a step cannot have fed it: costs of batches and the step's time are of the same steps."""
+    """A batch that takes longer than a step cannot have fed it: costs of batches and the step's
+    time are of the same steps.
+    """
     for pipeline in pipelines(opened(name).run):
         if pipeline.segments and pipeline.steps:
             steps = opened(name).run.by_host[pipeline.host].steps
             span = int(steps.end.max() - steps.start.min()) - int(steps.duration.sum()) + pipeline.steps_ps
-            assert pipeline.segments[0].busy * pipeline.calls <= span * (1 + _ROUNDING), pipeline.segments[0]
+            assert pipeline.segments[0].busy_ps * pipeline.root_calls <= span * (1 + _ROUNDING), pipeline.segments[0]
 
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_steps_that_are_none_promise_nothing(name: str) -> None:
-    if no_whole_step(opened(name).run):
+    if partial_step_reason(opened(name).run):
         assert all(f.saving is None for f in opened(name).report().findings)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from outpace import api
 from outpace.cli import app
 from outpace.model import NotFoundError, OutpaceError, ProfileError, Report, UsageError
-from outpace.report import csv_, html, json_, stored, terminal
+from outpace.report import csv_, html, json_, json_reader, terminal
 from tests.support import SOME, opened, profile_path
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text(encoding="utf-8"))
@@ -31,7 +31,7 @@ def test_it_follows_the_schema(report: Report) -> None:
 
 
 def test_everything_is_made_from_it_again(report: Report, tmp_path: Path) -> None:
-    again = stored.report_of(json.loads(json_.render(report)))
+    again = json_reader.decode_report(json.loads(json_.render(report)))
     assert json_.render(again) == json_.render(report)
     assert html.render(again) == html.render(report)
     assert terminal.render(again, width=100, details=True) == terminal.render(report, width=100, details=True)
@@ -74,7 +74,7 @@ def without(key: str) -> Callable[[dict[str, Any]], None]:
 def test_another_file_is_refused_in_a_sentence(
     change: Callable[[dict[str, Any]], None], kind: type[OutpaceError], says: str, tmp_path: Path
 ) -> None:
-    document = json_.document(opened("keras_fit").report(["overview"]))
+    document = json_.encode_report(opened("keras_fit").report(["overview"]))
     change(document)
     (tmp_path / "report.json").write_text(json.dumps(document), encoding="utf-8")
     with pytest.raises(kind, match=says):
@@ -86,7 +86,7 @@ def test_json_of_other_programs_is_named_as_before(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["report", str(tmp_path / "trace.json")])
     assert isinstance(result.exception, ProfileError)
     assert "a Chrome trace (JSON)" in str(result.exception)
-    pretty = json.dumps(json_.document(opened("keras_fit").report(["overview"])), indent=2)
+    pretty = json.dumps(json_.encode_report(opened("keras_fit").report(["overview"])), indent=2)
     (tmp_path / "pretty.json").write_text(pretty, encoding="utf-8")
     assert "Steady step time" in run("report", str(tmp_path / "pretty.json"))
 

@@ -1,4 +1,6 @@
-"""What every tool promises, on every kind of input: a page that answers its question or says why not, in every format."""
+"""What every tool promises, on every kind of input: a page that answers its question or says why
+not, in every format.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,15 @@ import numpy as np
 import pytest
 
 from outpace import api
-from outpace.model import Chart, Page, Report, Rows
+from outpace.model import Chart, Page, Report, TableView
 from outpace.report import csv_, html, json_, terminal
-from outpace.tools import Tool, discover
+from outpace.tools import Tool, discover_tools
 from tests.contract.inputs import INPUTS, SHUFFLED, opened
 from tests.support import FAST
 from tests.support import opened as opened_profile
 
 SOME_INPUTS = ("empty", "truncated", "several hosts", "keras", "jax", "rocm") if FAST else tuple(INPUTS)
-TOOLS = {tool.id: tool for tool in discover()}
+TOOLS = {tool.id: tool for tool in discover_tools()}
 
 
 @pytest.fixture(scope="module", params=SOME_INPUTS)
@@ -79,7 +81,7 @@ def test_sections_name_columns_that_exist(page: Page) -> None:
     for section in page.sections:
         if isinstance(section, Chart):
             assert {section.x, *section.series} <= {f.name for f in section.table.fields}
-        elif isinstance(section, Rows):
+        elif isinstance(section, TableView):
             assert set(section.columns) <= {f.name for f in section.table.fields}
 
 

@@ -1,4 +1,6 @@
-"""What `tune` calls proven was compared over the whole training; of one that was cut every output says in how many of its passes."""
+"""What `tune` calls proven was compared over the whole training; of one that was cut every output
+says in how many of its passes.
+"""
 
 from __future__ import annotations
 

@@ -1,16 +1,18 @@
-"""What is known of the profiles of JAX on an H100 from their programs and by hand, against what the tables say of them."""
+"""What is known of the profiles of JAX on an H100 from their programs and by hand, against what the
+tables say of them.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from outpace.metrics.machine.device import peak_flops
-from outpace.metrics.model.hlo_lines import hlo_lines, ran_ops
-from outpace.metrics.model.jit_calls import jit_calls
-from outpace.metrics.model.model_parts import model_parts
-from outpace.metrics.model.model_work import model_work
-from outpace.metrics.model.op_metrics import DEVICE
-from outpace.metrics.program.step_breakdown import step_breakdown
+from outpace.metrics.facts.device_specs import peak_flops
+from outpace.metrics.facts.hlo_instructions import hlo_source_lines, instruction_stats
+from outpace.metrics.facts.op_metrics import DEVICE
+from outpace.metrics.facts.step_breakdown import step_breakdown
+from outpace.metrics.views.jit_calls import jit_calls
+from outpace.metrics.views.model_parts import model_parts
+from outpace.metrics.views.model_work import model_work
 from outpace.model import Category
 from tests.support import opened
 
@@ -19,26 +21,31 @@ MS = 1e9  # ps
 
 @pytest.mark.parametrize(("name", "takes", "backward"), [("dwconv1d", 9.78, 6.2), ("fft_odd", 17.7, 9.6)])
 def test_parts_where_each_call_is_waited_for(name: str, takes: float, backward: float) -> None:
-    """The device works behind the end of the call that launched it. Of the backward pass of fft_odd 0.3 ms are copies within the GPU: lines
-    hold them, parts do not."""
+    """The device works behind the end of the call that launched it. Of the backward pass of fft_odd
+    0.3 ms are copies within the GPU: lines hold them, parts do not.
+    """
     run = opened(f"jax_h100_{name}").run
     rows = [row for row in model_parts(run).records() if row["side"] == DEVICE]
     assert sum(row["self_ps"] for row in rows) / MS == pytest.approx(takes, rel=0.01)
     assert sum(row["backward_ps"] for row in rows) / MS == pytest.approx(backward, rel=0.04)
-    assert sum(row["backward_ps"] for row in hlo_lines(run).records()) / MS == pytest.approx(backward, rel=0.01)
+    assert sum(row["backward_ps"] for row in hlo_source_lines(run).records()) / MS == pytest.approx(backward, rel=0.01)
     whole = step_breakdown(run)
-    compute = sum(whole.category(c).mean() for c in (Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32))
+    compute = sum(whole.category_ps(c).mean() for c in (Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32))
     assert compute / MS == pytest.approx(takes, rel=0.01)
 
 
 def test_matrix_products_that_are_called_after_a_transpose() -> None:
-    """15.6 of the 45.8 ms are called `.../transpose`: the form in which a product's gradient is handed on."""
+    """15.6 of the 45.8 ms are called `.../transpose`: the form in which a product's
+    gradient is handed on.
+    """
     rows = model_work(opened("jax_h100_ok_vae").run).records()
     assert sum(row["self_ps"] for row in rows if row["work"] == "matrix products") / MS == pytest.approx(45.8, rel=0.01)
 
 
 def test_tensor_cores_of_a_library_that_uses_none() -> None:
-    """cuDNN convolves groups of 16-bit numbers on CUDA cores: those are 64 % of the kernels' time."""
+    """cuDNN convolves groups of 16-bit numbers on CUDA cores: those are 64 % of the
+    kernels' time.
+    """
     (kernels,) = (t for t in opened("jax_h100_dwconv1d").page("kernel_stats").tables() if t.name == "kernels")
     assert kernels["kernel_fraction"][kernels["tensor_cores"].astype(bool)].sum() == pytest.approx(0.218, abs=0.0005)
     plain = ["conv2d_grouped_direct_kernel" in kernel or "tensorTransformGeneric" in kernel for kernel in kernels["kernel"]]
@@ -77,15 +84,17 @@ def test_runs_of_programs_are_calls(name: str, program: str, runs: int) -> None:
 
 
 def test_copies_that_many_threads_start() -> None:
-    """5,383 calls of 32 threads, which wait for each other: 0.84 s of threads in a capture of 0.31 s, and 46.7 ms in each step of 16.8."""
+    """5,383 calls of 32 threads, which wait for each other: 0.84 s of threads in a capture of 0.31
+    s, and 46.7 ms in each step of 16.8.
+    """
     profile = opened("jax_h100_columns")
     (timeline,) = profile.run.hosts
     for page, name, column in (("op_stats", "ops", "self_ps"), ("overview", "top_host_ops", "self_ps")):
         (table,) = (t for t in profile.page(page).tables() if t.name == name)
         (row,) = (r for r in table.records() if "MemcpyH2D" in r.values() and r.get("side", "Host") == "Host")
-        assert row[column] < timeline.span[1] - timeline.span[0]
+        assert row[column] < timeline.span_ps[1] - timeline.span_ps[0]
     (kinds,) = (t for t in profile.page("input_pipeline").tables() if t.name == "host_categories")
-    step = float(timeline.steps.duration[timeline.steps.whole].mean())
+    step = float(timeline.steps.duration[timeline.steps.steady_rows].mean())
     assert 0 < max(row["per_step_ps"] for row in kinds.records()) < step
 
 
@@ -94,13 +103,15 @@ def test_latencies_are_no_longer_than_the_capture() -> None:
     profile = opened("jax_h100_ok_vae")
     (launches,) = (t for t in profile.page("kernel_stats").tables() if t.name == "launches")
     (timeline,) = profile.run.hosts
-    assert 0 < launches["mean_latency_ps"][0] < timeline.span[1] - timeline.span[0]
+    assert 0 < launches["mean_latency_ps"][0] < timeline.span_ps[1] - timeline.span_ps[0]
     assert "latency_ps" not in [field.name for field in launches.fields]
 
 
 @pytest.mark.parametrize("name", ["choice_batch", "columns", "dwconv1d", "fft_odd", "ok_vae", "sample_often"])
 def test_memory_says_what_is_known(name: str) -> None:
-    """JAX's allocator tells sizes alone: neither ops nor types, nor what grows with the batch. Weights are no unused memory."""
+    """JAX's allocator tells sizes alone: neither ops nor types, nor what grows with the batch.
+    Weights are no unused memory.
+    """
     page = opened(f"jax_h100_{name}").page("memory_profile")
     tables = {table.name: table for table in page.tables()}
     told = ("op", "data_type", "shape", "region")
@@ -113,7 +124,9 @@ def test_memory_says_what_is_known(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "share"), [("ok_resnet", 0.99), ("sample_often", 0.015)])
 def test_autotuning_is_no_training(name: str, share: float) -> None:
-    """XLA's own timer, its checks of memory and of results, and what it times; of ok_resnet the capture ends in the middle of it."""
+    """XLA's own timer, its checks of memory and of results, and what it times; of ok_resnet the
+    capture ends in the middle of it.
+    """
     profile = opened(f"jax_h100_{name}")
     tables = {table.name: table for table in profile.page("kernel_stats").tables()}
     own = ("DelayKernel", "RedzoneAllocatorKernelImpl", "xla_fp_comparison")
@@ -132,13 +145,14 @@ def test_autotuning_is_no_training(name: str, share: float) -> None:
 
 
 def test_operations_over_the_wall() -> None:
-    """By hand 32.5 TFLOP a call: 42.7 M weights, six operations for each of 8,192 examples in 16 steps, less the gradient of the first layer's
-    input."""
+    """By hand 32.5 TFLOP a call: 42.7 M weights, six operations for each of 8,192 examples in 16
+    steps, less the gradient of the first layer's input.
+    """
     run = opened("jax_h100_ok_vae").run
     (timeline,) = run.hosts
-    ran = [r for r in ran_ops(run)["vm"] if r.op.flops > 0]
+    ran = [r for r in instruction_stats(run)["vm"] if r.op.flops > 0]
     operations = sum(r.op.flops * r.count for r in ran)
-    steps = timeline.steps.whole
+    steps = timeline.steps.steady_rows
     assert operations / len(steps) == pytest.approx(32.5e12, rel=0.005)
     rate = operations / float(timeline.steps.duration[steps].sum()) * 1e12
     assert rate == pytest.approx(486e12, rel=0.005)

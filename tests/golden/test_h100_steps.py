@@ -1,4 +1,6 @@
-"""What seven programs on an H100 say of their steps, against what their authors know: see `tests/data/SOURCES.md`."""
+"""What seven programs on an H100 say of their steps, against what their authors know: see
+`tests/data/SOURCES.md`.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outpace.metrics.program.step_breakdown import step_breakdown
-from outpace.metrics.program.stops import device_waits, stop
-from outpace.metrics.python.time import python_lines
+from outpace.metrics.facts.idle_gaps import device_waits, find_idle_gap
+from outpace.metrics.facts.python_lines import python_lines
+from outpace.metrics.facts.step_breakdown import step_breakdown
 from outpace.model import Category, Finding, Report
 from outpace.timeline import Confidence, Steps, StepSource
-from outpace.timeline.builds import first_builds, launches_of_builds, open_build
+from outpace.timeline.builds import find_autotuning_launches, find_first_builds, find_unfinished_build
 from tests.support import opened
 
 MS = 1_000_000_000
@@ -35,24 +37,26 @@ def told(finding: Finding) -> str:
 )
 def test_step_times(name: str, usual: float) -> None:
     found = steps(name)
-    assert np.median(found.duration[found.whole]) / MS == pytest.approx(usual, rel=0.01)
+    assert np.median(found.duration[found.steady_rows]) / MS == pytest.approx(usual, rel=0.01)
     assert found.confidence is Confidence.HIGH
 
 
 def test_sample_often_sets_both_first_compilations_aside() -> None:
-    """Of `train_step`, before its first run, and of `next_logits`, in step 25: they made a mean of 70.6 ms."""
+    """Of `train_step`, before its first run, and of `next_logits`, in step 25: they made a mean of
+    70.6 ms.
+    """
     found = steps("sample_often")
-    assert np.median(found.duration[found.whole]) / MS == pytest.approx(10.4, rel=0.01)
-    assert found.aside[25].value == "first compilation" and 25 not in found.whole
-    start, end = first_builds(opened("jax_h100_sample_often").run.hosts[0].trace)
+    assert np.median(found.duration[found.steady_rows]) / MS == pytest.approx(10.4, rel=0.01)
+    assert found.exclusions[25].value == "first compilation" and 25 not in found.steady_rows
+    start, end = find_first_builds(opened("jax_h100_sample_often").run.hosts[0].trace)
     long = (end - start) > 1000 * MS
     assert [round(took / MS) for took in (end - start)[long].tolist()] == [5054, 2100]
     for begin, stop_ in zip(start[long].tolist(), end[long].tolist(), strict=True):
-        held = (found.start[found.whole] < stop_) & (found.end[found.whole] > begin)
+        held = (found.start[found.steady_rows] < stop_) & (found.end[found.steady_rows] > begin)
         assert not held.any()
     breakdown = step_breakdown(opened("jax_h100_sample_often").run)
-    assert breakdown.category(Category.COMPILATION).sum() == 0
-    assert breakdown.whole["duration_ps"].mean() / MS < 17
+    assert breakdown.category_ps(Category.COMPILATION).sum() == 0
+    assert breakdown.steady_steps["duration_ps"].mean() / MS < 17
 
 
 def test_sample_often_is_not_bound_by_compilation() -> None:
@@ -64,13 +68,15 @@ def test_sample_often_is_not_bound_by_compilation() -> None:
 
 
 def test_ok_resnet_holds_no_step_of_the_training() -> None:
-    """Its 21 calls of `_truncated_normal` were steps of high certainty, the last of them 9.52 s long."""
+    """Its 21 calls of `_truncated_normal` were steps of high certainty, the last of them 9.52 s
+    long.
+    """
     found = steps("ok_resnet")
     assert len(found) == 0 and found.source is StepSource.NONE and found.confidence is not Confidence.HIGH
     timeline = opened("jax_h100_ok_resnet").run.hosts[0]
-    cut = open_build(timeline.trace)
+    cut = find_unfinished_build(timeline.trace)
     assert cut is not None and cut.function == "train_step"
-    assert (cut.start - timeline.zero) / MS == pytest.approx(4880, rel=0.005)
+    assert (cut.start - timeline.zero_ps) / MS == pytest.approx(4880, rel=0.005)
 
 
 def test_ok_resnet_says_one_thing() -> None:
@@ -89,13 +95,15 @@ def test_ok_resnet_says_one_thing() -> None:
     ("name", "line", "length", "behind"), [("dwconv1d", 72, 8.1, (0.4, 0.8)), ("fft_odd", 70, 16.6, (0.6, 0.9))]
 )
 def test_a_wait_without_an_event_is_a_wait(name: str, line: int, length: float, behind: tuple[float, float]) -> None:
-    """Equinox waits for the device in each call, and no event says so: 80% of the step was Python, and a sleep or a lock."""
+    """Equinox waits for the device in each call, and no event says so: 80% of the step was Python,
+    and a sleep or a lock.
+    """
     run = opened(f"jax_h100_{name}").run
     waits = device_waits(run.hosts[0])
-    assert len(waits.start) >= 0.9 * len(run.hosts[0].steps.whole)
+    assert len(waits.start) >= 0.9 * len(run.hosts[0].steps.steady_rows)
     assert np.median(waits.end - waits.start) / MS == pytest.approx(length, rel=0.02)
-    assert 1.3 <= np.median(waits.idle) / MS <= 1.8
-    assert stop(run, run.hosts[0].host) is None
+    assert 1.3 <= np.median(waits.device_idle_ps) / MS <= 1.8
+    assert find_idle_gap(run, run.hosts[0].host) is None
     (row,) = [row for row in python_lines(run).records() if row["line"] == line]
     assert row["calls_step"] and row["wraps_step"] and row["waiting_ps"] > 0.7 * length * MS
     assert row["python_share"] < 0.05
@@ -122,15 +130,17 @@ def test_no_python_is_blamed_for_a_wait(name: str) -> None:
 
 
 def test_what_the_compiler_runs_is_compilation() -> None:
-    """Kernels that choose the fastest way, by the time in which they were launched and by their threads: none is in a step's computation."""
+    """Kernels that choose the fastest way, by the time in which they were launched and by their
+    threads: none is in a step's computation.
+    """
     for name, launched in (("ok_resnet", 4394), ("sample_often", 217)):
         trace = opened(f"jax_h100_{name}").run.hosts[0].trace
-        host, device = launches_of_builds(trace)
+        host, device = find_autotuning_launches(trace)
         assert len(host) == len(device) == launched
         threads = {trace.lines.names[line].partition("/")[0] for line in trace.line[host].tolist()}
         assert threads == {"tf_pjrt_compile_thread_pool"}
     for name in ("choice_batch", "columns", "dwconv1d", "fft_odd", "ok_vae"):
-        assert not len(launches_of_builds(opened(f"jax_h100_{name}").run.hosts[0].trace)[0])
+        assert not len(find_autotuning_launches(opened(f"jax_h100_{name}").run.hosts[0].trace)[0])
 
 
 def test_healthy_programs_stay_quiet() -> None:

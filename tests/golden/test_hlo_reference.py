@@ -1,15 +1,17 @@
-"""HLO ops of JAX profiles: times against XProf's `hlo_stats`, precision against the expressions that it prints."""
+"""HLO ops of JAX profiles: times against XProf's `hlo_stats`, precision against the expressions
+that it prints.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from outpace.metrics.model.model_work import model_work
-from outpace.metrics.model.op_metrics import op_metrics
-from outpace.metrics.program.step_breakdown import step_breakdown
+from outpace.metrics.facts.op_metrics import op_metrics
+from outpace.metrics.facts.step_breakdown import step_breakdown
+from outpace.metrics.views.model_work import model_work
 from outpace.timeline import Timeline
-from outpace.timeline.hlo import program_id
-from outpace.timeline.names import Work
+from outpace.timeline.event_names import WorkKind
+from outpace.timeline.hlo_modules import parse_program_id
 from tests.support import beside, opened_beside, reference_table
 
 H200 = ("jax_h200_input_bound", "jax_h200_table", "jax_h200_transformer")
@@ -18,7 +20,9 @@ ROCM = beside(("jax_rocm_gemm", "jax_rocm_conv_8gpu", "jax_rocm_attention", "jax
 
 @pytest.mark.parametrize("name", [*ROCM, "tpu_v6e_inference"])
 def test_op_time_is_the_references(name: str) -> None:
-    """A host's call that launches a kernel names the kernel's op and is none: counting it made sums 18 to 56% too high."""
+    """A host's call that launches a kernel names the kernel's op and is none: counting it made sums
+    18 to 56% too high.
+    """
     theirs = sum(row["total_self_time"] for row in reference_table(name, "hlo_stats.xprof"))
     ours = opened_beside(name).hlo_stats().table("hlo_ops")
     assert ours["self_ps"].sum() / 1e6 == pytest.approx(theirs, rel=1e-4)
@@ -28,8 +32,10 @@ def test_op_time_is_the_references(name: str) -> None:
 
 @pytest.mark.parametrize("name", H200)
 def test_kernels_of_command_buffers_have_an_instruction(name: str) -> None:
-    """The reference knows the buffer only (`command_buffer_1`), and leaves its kernels out: two fifths of `jax_h200_input_bound`, nearly all of
-    the others. What it does list is equal; and here every kernel has an instruction of its program."""
+    """The reference knows the buffer only (`command_buffer_1`), and leaves its kernels out: two
+    fifths of `jax_h200_input_bound`, nearly all of the others. What it does list is equal; and here
+    every kernel has an instruction of its program.
+    """
     rows = list(opened_beside(name).hlo_stats().table("hlo_ops").records())
     ours = {(row["program"], row["op"]): row["self_ps"] / 1e6 for row in rows}
     listed = 0.0
@@ -42,19 +48,24 @@ def test_kernels_of_command_buffers_have_an_instruction(name: str) -> None:
     )
     kernels = list(opened_beside(name).page("kernel_stats").table("kernels").records())
     known = {
-        op for timeline in opened_beside(name).run.hosts for number in _programs(timeline) for op in timeline.programs[number]
+        op
+        for timeline in opened_beside(name).run.hosts
+        for number in _programs(timeline)
+        for op in timeline.hlo_modules[number]
     }
     assert {row["hlo_op"] for row in kernels} <= known
     assert sum(ours.values()) >= sum(row["total_ps"] for row in kernels) / 1e6
 
 
 def _programs(timeline: Timeline) -> list[int]:
-    return [program_id(name) for name in timeline.trace.names if name.startswith("jit_") and name.endswith(")")]
+    return [parse_program_id(name) for name in timeline.trace.names if name.startswith("jit_") and name.endswith(")")]
 
 
 def test_a_convolution_multiplies_its_kernel_once_for_each_place_of_its_output() -> None:
-    """`jax_h200_input_bound`, 256 images of 64 x 64: the gradient for the first kernel, 3 x 3 x 3 to 64, and for the second one's input, 64 to
-    64 with a stride of 2. (The reference has 1,220 and 53,560 GFLOP/s: it takes kernels for executions, and other windows.)"""
+    """`jax_h200_input_bound`, 256 images of 64 x 64: the gradient for the first kernel, 3 x 3 x 3
+    to 64, and for the second one's input, 64 to 64 with a stride of 2. (The reference has 1,220 and
+    53,560 GFLOP/s: it takes kernels for executions, and other windows.)
+    """
     name = "jax_h200_input_bound"
     rows = {row["op"]: row for row in opened_beside(name).hlo_stats().table("hlo_ops").records()}
     first, second = 2 * 256 * 64 * 64 * 27 * 64, 2 * 256 * 32 * 32 * 9 * 64 * 64
@@ -65,19 +76,25 @@ def test_a_convolution_multiplies_its_kernel_once_for_each_place_of_its_output()
 
 
 def test_an_attention_that_xla_made_is_one() -> None:
-    """`jax_h200_transformer` asks for XLA's own (`implementation='xla'`): line 46 of its script, and nothing else."""
+    """`jax_h200_transformer` asks for XLA's own (`implementation='xla'`): line 46 of its script,
+    and nothing else.
+    """
     rows = [
-        row for row in model_work(opened_beside("jax_h200_transformer").run).records() if row["work"] == Work.ATTENTION.value
+        row
+        for row in model_work(opened_beside("jax_h200_transformer").run).records()
+        if row["work"] == WorkKind.ATTENTION.value
     ]
     assert {row["source"].rpartition("/")[2] for row in rows} == {"gpu_capture.py:46"}
     assert sum(row["share"] for row in rows) == pytest.approx(0.48, abs=0.02)
     for other in ("jax_h200_input_bound", "jax_h200_table"):
-        assert Work.ATTENTION.value not in set(model_work(opened_beside(other).run)["work"].tolist())
+        assert WorkKind.ATTENTION.value not in set(model_work(opened_beside(other).run)["work"].tolist())
 
 
 @pytest.mark.parametrize("name", ROCM)
 def test_programs_in_16_bits_are_called_so(name: str) -> None:
-    """Of the HLO time, the share of ops whose expression (as XProf writes it) takes or gives bfloat16."""
+    """Of the HLO time, the share of ops whose expression (as XProf writes it) takes or gives
+    bfloat16.
+    """
     rows = reference_table(name, "hlo_stats.xprof")
     half = sum(row["total_self_time"] for row in rows if "bf16[" in row["hlo_op_expression"])
     expected = half / sum(row["total_self_time"] for row in rows)
@@ -85,13 +102,15 @@ def test_programs_in_16_bits_are_called_so(name: str) -> None:
     steps = step_breakdown(opened_beside(name).run).steps
     bits_16, bits_32 = (float(steps[f"device_compute_{bits}_ps"].sum()) for bits in (16, 32))
     assert bits_16 / (bits_16 + bits_32) == pytest.approx(expected, abs=0.02)
-    programs = opened_beside(name).run.hosts[0].programs
-    known = [(programs.op(int(row["program_id"]), row["hlo_op_name"]).bits, row["total_self_time"]) for row in rows]
+    programs = opened_beside(name).run.hosts[0].hlo_modules
+    known = [(programs.op(int(row["program_id"]), row["hlo_op_name"]).precision_bits, row["total_self_time"]) for row in rows]
     assert sum(time for bits, time in known if bits == 16) / sum(t for _, t in known) == pytest.approx(expected, abs=0.01)
 
 
 def test_the_end_of_an_asynchronous_copy_is_a_transfer() -> None:
-    """`tpu_v6e_inference` moves its weights between host and device: 97% of its op time waits for that, in both directions."""
+    """`tpu_v6e_inference` moves its weights between host and device: 97% of its op time waits for
+    that, in both directions.
+    """
     table = opened_beside("tpu_v6e_inference").hlo_stats().table("hlo_ops")
     waiting = table["category"] == "data transfer (waiting)"
     assert table["self_ps"][waiting].sum() / table["self_ps"].sum() == pytest.approx(0.966, abs=0.001)
@@ -101,7 +120,9 @@ def test_the_end_of_an_asynchronous_copy_is_a_transfer() -> None:
 
 
 def test_rates_come_from_shapes() -> None:
-    """Where the profile counts no operations: of matrix products. XProf gives the same 601 TFLOP/s, and none for library calls."""
+    """Where the profile counts no operations: of matrix products. XProf gives the same 601 TFLOP/s,
+    and none for library calls.
+    """
     name = "jax_rocm_te_attention"
     if name not in ROCM:
         pytest.skip("the profile lies beside the repository only")
@@ -115,7 +136,9 @@ def test_rates_come_from_shapes() -> None:
 
 @pytest.mark.parametrize("name", ROCM)
 def test_kernels_have_the_op_that_the_reference_names(name: str) -> None:
-    """Equal wherever the reference names an op. It names none of a fusion that says nothing of itself: here, what it fused does."""
+    """Equal wherever the reference names an op. It names none of a fusion that says nothing of
+    itself: here, what it fused does.
+    """
     mine = {
         (row["kernel"], row["grid"], row["block"], row["op"])
         for row in opened_beside(name).page("kernel_stats").table("kernels").records()
@@ -132,9 +155,10 @@ def test_kernels_have_the_op_that_the_reference_names(name: str) -> None:
 def test_ops_are_executions(name: str) -> None:
     """Times of device ops are the reference's, and no program stands in for an op (`XlaModule`).
 
-    Counts differ where several instructions come from one op, or an instruction takes several kernels: the reference counts the kernel that
-    appears most often. te_attention's backward op has two instructions of five kernels each, two of them equal, in five steps: ten
-    executions, 25 in the reference. Times differ by the fusions that the reference calls Unknown.
+    Counts differ where several instructions come from one op, or an instruction takes several
+    kernels: the reference counts the kernel that appears most often. te_attention's backward op has
+    two instructions of five kernels each, two of them equal, in five steps: ten executions, 25 in
+    the reference. Times differ by the fusions that the reference calls Unknown.
     """
     ours = {r["name"]: r for r in op_metrics(opened_beside(name).run).records() if r["side"] == "Device" and not r["idle"]}
     theirs = [r for r in reference_table(name, "framework_op_stats.xprof") if r["host_or_device"] == "Device"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from outpace.metrics.input.segments import position_of
-from outpace.tools.input_pipeline.compute import ENQUEUE, IN_ADVANCE, ON_DEMAND, PREPROCESSING
+from outpace.metrics.facts.input_pipelines import stage_position
+from outpace.tools.input_pipeline.compute import ENQUEUE, PREPROCESSING, READ_IN_ADVANCE, READ_ON_DEMAND
 from tests.support import PROFILES, opened, reference
 
 KINDS = {
     "Enqueue": ENQUEUE,
-    "Demanded file read": ON_DEMAND,
-    "Advanced file read": IN_ADVANCE,
+    "Demanded file read": READ_ON_DEMAND,
+    "Advanced file read": READ_IN_ADVANCE,
     "Preprocessing": PREPROCESSING,
 }
 ONE_HOST = [
@@ -32,7 +32,7 @@ def test_input_ops_equal_the_reference(name: str) -> None:
     several = [t for t in page.tables() if t.name == "input_instances"]
     ours = {r["op"]: r for table in (page.table("input_ops"), *several) for r in table.records()}
     for op, (_, count, total, _, own, share, kind) in theirs.items():
-        row = ours[op] if op in ours else ours[position_of(op)]
+        row = ours[op] if op in ours else ours[stage_position(op)]
         assert op in ours or row["instances"] == 1
         assert row["count"] == count
         assert row["total_ps"] / 1e9 == pytest.approx(total, abs=2e-6)
@@ -42,7 +42,9 @@ def test_input_ops_equal_the_reference(name: str) -> None:
 
 
 def test_an_op_of_many_instances_is_one_row() -> None:
-    """`interleave` opens a reader for every file, `repeat` one for every round: the reference lists each, a reader looks for the stage."""
+    """`interleave` opens a reader for every file, `repeat` one for every round: the reference lists
+    each, a reader looks for the stage.
+    """
     page = opened("tfrecord_pipeline").input_pipeline()
     ops = {r["op"].rpartition("::")[2]: r for r in page.table("input_ops").records() if "[" not in r["op"]}
     instances = [r for r in page.table("input_instances").records() if r["op"].endswith("::TFRecord")]
@@ -57,8 +59,8 @@ def test_host_categories_equal_the_reference(name: str) -> None:
     theirs = reference(name, "input_pipeline_analyzer.xprof")[2]["p"]
     ours = {r["category"]: r["self_ps"] / 1e6 for r in opened(name).input_pipeline().table("host_categories").records()}
     assert ours[ENQUEUE] == pytest.approx(float(theirs["enqueue_us"]), abs=0.01)
-    assert ours[ON_DEMAND] == pytest.approx(float(theirs["demanded_file_read_us"]), abs=0.01)
-    assert ours[IN_ADVANCE] == pytest.approx(float(theirs["advanced_file_read_us"]), abs=0.01)
+    assert ours[READ_ON_DEMAND] == pytest.approx(float(theirs["demanded_file_read_us"]), abs=0.01)
+    assert ours[READ_IN_ADVANCE] == pytest.approx(float(theirs["advanced_file_read_us"]), abs=0.01)
     assert ours[PREPROCESSING] == pytest.approx(float(theirs["preprocessing_us"]), abs=0.01)
 
 
@@ -74,7 +76,9 @@ def test_verdicts(name: str, word: str) -> None:
 
 
 def test_background_input_is_seen_where_no_step_waits() -> None:
-    """In `custom_loop` input threads do a third of all work, while a step waits only now and then."""
+    """In `custom_loop` input threads do a third of all work, while a step waits only
+    now and then.
+    """
     (row,) = opened("custom_loop").input_pipeline().table("saturation").records()
     assert row["input_share"] > 0.2
     assert row["busy_cores"] > 1.0

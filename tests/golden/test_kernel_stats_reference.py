@@ -1,4 +1,6 @@
-"""The kernel table against XProf's `kernel_stats`, which merges the devices of all hosts and stops at 1,000 rows."""
+"""The kernel table against XProf's `kernel_stats`, which merges the devices of all hosts and stops
+at 1,000 rows.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ import pytest
 from outpace.model import Table
 from tests.support import opened, reference
 
-# The reference cuts every time to whole ns and prints µs with three digits; per kernel that is below 1 ns, and 1 ns for printing.
+# The reference cuts every time to whole ns and prints µs with three digits; per kernel that is
+# below 1 ns, and 1 ns for printing.
 TOLERANCE_PS = 1_000
 LAUNCH = ("kernel_name", "registers_per_thread", "shmem_bytes", "block_dim", "grid_dim")
 TENSOR_CORES = ("is_op_tensor_core_eligible", "is_kernel_using_tensor_core")
@@ -74,7 +77,9 @@ def assert_equal(mine: dict[tuple[Any, ...], list[Any]], other: dict[tuple[Any, 
 
 
 def test_old_dialect_has_the_references_times() -> None:
-    """By kernel and launch: the reference does not read this dialect's op names and shared memory, so its rows are fewer."""
+    """By kernel and launch: the reference does not read this dialect's op names and shared memory,
+    so its rows are fewer.
+    """
     key = ("kernel_name", "registers_per_thread", "block_dim", "grid_dim")
     mine, other = pooled(ours("tf_gpu_v100_bert"), key), pooled(theirs("tf_gpu_v100_bert"), key)
     assert len(other) == 15
@@ -115,7 +120,9 @@ def test_rank_is_by_time() -> None:
 
 @pytest.mark.parametrize("profile", ROCM)
 def test_rocm_kernel_op_pairs(profile: str) -> None:
-    """An instruction that comes from no op of the framework (`copy.1`) has its own name here, and none in the reference."""
+    """An instruction that comes from no op of the framework (`copy.1`) has its own name here, and
+    none in the reference.
+    """
     key = ("kernel_name", "block_dim", "grid_dim", "op_name", *TENSOR_CORES)
     mine, other = (
         pooled([row | {"op_name": row["op_name"].replace("copy.1", "")} for row in ours(profile)], key),
@@ -127,7 +134,9 @@ def test_rocm_kernel_op_pairs(profile: str) -> None:
 
 @pytest.mark.parametrize("profile", H200)
 def test_kernels_of_command_buffers_have_the_references_times(profile: str) -> None:
-    """By kernel and launch, with all columns that the profile holds: the reference has no op for kernels of command buffers (`XlaModule`)."""
+    """By kernel and launch, with all columns that the profile holds: the reference has no op for
+    kernels of command buffers (`XlaModule`).
+    """
     key = (*LAUNCH, "occupancy_pct")
     mine, other = pooled(ours(profile), key), pooled(theirs(profile), key)
     assert set(mine) == set(other)
@@ -142,9 +151,11 @@ def test_kernels_of_command_buffers_have_the_references_times(profile: str) -> N
     ("profile", "share"), [("jax_h200_input_bound", 0.404), ("jax_h200_table", 0.0255), ("jax_h200_transformer", 0.442)]
 )
 def test_tensor_cores_by_the_program(profile: str, share: float) -> None:
-    """Time of kernels on tensor cores: none in the reference, which knows the names of Volta to Ampere, and no op of a command buffer. Here
-    XLA's products of 16-bit numbers count by the program, and cuDNN's by their names: any `xmma` but for `ffma`, one of which says
-    `tensor16x8x8` itself."""
+    """Time of kernels on tensor cores: none in the reference, which knows the names of Volta to
+    Ampere, and no op of a command buffer. Here XLA's products of 16-bit numbers count by the
+    program, and cuDNN's by their names: any `xmma` but for `ffma`, one of which says `tensor16x8x8`
+    itself.
+    """
     assert not any(row["is_kernel_using_tensor_core"] for row in theirs(profile))
     table = kernels(profile)
     used = table["tensor_cores"]
@@ -154,7 +165,9 @@ def test_tensor_cores_by_the_program(profile: str, share: float) -> None:
 
 @pytest.mark.parametrize("profile", ROCM)
 def test_rocm_columns_that_the_reference_lacks(profile: str) -> None:
-    """It shows no shared memory (its parser does not know `group_mem`), and zeros where nothing was recorded."""
+    """It shows no shared memory (its parser does not know `group_mem`), and zeros where nothing was
+    recorded.
+    """
     table = kernels(profile)
     assert {row["shmem_bytes"] for row in theirs(profile)} == {0}
     assert max(table["shared_bytes"]) > 8192
@@ -163,9 +176,11 @@ def test_rocm_columns_that_the_reference_lacks(profile: str) -> None:
 
 
 def test_computed_occupancy_against_the_recorded_one() -> None:
-    """`derived_v100_bert` carries estimates that leave registers out; they bind in one launch of eleven.
+    """`derived_v100_bert` carries estimates that leave registers out; they bind in one launch of
+    eleven.
 
-    38 registers are handed out as 40: 1,024 threads take 40,960 of a multiprocessor's 65,536, so that one block of 32 warps fits into 64.
+    38 registers are handed out as 40: 1,024 threads take 40,960 of a multiprocessor's 65,536, so
+    that one block of 32 warps fits into 64.
     """
     computed = {(r["kernel"], r["block"], r["registers"]): r["occupancy"] for r in kernels("tf_gpu_v100_bert").records()}
     recorded = {(r["kernel"], r["block"], r["registers"]): r["occupancy"] for r in kernels("derived_v100_bert").records()}

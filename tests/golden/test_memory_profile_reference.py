@@ -1,4 +1,6 @@
-"""Every memory of every profile against XProf's `memory_profile`; several hosts against its answer for each host's file alone."""
+"""Every memory of every profile against XProf's `memory_profile`; several hosts against its answer
+for each host's file alone.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +13,30 @@ import numpy as np
 import pytest
 
 from outpace.model import Table
-from outpace.tools.memory_profile.breakdown import BEFORE, STACK
-from outpace.tools.memory_profile.events import MemoryLog, memory_logs
+from outpace.tools.memory_profile.breakdown import BEFORE_PEAK_STEP, STACK
+from outpace.tools.memory_profile.memory_log import MemoryLog, build_memory_logs
 from tests.support import PROFILES, opened, reference
 
 WITHOUT = "jax_h100_"  # no answer of XProf's is kept
-# JAX on ROCm: XProf orders events by their offset within their line, though lines begin at different times.
+# JAX on ROCm: XProf orders events by their offset within their line, though lines begin at
+# different times.
 ALL_LIVE = ("jax_rocm_conv_8gpu", "jax_rocm_gemm")
 UNORDERED = (*ALL_LIVE, "jax_rocm_attention", "jax_rocm_te_attention")
 # XProf finds no step in these; its step ids count calls of functions, several in a step, or none.
 OTHER_STEPS = ("keras_fit_multi_step", "mirrored", "predict_inference", *UNORDERED)
-# Equal peaks in several steps: XProf takes the time of an earlier one and the step of the last one, and so lists no allocation at all.
+# Equal peaks in several steps: XProf takes the time of an earlier one and the step of the last one,
+# and so lists no allocation at all.
 BEFORE_STEPS = (
     "tpu_v6e_inference-tpu-0",
     "tpu_v6e_inference-tpu-3",
 )  # most of what is live at the peak was allocated before the first run of the program
 TIED = ("retracing-vm-mklcpu", "multi_worker_strategy-worker0-mklcpu")
-# XProf keeps the peak over the lifetime that it read last, thread by thread; it is less than the peak in the capture here.
+# XProf keeps the peak over the lifetime that it read last, thread by thread; it is less than the
+# peak in the capture here.
 READ_LATE = ("tf_gpu_v100_bert-gpu_worker-GPU_4_bfc", "derived_v100_bert-gpu_worker-GPU_4_bfc")
 COLUMNS = ("op", "allocated_bytes", "requested_bytes", "occurrences", "region", "data_type", "shape")
 SPECIAL = {  # op and region of rows that stand for no allocation: XProf's names, and ours, which say no more than is known
-    ("unused preallocated device memory", "persist/dynamic"): (BEFORE, ""),
+    ("unused preallocated device memory", "persist/dynamic"): (BEFORE_PEAK_STEP, ""),
     ("stack", "stack"): (STACK, "stack"),
 }
 
@@ -61,7 +66,7 @@ class Case:
     def offsets(self, rows: np.ndarray) -> list[int]:
         """Times as XProf counts them: from the begin of the line that an event stands on."""
         trace = next(t.trace for t in opened(self.profile).run.hosts if t.host == self.log.host)
-        begin = trace.lines.timestamp_ns[trace.line[self.log.row[rows]]] - trace.origin_ns
+        begin = trace.lines.timestamp_ns[trace.line[self.log.rows[rows]]] - trace.origin_ns
         return [int(offset) for offset in self.log.time[rows] - begin * 1000]
 
 
@@ -77,7 +82,7 @@ def answers(profile: str) -> dict[str, Any]:
 def cases() -> dict[str, Case]:
     found = {}
     for profile in (name for name in PROFILES if not name.startswith(WITHOUT)):
-        logs = {(log.host, log.memory): log for log in memory_logs(opened(profile).run)[0]}
+        logs = {(log.host, log.memory): log for log in build_memory_logs(opened(profile).run)[0]}
         theirs = {(h, m): v for h, a in answers(profile).items() if a for m, v in a["memoryProfilePerAllocator"].items()}
         assert set(logs) == set(theirs)
         for (host, memory), log in logs.items():
@@ -110,7 +115,9 @@ def listed(case: Case) -> list[tuple[Any, ...]]:
 
 
 def said(data_type: str) -> str:
-    """A type as XProf prints it; where TensorFlow does not say, it has a word for that, and we have none."""
+    """A type as XProf prints it; where TensorFlow does not say, it has a word for that, and we have
+    none.
+    """
     return "" if data_type == "INVALID" else data_type
 
 
@@ -142,10 +149,10 @@ def test_peak(case: Case) -> None:
 def test_time_of_the_peak(case: Case) -> None:
     """XProf takes whichever of equal peaks it read last, thread by thread; we take the latest."""
     theirs = int(case.theirs["profileSummary"]["peakStatsTimePs"])
-    highest = np.flatnonzero(case.log.in_use == case.log.in_use.max())
+    highest = np.flatnonzero(case.log.bytes_in_use == case.log.bytes_in_use.max())
     assert theirs in case.offsets(highest)
     if case.name not in TIED:
-        assert case.offsets(np.array([case.log.at_peak])) == [theirs]
+        assert case.offsets(np.array([case.log.peak_index])) == [theirs]
 
 
 def test_peak_over_the_lifetime(case: Case) -> None:
@@ -158,7 +165,9 @@ def test_peak_over_the_lifetime(case: Case) -> None:
 
 
 def test_timeline(case: Case) -> None:
-    """Every event, with what its deallocation takes over from the allocation. No memory has more events than XProf shows."""
+    """Every event, with what its deallocation takes over from the allocation. No memory has more
+    events than XProf shows.
+    """
     table, theirs = case.rows("timeline"), case.theirs["sampledTimelineSnapshots"]
     offsets = case.offsets(np.arange(len(case.log)))
     expected, found = [], []
@@ -188,11 +197,13 @@ def test_breakdown(case: Case) -> None:
 
 @pytest.mark.parametrize("name", BEFORE_STEPS)
 def test_what_was_allocated_before_the_first_step_belongs_to_none(name: str) -> None:
-    """XProf has no steps there and lists all that is live; our first step begins with the first run of the program."""
+    """XProf has no steps there and lists all that is live; our first step begins with the first run
+    of the program.
+    """
     case = cases()[name]
     live = Counter[tuple[Any, ...]]()
     for row in ours(case.rows("breakdown")) + ours(case.rows("earlier")):
-        live[row[:3]] += row[3] if row[0] != BEFORE else 0
+        live[row[:3]] += row[3] if row[0] != BEFORE_PEAK_STEP else 0
     assert +live == Counter({row[:3]: row[3] for row in listed(case)})
 
 
@@ -201,7 +212,9 @@ def test_breakdown_adds_up_to_the_heap_and_the_stack(case: Case) -> None:
 
 
 def test_steps_explain_every_breakdown_that_differs() -> None:
-    """Where XProf has no steps it lists the memory of one function call, which is among what we list for the step, or before it."""
+    """Where XProf has no steps it lists the memory of one function call, which is among what we
+    list for the step, or before it.
+    """
     compared = 0
     for case in cases().values():
         if case.profile in ("keras_fit_multi_step", "mirrored"):
@@ -215,15 +228,16 @@ def test_steps_explain_every_breakdown_that_differs() -> None:
 def test_without_steps_the_rows_are_all_that_is_live() -> None:
     """JAX without marks: one step to XProf, several to us.
 
-    On seven of the ten memories XProf's order of events puts the free of one small allocation before the peak.
+    On seven of the ten memories XProf's order of events puts the free of one small allocation
+    before the peak.
     """
     equal = 0
     for case in cases().values():
         if case.profile in ALL_LIVE:
             live = Counter[tuple[Any, ...]]()
             for row in ours(case.rows("breakdown")) + ours(case.rows("earlier")):
-                live[(*row[:3], *row[4:])] += row[3] if row[0] != BEFORE else 0
-            theirs = Counter({(*row[:3], *row[4:]): row[3] for row in listed(case) if row[0] != BEFORE})
+                live[(*row[:3], *row[4:])] += row[3] if row[0] != BEFORE_PEAK_STEP else 0
+            theirs = Counter({(*row[:3], *row[4:]): row[3] for row in listed(case) if row[0] != BEFORE_PEAK_STEP})
             assert not theirs - live
             assert [row[1] for row in (live - theirs).elements()] in ([], [655360])
             equal += +live == theirs
@@ -233,7 +247,7 @@ def test_without_steps_the_rows_are_all_that_is_live() -> None:
 @pytest.mark.parametrize("name", TIED)
 def test_of_equal_peaks_the_latest_is_shown_with_its_own_step(name: str) -> None:
     case = cases()[name]
-    assert [row[0] for row in listed(case)] == [BEFORE]
+    assert [row[0] for row in listed(case)] == [BEFORE_PEAK_STEP]
     assert len(case.rows("breakdown")) > 1
     assert case.summary["step_bytes"] > 0
 
@@ -251,7 +265,9 @@ def test_no_real_profile_is_blamed() -> None:
 
 
 def test_a_list_that_is_cleared_is_no_leak() -> None:
-    """The script of `memory_heavy` appends a tensor of 4 MiB per step to a list, and clears it in the eighth."""
+    """The script of `memory_heavy` appends a tensor of 4 MiB per step to a list, and clears it in
+    the eighth.
+    """
     page = opened("memory_heavy").page("memory_profile")
     ends = page.table("step_ends")["in_use_bytes"] / 2**20
     assert ends.tolist() == [4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from outpace.metrics.model.op_metrics import op_metrics
+from outpace.metrics.facts.op_metrics import op_metrics
 from outpace.timeline import parse_op
 from tests.support import PROFILES, opened, reference, reference_table
 
@@ -55,17 +55,20 @@ def test_times_are_equal() -> None:
 
 
 def test_rows_that_differ_come_from_allocations() -> None:
-    """Rows without a type are allocations that name an op which never ran as one; IDLE differs where only they stand on a thread."""
+    """Rows without a type are allocations that name an op which never ran as one; IDLE differs
+    where only they stand on a thread.
+    """
     for (profile, op_type, name), theirs, (_, total, own) in pooled():
         if abs(total / 1e6 - theirs[5]) > TOLERANCE_US or abs(own / 1e6 - theirs[7]) > TOLERANCE_US:
             assert op_type in ("", "IDLE"), (profile, op_type, name)
 
 
 def test_counts_differ_only_by_allocations() -> None:
-    """One class, one cause: the reference counts a memory allocation that names its op as an execution of no duration.
+    """One class, one cause: the reference counts a memory allocation that names its op as an
+    execution of no duration.
 
-    Measured over these profiles: 81 of 2,507 rows (mostly `_Mkl*`, Tile, BroadcastTo), times equal in all; their share of the self time
-    is 5.5% with IDLE counted and 23.9% of the ops' alone.
+    Measured over these profiles: 81 of 2,507 rows (mostly `_Mkl*`, Tile, BroadcastTo), times equal
+    in all; their share of the self time is 5.5% with IDLE counted and 23.9% of the ops' alone.
     """
     by_profile = {p: allocations(p) for p in cpu_profiles()}
     for (profile, op_type, name), theirs, (count, _, _) in pooled():
@@ -85,7 +88,9 @@ def test_old_gpu_profiles_have_op_names(profile: str) -> None:
 
 
 def test_eager_ops_are_told_from_functions() -> None:
-    """TensorFlow 2.21 writes no op event for an op that runs by itself: its dispatch is what can be seen."""
+    """TensorFlow 2.21 writes no op event for an op that runs by itself: its dispatch is what can be
+    seen.
+    """
     finding = {f.id: f for f in opened("eager_loop").op_stats().findings}["eager_ops"]
     assert finding.evidence[0].value > 0.5
     assert "eager_ops" not in {f.id for f in opened("tfrecord_pipeline").op_stats().findings}
@@ -111,7 +116,9 @@ def test_ops_of_command_buffers_are_ops(profile: str) -> None:
 
 @pytest.mark.parametrize("profile", ["jax_rocm_gemm", "jax_rocm_conv_8gpu"])
 def test_kernels_of_compiled_programs_have_the_frameworks_op(profile: str) -> None:
-    """Their `tf_op` is only the program; the op stands in the annotation's `name`. (We count kernels, the reference executions of the op.)"""
+    """Their `tf_op` is only the program; the op stands in the annotation's `name`. (We count
+    kernels, the reference executions of the op.)
+    """
     device = {r["name"]: r for r in op_metrics(opened(profile).run).records() if r["side"] == "Device" and not r["idle"]}
     for cells in reference(profile, "framework_op_stats.xprof")[0]["rows"]:
         side, name, total_us = (cells["c"][i]["v"] for i in (1, 3, 5))
@@ -121,7 +128,9 @@ def test_kernels_of_compiled_programs_have_the_frameworks_op(profile: str) -> No
 
 @pytest.mark.parametrize("profile", ["tf_gpu_v100_bert", "derived_v100_bert"])
 def test_a_copy_is_the_ops_own_work(profile: str) -> None:
-    """`MemcpyH2D` inside `_Send` is no op: the reference leaves it in `_Send`'s self time. Every host row but IDLE is equal."""
+    """`MemcpyH2D` inside `_Send` is no op: the reference leaves it in `_Send`'s self time. Every
+    host row but IDLE is equal.
+    """
     host = {(r["type"], r["name"]): r for r in op_metrics(opened(profile).run).records() if r["side"] == "Host"}
     rows = [
         r for r in reference_table(profile, "framework_op_stats.xprof") if r["host_or_device"] == "Host" and r["type"] != "IDLE"

@@ -1,4 +1,6 @@
-"""The pod viewer: rows equal the reference's, unrelated programs are not ranked, and hosts are aligned honestly."""
+"""The pod viewer: rows equal the reference's, unrelated programs are not ranked, and hosts are
+aligned honestly.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import numpy as np
 import pytest
 
 from outpace import api
-from outpace.model import Category, Page, Text
+from outpace.model import Category, Page, Paragraph
 from outpace.testing import training_run
 from outpace.timeline import Run
 from outpace.trace import read_trace
@@ -25,7 +27,9 @@ def single(page: Page) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", [name for name in MARKED if name not in ON_WORKERS])
 def test_every_step_of_every_host_is_the_reference_row(name: str) -> None:
-    """The reference names all hosts of a remote capture alike and numbers steps anew: rows are paired by duration, which is unique."""
+    """The reference names all hosts of a remote capture alike and numbers steps anew: rows are
+    paired by duration, which is unique.
+    """
     mine = single(opened(name).pod())
     theirs = reference_rows(name)
     assert theirs
@@ -46,7 +50,9 @@ def test_categories_sum_to_the_step(name: str) -> None:
 
 
 def test_unrelated_programs_are_not_ranked() -> None:
-    """7010 and 7012 are two runs of one script, 7011 runs another one (a generator and Python functions): no worker of three is slow."""
+    """7010 and 7012 are two runs of one script, 7011 runs another one (a generator and Python
+    functions): no worker of three is slow.
+    """
     page = opened("multi_host").pod()
     assert "2 unrelated programs were captured (localhost_7010, localhost_7012 | localhost_7011)" in page.headline
     assert "slow worker" not in page.headline
@@ -55,7 +61,9 @@ def test_unrelated_programs_are_not_ranked() -> None:
     assert rows["localhost_7011"]["excess_ps"] is None
     assert rows["localhost_7010"]["program"] == rows["localhost_7012"]["program"] != rows["localhost_7011"]["program"]
     assert abs(rows["localhost_7010"]["excess_fraction"]) < 0.02
-    text = next(s.body for s in page.sections if isinstance(s, Text) and s.title == "Do these workers run the same program?")
+    text = next(
+        s.body for s in page.sections if isinstance(s, Paragraph) and s.title == "Do these workers run the same program?"
+    )
     assert "EagerPyFunc" in text and "Generator" in text and "no collective" in text
 
 
@@ -63,7 +71,7 @@ def test_steps_that_hosts_do_not_share_are_said_to_be_so() -> None:
     page = opened("multi_host").pod()
     shared = {row["step"] for row in single(page) if row["shared"]}
     assert shared == {137}
-    text = next(s.body for s in page.sections if isinstance(s, Text) and s.title == "Steps of different hosts")
+    text = next(s.body for s in page.sections if isinstance(s, Paragraph) and s.title == "Steps of different hosts")
     assert "Step 137 is on all 3 hosts" in text
     assert "other steps are not on every host" in text
     assert "train independently" in text
@@ -81,7 +89,7 @@ def test_synchronous_workers_share_all_steps() -> None:
 
 def run_of(**hosts: Any) -> Run:
     """A run of several hosts; each value is the arguments of `training_run`."""
-    return Run.of([read_trace(training_run(hostname=host, **given).to_bytes(), host) for host, given in hosts.items()])
+    return Run.from_traces([read_trace(training_run(hostname=host, **given).to_bytes(), host) for host, given in hosts.items()])
 
 
 def test_a_slow_worker_is_found_exactly() -> None:
@@ -106,7 +114,9 @@ def test_one_worker_has_nothing_to_compare_but_keeps_its_rows() -> None:
 
 
 def test_idle_devices_are_said_to_be_idle() -> None:
-    """GPU:4's part of the step lies before GPU:6's, by which the step is timed: it is no idle device, and GPU:1 is."""
+    """GPU:4's part of the step lies before GPU:6's, by which the step is timed: it is no idle
+    device, and GPU:1 is.
+    """
     page = opened("tf_gpu_v100_bert").pod()
     assert "1 of 3 workers takes no part in the steps: gpu_worker GPU:1." in page.headline
     own = {row["worker"]: row["own_ps"] for row in page.table("summary").records()}
@@ -121,7 +131,7 @@ def test_chips_of_a_host_are_each_in_their_own_place_of_the_step() -> None:
 
 
 def test_hosts_that_share_nothing_are_shown_each_by_itself() -> None:
-    apart = Run.of(
+    apart = Run.from_traces(
         [
             read_trace(training_run(steps=4, hostname=h, timestamp_ns=2 * 10**18 + ns).to_bytes(), h)
             for h, ns in (("a", 0), ("b", 10**12))
@@ -130,7 +140,7 @@ def test_hosts_that_share_nothing_are_shown_each_by_itself() -> None:
     for step, timeline in enumerate(apart.hosts):
         timeline.steps.number[:] += 100 * step
     text = next(
-        s.body for s in api.Profile(apart).pod().sections if isinstance(s, Text) and s.title == "Steps of different hosts"
+        s.body for s in api.Profile(apart).pod().sections if isinstance(s, Paragraph) and s.title == "Steps of different hosts"
     )
     assert text.startswith("The hosts share no step number, and none of their steps ran at the same time")
 

@@ -1,4 +1,6 @@
-"""The first screens of all profiles, at three widths, as they were looked at. `python -m tests.golden.test_screens` writes them anew."""
+"""The first screens of all profiles, at three widths, as they were looked at. `python -m
+tests.golden.test_screens` writes them anew.
+"""
 
 from __future__ import annotations
 

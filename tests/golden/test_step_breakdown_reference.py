@@ -1,4 +1,6 @@
-"""Marked profiles: durations equal the marks and the reference; category means are within 1% of the step time."""
+"""Marked profiles: durations equal the marks and the reference; category means are within 1% of the
+step time.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outpace.metrics.program.step_breakdown import step_breakdown
+from outpace.metrics.facts.step_breakdown import step_breakdown
 from outpace.model import Category
 from outpace.timeline import StepSource
-from outpace.trace.algorithms import cover
+from outpace.trace.algorithms import compute_union_length
 from tests.support import MARKED, PROFILES, beside, opened, opened_beside, reference
 
 # GenericEventType of the reference, and the categories that it shows there.
@@ -27,8 +29,8 @@ GENERIC = {
 ON_WORKERS = (
     "jax_cpu_steps",
 )  # what XLA's threads run for a step, while the training thread waits for it; the reference sees that one alone
-# The program runs ahead of its GPU, and the steps are the device's. The reference has them from a step's first kernel to its last, without the
-# 3 us to the next one's first.
+# The program runs ahead of its GPU, and the steps are the device's. The reference has them from a
+# step's first kernel to its last, without the 3 us to the next one's first.
 AHEAD = ("jax_h200_table", "jax_h200_transformer")
 JAX = ("jax_loop", "jax_loop_unmarked", *ON_WORKERS)
 
@@ -36,8 +38,9 @@ JAX = ("jax_loop", "jax_loop_unmarked", *ON_WORKERS)
 def generic(name: str) -> dict[str, tuple[Category, ...]]:
     """The categories to compare.
 
-    What XLA's threads run for a JAX program is host compute here (`metrics/model/jax_time.py`), and mostly "all others" in the reference, which
-    follows fewer of the links to these threads: the two are compared as one.
+    What XLA's threads run for a JAX program is host compute here (`metrics/facts/jax_activity.py`),
+    and mostly "all others" in the reference, which follows fewer of the links to these threads: the
+    two are compared as one.
     """
     if name not in JAX:
         return GENERIC
@@ -60,7 +63,9 @@ def ours(name: str) -> list[dict[str, Any]]:
 
 
 def paired(name: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """The reference's rows, each with ours of the same duration: it names all hosts of a remote capture alike and numbers steps anew."""
+    """The reference's rows, each with ours of the same duration: it names all hosts of a remote
+    capture alike and numbers steps anew.
+    """
     mine = ours(name)
     pairs = []
     for theirs in reference_rows(name):
@@ -86,7 +91,9 @@ def test_duration_is_the_mark(name: str) -> None:
 
 @pytest.mark.parametrize("name", ON_WORKERS)
 def test_what_worker_threads_run_for_a_step_is_its_computation(name: str) -> None:
-    """The reference calls four tenths of the steps untraced; here that time is the step's computation and compilation, but for 5%."""
+    """The reference calls four tenths of the steps untraced; here that time is the step's
+    computation and compilation, but for 5%.
+    """
     rows = reference_rows(name)
     theirs = sum(row["stepBreakdownUs"].get("9", 0.0) for row in rows) / sum(row["totalDurationUs"] for row in rows)
     mine = {
@@ -120,9 +127,11 @@ def test_categories_sum_to_the_step_time(name: str) -> None:
 
 
 def test_a_host_that_waits_for_its_gpu_has_its_own_steps() -> None:
-    """`jax_h200_input_bound`: of a GPU the reference takes a step from its first kernel to the next step's first, and the last up to its last
-    kernel: 3 ms of 300. What devices did is the same but for the first step's copy of its batch, which lies before; the copies that
-    the reference calls computation are input here, or launching, as long as the host is in the call."""
+    """`jax_h200_input_bound`: of a GPU the reference takes a step from its first kernel to the next
+    step's first, and the last up to its last kernel: 3 ms of 300. What devices did is the same but
+    for the first step's copy of its batch, which lies before; the copies that the reference calls
+    computation are input here, or launching, as long as the host is in the call.
+    """
     theirs, mine = reference_rows("jax_h200_input_bound"), ours("jax_h200_input_bound")
     assert theirs[-1]["totalDurationUs"] == pytest.approx(2793, abs=1)
     assert min(row["duration_ps"] for row in mine) > 200e9
@@ -143,7 +152,9 @@ def test_graph_building_is_compilation() -> None:
 
 
 def test_host_categories_beside_a_device() -> None:
-    """`tf_gpu_v100_bert`: TensorFlow 2.15 still counted the host's part of a step with a device: 3.57 ms launching, 2.39 ms input."""
+    """`tf_gpu_v100_bert`: TensorFlow 2.15 still counted the host's part of a step with a device:
+    3.57 ms launching, 2.39 ms input.
+    """
     (row,) = ours("tf_gpu_v100_bert")
     assert row["kernel_launch_ps"] == pytest.approx(3565.8e6, rel=0.01)
     assert row["input_ps"] == pytest.approx(2389.8e6, rel=0.01)
@@ -152,14 +163,16 @@ def test_host_categories_beside_a_device() -> None:
 
 @pytest.mark.parametrize("name", beside(("jax_loop", "jax_loop_unmarked", "jax_cpu_steps")))
 def test_time_in_which_xlas_threads_compute_is_no_python(name: str) -> None:
-    """Counted by hand from the file: the part of the steps in which an op runs on a worker thread or an event stands on the main thread.
+    """Counted by hand from the file: the part of the steps in which an op runs on a worker thread
+    or an event stands on the main thread.
 
-    Beside these, thunks run. (Where an event without duration held its kind open, as in the reference, a fifth of Python's time was theirs.)
+    Beside these, thunks run. (Where an event without duration held its kind open, as in the
+    reference, a fifth of Python's time was theirs.)
     """
     (timeline,) = opened_beside(name).run.hosts
     trace, steps = timeline.trace, timeline.steps
-    busy = trace.stat("hlo_op").row
-    main = np.arange(*trace.lines.rows(steps.line[0]).indices(len(trace)))
+    busy = trace.stat("hlo_op").rows
+    main = np.arange(*trace.lines.row_slice(steps.line[0]).indices(len(trace)))
     main = main[trace.duration[main] > 0]
     if steps.source is StepSource.MARKED:
         main = np.setdiff1d(main, steps.root_row)  # a mark is no work
@@ -167,7 +180,7 @@ def test_time_in_which_xlas_threads_compute_is_no_python(name: str) -> None:
     for start, end in zip(steps.start.tolist(), steps.end.tolist(), strict=True):
         rows = np.concatenate((busy, main))
         rows = rows[np.argsort(trace.start[rows])]
-        covered, _ = cover(trace.start[rows], trace.end[rows], start, end)
+        covered, _ = compute_union_length(trace.start[rows], trace.end[rows], start, end)
         nothing += end - start - covered
     total = float(steps.duration.sum())
     mine = step_breakdown(opened_beside(name).run).steps["all_others_ps"].sum()
@@ -178,7 +191,9 @@ def test_time_in_which_xlas_threads_compute_is_no_python(name: str) -> None:
 
 @pytest.mark.skipif(not beside(("jax_cpu_steps",)), reason="the profile lies beside the repository only")
 def test_compiling_in_a_jax_step_is_compilation() -> None:
-    """`jax_cpu_steps` compiles two programs in its first step: tracing, lowering and compiling take 133 ms, `backend_compile_and_load` 98.6."""
+    """`jax_cpu_steps` compiles two programs in its first step: tracing, lowering and compiling take
+    133 ms, `backend_compile_and_load` 98.6.
+    """
     rows = list(step_breakdown(opened_beside("jax_cpu_steps").run).steps.records())
     assert rows[0]["compilation_ps"] == pytest.approx(133.1e9, rel=0.01)
     assert sum(row["compilation_ps"] for row in rows[1:]) == 0

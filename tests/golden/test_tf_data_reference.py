@@ -1,4 +1,6 @@
-"""The tf.data analysis against TensorFlow 2.15.1's own (on copies with repaired iterator ids), and the two verdicts."""
+"""The tf.data analysis against TensorFlow 2.15.1's own (on copies with repaired iterator ids), and
+the two verdicts.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from outpace.metrics.input.iterators import iterators
+from outpace.metrics.facts.input_iterators import iterator_graphs
 from tests.support import PROFILES, opened, reference
 
 MASK = 2**63 - 1  # the reference's answers were made on ids without their top bit
@@ -25,7 +27,9 @@ ONE_HOST = [n for n in PROFILES if answer(n) and len(opened(n).run.hosts) == 1]
 
 
 def executions(name: str) -> dict[int, list[dict[int, dict[str, Any]]]]:
-    """Our root calls, slowest first, by root id: iterator id to row. Root and device pipelines alike."""
+    """Our root calls, slowest first, by root id: iterator id to row. Root and device pipelines
+    alike.
+    """
     page = opened(name).tf_data()
     roots = {(r["host"], r["pipeline"]): int(r["id"]) & MASK for r in page.table("pipelines").records()}
     calls: dict[int, dict[int, dict[int, dict[str, Any]]]] = {}
@@ -63,7 +67,8 @@ def test_latencies_equal_the_reference(name: str) -> None:
         assert row["mean_ps"] == pytest.approx(int(pipeline["avg_latency_ps"]), abs=1)
         assert row["slow_calls"] == int(pipeline.get("num_slow_calls", 0))
         assert row["calls"] == len(pipeline["stats"])
-        # the second half of a distributed dataset, which fetches for a replica, is a pipeline of the host there
+        # the second half of a distributed dataset, which fetches for a replica, is a pipeline of
+        # the host there
         assert row["pipeline"].startswith("Device") or pipeline["metadata"].get("type") != "DEVICE"
 
 
@@ -114,7 +119,9 @@ def test_what_tensorflow_does_by_itself_is_not_advised(name: str) -> None:
 
 
 def test_a_random_map_that_was_fused_with_its_batch_is_not_parallel() -> None:
-    """TensorFlow makes MapAndBatch of it, which runs its function on several threads, but for one element at a time."""
+    """TensorFlow makes MapAndBatch of it, which runs its function on several threads, but for one
+    element at a time.
+    """
     (finding,) = [finding for finding in opened("custom_loop").tf_data().findings if finding.id == "slow_stage"]
     assert "its function runs sequentially" in finding.sentence and "per batch" in finding.sentence
     assert (
@@ -126,12 +133,14 @@ def test_a_random_map_that_was_fused_with_its_batch_is_not_parallel() -> None:
 
 @pytest.mark.parametrize("name", [n for n in PROFILES if answer(n)])
 def test_calls_totals_and_self_times_of_a_stage_are_of_the_same_executions(name: str) -> None:
-    """All of them: elements that were made ahead and that no recorded root call took count too, as in the table of input ops."""
+    """All of them: elements that were made ahead and that no recorded root call took count too, as
+    in the table of input ops.
+    """
     run = opened(name).run
-    for host, graph in iterators(run).items():
+    for host, graph in iterator_graphs(run).items():
         rows = [r for r in opened(name).tf_data().table("stages").records() if r["host"] == host]
         for row in rows:
-            mine = graph.row[[graph.long_names[i] == row["long_name"] for i in graph.iterator.tolist()]]
+            mine = graph.rows[[graph.long_names[i] == row["long_name"] for i in graph.iterator.tolist()]]
             if len({r["pipeline"] for r in rows}) > 1 or "[" in "".join(graph.long_names):
                 continue  # a name alone does not tell the iterators of two pipelines, or of interleaved copies, apart
             assert row["calls"] == len(mine), row["stage"]

@@ -1,8 +1,9 @@
 """Runs programs in forks of a process that has imported frameworks: `python forks.py tensorflow`.
 
-A line of its input is a program, as JSON: its text, folder, arguments and environment, and the files for what it prints. The answer is the
-id of its process, and in the end its exit code. A framework starts no thread before it computes something, so that a fork behaves as a
-process that has just imported it.
+A line of its input is a program, as JSON: its text, folder, arguments and environment, and the
+files for what it prints. The answer is the id of its process, and in the end its exit code. A
+framework starts no thread before it computes something, so that a fork behaves as a process that
+has just imported it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import numpy as np
 
 
 def given() -> dict[str, Any]:
-    """The program to run, in the fork that is to run it. The process that forks ends with its input."""
+    """The program to run, in the fork that is to run it. The process that forks ends with its
+    input.
+    """
     for line in sys.stdin:
         fork = os.fork()
         if fork == 0:

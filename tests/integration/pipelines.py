@@ -1,7 +1,9 @@
-"""The pipelines of the shared profiles, rebuilt: run as `python pipelines.py NAME OUT`, it captures one, times its prefixes, and prints JSON.
+"""The pipelines of the shared profiles, rebuilt: run as `python pipelines.py NAME OUT`, it captures
+one, times its prefixes, and prints JSON.
 
-A prefix is the pipeline up to one of its stages. What a stage costs is what it adds to the time per batch of a consumer that does nothing else,
-with everything behind it left out and one prefetch at the end, so that stages overlap as they do in the whole.
+A prefix is the pipeline up to one of its stages. What a stage costs is what it adds to the time per
+batch of a consumer that does nothing else, with everything behind it left out and one prefetch at
+the end, so that stages overlap as they do in the whole.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ def parser(tf: Any, side: int) -> Callable[[Any], Any]:
 
 
 def tfrecord(tf: Any, np: Any) -> Iterator[tuple[str, Any]]:
-    """Records, parsed and cached, then augmented: with a warm cache the augmentation is what works."""
+    """Records, parsed and cached, then augmented: with a warm cache the augmentation is
+    what works.
+    """
     data = tf.data.Dataset.list_files(records(tf, np, 512, 64) + "/*.tfrecord", seed=1)
     data = data.interleave(tf.data.TFRecordDataset, cycle_length=4, num_parallel_calls=2)
     data = data.map(parser(tf, 64), num_parallel_calls=tf.data.AUTOTUNE).cache().shuffle(256).repeat()
@@ -58,7 +62,9 @@ def tfrecord(tf: Any, np: Any) -> Iterator[tuple[str, Any]]:
 
 
 def heavy(tf: Any, np: Any) -> Iterator[tuple[str, Any]]:
-    """Parsed records zipped with a generator that sleeps, filtered, augmented and batched in parallel: the generator limits it."""
+    """Parsed records zipped with a generator that sleeps, filtered, augmented and batched in
+    parallel: the generator limits it.
+    """
     data = tf.data.Dataset.list_files(records(tf, np, 512, 64) + "/*.tfrecord", seed=1)
     data = data.interleave(tf.data.TFRecordDataset, cycle_length=4, num_parallel_calls=2)
     data = data.map(parser(tf, 32), num_parallel_calls=2).cache().shuffle(256, seed=2).repeat()
@@ -77,7 +83,9 @@ def heavy(tf: Any, np: Any) -> Iterator[tuple[str, Any]]:
 
 
 def settle() -> None:
-    """Wait until the batches that the last pipeline was still making are made: they would count for the next one."""
+    """Wait until the batches that the last pipeline was still making are made: they would count for
+    the next one.
+    """
     while True:
         before = time.process_time()
         time.sleep(0.05)
@@ -102,7 +110,8 @@ def main(name: str, out: str) -> None:
     import tensorflow as tf
 
     stages = list({"tfrecord": tfrecord, "heavy": heavy}[name](tf, np))
-    # What works is told by the CPU time that it takes, whatever else the machine does; what sleeps, only by the time that passes.
+    # What works is told by the CPU time that it takes, whatever else the machine does; what sleeps,
+    # only by the time that passes.
     clock, batches = (time.process_time, 100) if name == "tfrecord" else (time.perf_counter, 15)
     rounds = [{stage: per_batch(tf, data, batches, clock) for stage, data in stages} for _ in range(3)]
     whole = stages[-1][1].batch(BATCH, num_parallel_calls=2).prefetch(2)

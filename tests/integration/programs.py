@@ -48,7 +48,9 @@ def steps_of(run):
 
 @cache
 def forks(*names: str) -> Forks:
-    """What starts processes that have imported these frameworks, for all tests of a worker. It ends with that."""
+    """What starts processes that have imported these frameworks, for all tests of a worker. It ends
+    with that.
+    """
     made = Forks(Imports(names))
     atexit.register(made.__exit__)
     return made
@@ -84,7 +86,9 @@ def environment(*, jax: bool = False, **changes: str) -> dict[str, str]:
 
 
 def started(*command: str, jax: bool = False, **options: Any) -> subprocess.Popen[str]:
-    """Python with these arguments, as a terminal would start it: with Ctrl-C's own handler, which a background job ignores."""
+    """Python with these arguments, as a terminal would start it: with Ctrl-C's own handler, which a
+    background job ignores.
+    """
     return subprocess.Popen(
         [sys.executable, *command],
         stderr=subprocess.PIPE,
@@ -114,8 +118,9 @@ def _forks() -> subprocess.Popen[str]:
 
 
 def run_on_tensorflow(source: str, folder: Path, *args: str, command: bool = False, timeout: float = 120) -> Ended:
-    """Run a program that imports TensorFlow or Keras first, as `run_program` does, but in a fork of a process that has imported them: most of
-    what a small program takes. `command`: as `python -c` runs it.
+    """Run a program that imports TensorFlow or Keras first, as `run_program` does, but in a fork of
+    a process that has imported them: most of what a small program takes. `command`: as `python -c`
+    runs it.
     """
     forks, text, path = _forks(), textwrap.dedent(source), "-c" if command else str(folder / "program.py")
     if not command:

@@ -1,4 +1,6 @@
-"""Many hosts, read in processes and in Ray tasks: `python ray_hosts.py FOLDER BROKEN_FILE` prints what of it was as it should be."""
+"""Many hosts, read in processes and in Ray tasks: `python ray_hosts.py FOLDER BROKEN_FILE` prints
+what of it was as it should be.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ import sys
 from pathlib import Path
 
 import outpace
-from outpace.hosts.map import map_hosts, processes
-from outpace.hosts.read import Asked, digest_of
+from outpace.hosts.host_reader import HostRequest, read_host_summary
+from outpace.hosts.map import map_hosts, map_in_processes
 from outpace.model import OutpaceError, ProfileError
 from outpace.report import json_
 from outpace.store.logdir import find_profiles
@@ -28,13 +30,13 @@ def faulty(item: int) -> int:
 
 
 def main(folder: Path, broken: Path) -> None:
-    asked = [Asked(file) for file in find_profiles(folder).files]
-    if [pickle.dumps(each) for each in map_hosts(digest_of, asked, outpace.ray.tasks)] == [
-        pickle.dumps(each) for each in map_hosts(digest_of, asked, processes)
+    asked = [HostRequest(file) for file in find_profiles(folder).files]
+    if [pickle.dumps(each) for each in map_hosts(read_host_summary, asked, outpace.ray.tasks)] == [
+        pickle.dumps(each) for each in map_hosts(read_host_summary, asked, map_in_processes)
     ]:
         print("digests")
 
-    failed = map_hosts(digest_of, [Asked(find_profiles(broken).files[0])], outpace.ray.tasks)
+    failed = map_hosts(read_host_summary, [HostRequest(find_profiles(broken).files[0])], outpace.ray.tasks)
     if isinstance(failed[0], ProfileError):
         print("failure")
     lost = map_hosts(dies, [0, 1, 2], outpace.ray.tasks)
@@ -45,7 +47,7 @@ def main(folder: Path, broken: Path) -> None:
     except KeyError:
         print("fault")
 
-    there, here = (json_.document(outpace.open(folder, on=on).report()) for on in (outpace.ray.tasks, processes))
+    there, here = (json_.encode_report(outpace.open(folder, on=on).report()) for on in (outpace.ray.tasks, map_in_processes))
     if json.dumps(there) == json.dumps(here):
         print("report")
 

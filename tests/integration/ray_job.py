@@ -1,7 +1,9 @@
-"""A Ray job on a cluster of three nodes of this machine, which trains with JAX where no TensorFlow can be imported.
+"""A Ray job on a cluster of three nodes of this machine, which trains with JAX where no TensorFlow
+can be imported.
 
-`python ray_job.py CLIENT_PORT RUN` prints the cluster's address once all train, and takes orders, a line each: `kill`, a node with all that
-runs on it; `stop` and `go on`, one worker; anything else ends the training, and the end of the input the cluster.
+`python ray_job.py CLIENT_PORT RUN` prints the cluster's address once all train, and takes orders, a
+line each: `kill`, a node with all that runs on it; `stop` and `go on`, one worker; anything else
+ends the training, and the end of the input the cluster.
 """
 
 from __future__ import annotations

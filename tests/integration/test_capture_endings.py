@@ -1,4 +1,6 @@
-"""However a training ends during a capture, its outcome is its own, the user is told, and nothing half-written stays."""
+"""However a training ends during a capture, its outcome is its own, the user is told, and nothing
+half-written stays.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,9 @@ def test_signals(how: str, number: signal.Signals, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Path]:
-    """A training whose captures cannot be written: a disk without room, one with little, a log directory that is a file."""
+    """A training whose captures cannot be written: a disk without room, one with little, a log
+    directory that is a file.
+    """
     folder = tmp_path_factory.mktemp("limited")
     (folder / "file").write_text("a file, which no permission lets become a folder")
     return run_program(LIMITED, folder), folder

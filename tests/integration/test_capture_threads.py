@@ -1,7 +1,8 @@
 """Every window of ours ends on the thread that trains, between two of its calls.
 
-On NVIDIA GPUs a JAX program dies when a trace is stopped on another thread while it launches CUDA graphs. Here the profiler's session is one
-that ends the process in the same case, and the training is inside a call nearly all the time.
+On NVIDIA GPUs a JAX program dies when a trace is stopped on another thread while it launches CUDA
+graphs. Here the profiler's session is one that ends the process in the same case, and the training
+is inside a call nearly all the time.
 """
 
 from __future__ import annotations

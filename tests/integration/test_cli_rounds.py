@@ -1,4 +1,6 @@
-"""`outpace compare --run COMMAND --against COMMAND` as users call it: real captures of a small program, in turns."""
+"""`outpace compare --run COMMAND --against COMMAND` as users call it: real captures of a small
+program, in turns.
+"""
 
 from __future__ import annotations
 

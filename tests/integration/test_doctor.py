@@ -1,4 +1,6 @@
-"""`outpace doctor` on this machine, with the framework that is installed, and on Pythons that lack one."""
+"""`outpace doctor` on this machine, with the framework that is installed, and on Pythons that lack
+one.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ def test_a_machine_without_a_gpu_passes_its_trial_capture(tmp_path: Path) -> Non
 
 @needs_jax
 def test_a_program_lives_on_behind_a_capture_by_time() -> None:
-    assert trial.run_by_time(System(), sys.executable).failure == ""
+    assert trial.run_timed_trial(System(), sys.executable).failure == ""
 
 
 def test_a_python_without_a_framework_cannot_capture(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from tests.integration.programs import needs_jax, run_program
 PROGRAM = """
 import functools
 import jax, jax.numpy as jnp, numpy as np
-from outpace.capture.compiles import CompileWatch
+from outpace.capture.compilations import CompilationRecorder
 
-watch = CompileWatch(lambda: True)
+watch = CompilationRecorder(lambda: True)
 watch.install(jax)
 
 @jax.jit

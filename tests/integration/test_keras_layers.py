@@ -1,4 +1,6 @@
-"""`outpace.scopes(model)`: parameters as Keras counts them, FLOPs as TensorFlow's own profiler counts them."""
+"""`outpace.scopes(model)`: parameters as Keras counts them, FLOPs as TensorFlow's own profiler
+counts them.
+"""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from bench.agents import ask
-from outpace.mcp.fit import BYTES, TOKENS
-from outpace.mcp.shapes import Runs
+from outpace.mcp.answers import RunsAnswer
+from outpace.mcp.size_limit import BYTES_PER_TOKEN, MAX_TOKENS
 from tests.integration.programs import needs_tensorflow
 
 KERAS = """
@@ -47,7 +47,7 @@ def test_ten_of_ten_questions_are_answered() -> None:
     assert len(rows) == 10
     assert not [(row.question, row.missing) for row in rows if row.missing]
     assert sum(not row.missing_in_report for row in rows) == 3  # bench/agents/README.md says so
-    assert max(row.longest for row in rows) <= TOKENS * BYTES
+    assert max(row.longest for row in rows) <= MAX_TOKENS * BYTES_PER_TOKEN
 
 
 def test_tools_are_read_only_and_answers_fit_their_schemas() -> None:
@@ -77,7 +77,7 @@ def test_tools_are_read_only_and_answers_fit_their_schemas() -> None:
 def test_a_question_that_fails_has_the_same_shape() -> None:
     from outpace.mcp.server import _asked
 
-    def broken() -> Runs:
+    def broken() -> RunsAnswer:
         raise ValueError("embedded null byte")
 
     answer = _asked(broken)()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from outpace import open as open_profile
-from outpace.metrics.python.time import python_lines
+from outpace.metrics.facts.python_lines import python_lines
 from tests.integration.programs import needs_jax, needs_tensorflow
 from tests.support import opened, profile_path
 
@@ -74,7 +74,9 @@ def test_a_jax_cell_is_captured_and_explained(tmp_path: Path) -> None:
 @needs_jax
 @pytest.mark.parametrize("kernel", [False, True])
 def test_places_are_cells_and_no_files(kernel: bool, tmp_path: Path) -> None:
-    """Of Python, of what XLA compiled, and of the capture itself. A kernel of Jupyter's compiles a cell under a file's name without number."""
+    """Of Python, of what XLA compiled, and of the capture itself. A kernel of Jupyter's compiles a
+    cell under a file's name without number.
+    """
     functions = JAX.partition("for i")[0] + "import time\ndef pause():\n    return sum(range(300000))"
     loop = "%%outpace --logdir logs\nfor i in range(60):\n    pause()\n    w = step(w, x)\nw.block_until_ready();"
     as_kernel = """
@@ -89,7 +91,7 @@ get_ipython().compile.get_code_name = lambda raw, code, number: f"/tmp/ipykernel
     assert (
         {"In [2]", "In [3]"} >= {row["file"] for row in python_lines(profile.run).records() if row["who"] == "yours"} != set()
     )
-    assert all(line.startswith("In [2]:") for line in [profile.run.hosts[0].programs.first_line("<lambda>")])
+    assert all(line.startswith("In [2]:") for line in [profile.run.hosts[0].hlo_modules.find_source_line("<lambda>")])
 
 
 @needs_tensorflow
@@ -113,7 +115,9 @@ def test_a_folder_is_shown_and_mistakes_are_said(tmp_path: Path) -> None:
 
 
 def test_a_profile_shows_its_report_once_and_again() -> None:
-    """Two outputs of one notebook have no address in common; each link leads to a place of its own report."""
+    """Two outputs of one notebook have no address in common; each link leads to a place of its own
+    report.
+    """
     first, second = (opened("keras_fit")._repr_html_() for _ in range(2))
     for text in (first, second):
         ids, links = set(re.findall(r' id="([^"]+)"', text)), set(re.findall(r'href="#([^"]+)"', text))

@@ -1,4 +1,6 @@
-"""A real capture names the layer or the line that takes the time, with its source, for Keras and for a loop of one's own."""
+"""A real capture names the layer or the line that takes the time, with its source, for Keras and
+for a loop of one's own.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Any
 
 from outpace import api
 from outpace.capture import CaptureOptions, run_script
-from outpace.metrics.model.model_parts import model_parts
+from outpace.metrics.views.model_parts import model_parts
 from tests.integration.programs import needs_tensorflow
 
 KERAS = """

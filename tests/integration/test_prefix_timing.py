@@ -1,4 +1,6 @@
-"""The stage that Outpace names is the one whose addition costs most when prefixes of the same pipeline are timed."""
+"""The stage that Outpace names is the one whose addition costs most when prefixes of the same
+pipeline are timed.
+"""
 
 from __future__ import annotations
 

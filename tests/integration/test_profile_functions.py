@@ -1,4 +1,6 @@
-"""A captured script that retraces: the tool names the argument that changed and the line of the function."""
+"""A captured script that retraces: the tool names the argument that changed and the line of the
+function.
+"""
 
 from __future__ import annotations
 
@@ -78,5 +80,5 @@ def test_a_step_that_evaluates_is_the_one_that_trains(tmp_path: Path) -> None:
     run = api.open(result.run).run
     assert result.record is not None and result.record.window.first_step == 4
     assert len(run.hosts[0].steps) == 5
-    calls = run.hosts[0].trace.named(lambda name: name == "evaluate")
+    calls = run.hosts[0].trace.find_rows_by_name(lambda name: name == "evaluate")
     assert len(calls) >= 4 * 6

@@ -1,4 +1,6 @@
-"""The tf.data recorder on real pipelines: what is built stays the same, and every stage knows its line."""
+"""The tf.data recorder on real pipelines: what is built stays the same, and every stage knows its
+line.
+"""
 
 from __future__ import annotations
 

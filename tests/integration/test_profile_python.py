@@ -1,4 +1,6 @@
-"""`run_script` samples the Python of real trainings: planted lines are named, with their share. Loops without marks are captured."""
+"""`run_script` samples the Python of real trainings: planted lines are named, with their share.
+Loops without marks are captured.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ import pytest
 
 from outpace import api
 from outpace.capture import CaptureOptions, CaptureResult, run_script
-from outpace.metrics.python.time import lines_beside, python_lines
+from outpace.metrics.facts.python_lines import lines_outside_step, python_lines
 from outpace.timeline import Run
 from tests.integration.programs import needs_jax, needs_tensorflow
 
@@ -43,7 +45,7 @@ begun = time.perf_counter()
 SIGNALS = """
 import os, signal, time
 from outpace.capture import ticks
-assert ticks.prepare()
+assert ticks.claim_signal()
 import tensorflow as tf
 signal.signal(signal.SIGALRM, lambda number, frame: None)
 signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
@@ -74,11 +76,13 @@ def opened(result: CaptureResult) -> Run:
 
 
 def share_of(run: Run, moments: list[int]) -> float:
-    """The share of the steady steps' time between each first and second of these moments (Unix ns): the truth, whoever else had the cores."""
+    """The share of the steady steps' time between each first and second of these moments (Unix ns):
+    the truth, whoever else had the cores.
+    """
     timeline = run.hosts[0]
     steps, origin = timeline.steps, timeline.unix_origin_ns
     assert origin is not None
-    begin, length = steps.start[steps.whole], steps.duration[steps.whole]
+    begin, length = steps.start[steps.steady_rows], steps.duration[steps.steady_rows]
     ends = (np.array(moments, np.int64).reshape(-1, 2) - origin) * 1000
     inside = np.minimum(ends[:, 1:], begin + length) - np.maximum(ends[:, :1], begin)
     return float(np.maximum(inside, 0).sum() / length.sum())
@@ -116,7 +120,7 @@ json.dump(slept, open("slept.json", "w"))
     assert (slept["function"], slept["who"]) == ("prepare", "yours")
     assert slept["low"] - 0.1 <= share <= slept["high"] + 0.1
     assert slept["untraced_ps"] > 0.9 * slept["self_ps"]  # the clocks agree: where it slept, nothing is recorded
-    assert lines_beside(run, run.hosts[0].host)[0].line == slept["line"]
+    assert lines_outside_step(run, run.hosts[0].host)[0].line == slept["line"]
 
 
 @pytest.mark.verify
@@ -215,7 +219,7 @@ def test_a_callback_that_sleeps_is_named_with_its_share(
     share = share_of(run, [int(word) for word in (script.parent / "slept.txt").read_text().split()])
     assert slept["low"] - 0.1 <= share <= slept["high"] + 0.1
     assert slept["untraced_ps"] > 0.9 * slept["self_ps"]
-    assert lines_beside(run, run.hosts[0].host)[0].line == slept["line"]
+    assert lines_outside_step(run, run.hosts[0].host)[0].line == slept["line"]
 
 
 @needs_jax
@@ -241,6 +245,8 @@ while time.perf_counter() - begun < 2.0 + {late}:
 @needs_tensorflow
 @pytest.mark.skipif(sys.platform != "linux", reason="samples by signals are taken on Linux only")
 def test_signals_leave_compiled_code_alone() -> None:
-    """oneDNN's matrix products keep data below the end of the stack: a handler that ran there crashed the program."""
+    """oneDNN's matrix products keep data below the end of the stack: a handler that ran there
+    crashed the program.
+    """
     done = subprocess.run([sys.executable, "-c", SIGNALS], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr[-300:]

@@ -1,6 +1,8 @@
-"""`run_script` on real scripts: they behave as under plain Python, and a window of their steps is captured.
+"""`run_script` on real scripts: they behave as under plain Python, and a window of their steps is
+captured.
 
-The scripts run real TensorFlow in processes of their own; the ones that only test faithfulness import nothing.
+The scripts run real TensorFlow in processes of their own; the ones that only test faithfulness
+import nothing.
 """
 
 from __future__ import annotations
@@ -91,7 +93,9 @@ class Mark:
 
 
 def read_marks(path: str) -> tuple[list[Mark], dict[str, set[str]], list[tuple[str, int, int]]]:
-    """Step marks, the tf.data stage names by iterator, and all events of the marks' thread, by TensorFlow's own parser."""
+    """Step marks, the tf.data stage names by iterator, and all events of the marks' thread, by
+    TensorFlow's own parser.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from tensorflow.tsl.profiler.protobuf import xplane_pb2
@@ -118,7 +122,8 @@ def own_lines(err: str) -> list[str]:
     return [line for line in err.splitlines() if line.startswith("outpace: ")]
 
 
-# --- the script behaves as under plain Python -----------------------------------------------------------------------
+# --- the script behaves as under plain Python
+# -----------------------------------------------------------------------
 
 
 def test_main_module_arguments_and_folder_are_the_scripts_own(profile: Callable[..., Run], tmp_path: Path) -> None:
@@ -213,7 +218,8 @@ def test_signals_reach_the_script(tmp_path: Path, number: signal.Signals, code: 
     assert ("cleaning up" in out) == (number == signal.SIGINT)
 
 
-# --- what is captured -----------------------------------------------------------------------------------------------
+# --- what is captured
+# -----------------------------------------------------------------------------------------------
 
 
 @needs_tensorflow

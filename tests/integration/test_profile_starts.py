@@ -53,7 +53,7 @@ def profiled(text: str, folder: Path, capfd: pytest.CaptureFixture[str], **optio
 def trains(run: Run | None) -> bool:
     """Whether the steps are calls of the training's step."""
     assert run is not None
-    return "train_step" in run.hosts[0].steps.how and len(run.hosts[0].steps) > 20
+    return "train_step" in run.hosts[0].steps.explanation and len(run.hosts[0].steps) > 20
 
 
 def test_data_made_by_a_jitted_function_is_no_training(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -68,7 +68,9 @@ while time.time() - begun < 6:
 
 
 def test_a_program_that_runs_behind_its_calls_is_seen_to_train(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Ten calls at once and then a wait: a look holds the runs of one step and calls of others, or none."""
+    """Ten calls at once and then a wait: a look holds the runs of one step and calls of others, or
+    none.
+    """
     text = """
 w, x = jnp.ones((512, 512)) / 512, jnp.ones((2048, 512))
 for number in range(10**9):

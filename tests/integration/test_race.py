@@ -1,4 +1,6 @@
-"""Races of scripts in processes of their own: Keras, loops, `outpace_race`, crashes, Ctrl-C. How fast they are is not asked."""
+"""Races of scripts in processes of their own: Keras, loops, `outpace_race`, crashes, Ctrl-C. How
+fast they are is not asked.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Ray: the workers of a real cluster of three nodes, captured together, and many hosts read on it. The last tests end it."""
+"""Ray: the workers of a real cluster of three nodes, captured together, and many hosts read on it.
+The last tests end it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ import pytest
 
 import outpace
 from outpace.capture.remote import capture_remote
-from outpace.hosts.open import MOST_WHOLE
+from outpace.hosts.open import MAX_FULL_HOSTS
 from outpace.model import UsageError
 from outpace.store.logdir import find_profiles
 from tests.unit.hosts.made import host, put, session
@@ -32,7 +34,7 @@ pytestmark = [
     pytest.mark.slow,
 ]
 HERE = Path(__file__).parent
-HOSTS = MOST_WHOLE + 8  # of more than those, digests are made
+HOSTS = MAX_FULL_HOSTS + 8  # of more than those, digests are made
 
 
 def refusing(folder: Path, package: str) -> str:

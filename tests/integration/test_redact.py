@@ -1,4 +1,6 @@
-"""`--redact`: what tells whose program, machine and data it was is in no output, whatever its form; all numbers stay."""
+"""`--redact`: what tells whose program, machine and data it was is in no output, whatever its form;
+all numbers stay.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ import pytest
 
 import outpace
 from outpace.model import Page
-from outpace.model.wire import blob, integer
+from outpace.model.protobuf_wire import encode_bytes, encode_integer
 from outpace.testing import Inline, SpaceBuilder
 from tests.integration.programs import needs_tensorflow
 
@@ -33,7 +35,17 @@ SECRETS = (
     "10.66.77.88",
     "2001:db8",
 )
-HLO = blob(1, blob(3, blob(2, blob(1, "dot.1") + blob(7, blob(3, f"/home/{USER}/{PROJECT}/secret_model.py") + integer(4, 7)))))
+HLO = encode_bytes(
+    1,
+    encode_bytes(
+        3,
+        encode_bytes(
+            2,
+            encode_bytes(1, "dot.1")
+            + encode_bytes(7, encode_bytes(3, f"/home/{USER}/{PROJECT}/secret_model.py") + encode_integer(4, 7)),
+        ),
+    ),
+)
 SCRIPT = """
 import sys
 import numpy as np, keras
@@ -50,7 +62,9 @@ model.fit(x, y, epochs=40, batch_size=8, verbose=0, callbacks=[Slow()])
 
 
 def planted() -> SpaceBuilder:
-    """A profile with secrets wherever a profile has texts: in names, in stats of every kind, in a program, in what the profiler noted."""
+    """A profile with secrets wherever a profile has texts: in names, in stats of every kind, in a
+    program, in what the profiler noted.
+    """
     home = f"/home/{USER}/{PROJECT}"
     space = SpaceBuilder(f"{HOST}.corp.example:6009")
     space.errors.append(f"dropped events on {HOST.upper()} of {USER}; see {home}/log dir/errors.txt")
@@ -153,7 +167,9 @@ def test_what_is_said_and_all_numbers_are_those_of_the_profile(name: str) -> Non
 
 
 def numbers(page: Page) -> dict[str, list[str]]:
-    """The numbers of all tables, each column sorted: rows that are ordered by a name may change places."""
+    """The numbers of all tables, each column sorted: rows that are ordered by a name may change
+    places.
+    """
     return {
         f"{table.name}.{field.name}": sorted(str(value) for value in table[field.name].tolist())
         for table in page.tables()
@@ -169,7 +185,7 @@ def test_a_tool_that_fails_names_no_file_of_the_machine(tmp_path: Path, monkeypa
     monkeypatch.setattr("outpace.tools.overview.page.analyse", broken)
     planted().write(tmp_path / f"{HOST}.xplane.pb")
     with outpace.open(tmp_path, redact=True) as profile:
-        (failed,) = profile.report().failed()
+        (failed,) = profile.report().failed_pages()
     assert failed.failure is not None and "OSError" in failed.failure.error and "line " in failed.failure.trace
     folders = [str(Path(__file__).parent), str(Path(outpace.__file__).parents[2]), PROJECT, HOST]
     assert not [secret for secret in folders if secret in failed.failure.error + failed.failure.trace]
@@ -195,7 +211,7 @@ def test_a_host_that_is_called_like_an_event_changes_no_finding(host: str, tmp_p
 
 
 def test_two_profiles_share_their_stand_ins(tmp_path: Path) -> None:
-    from outpace.model.redact import Redaction
+    from outpace.model.redaction import Redaction
 
     shared = Redaction()
     names = []
@@ -208,7 +224,9 @@ def test_two_profiles_share_their_stand_ins(tmp_path: Path) -> None:
 
 @needs_tensorflow
 def test_no_secret_is_in_any_output_of_a_captured_script(tmp_path: Path) -> None:
-    """Its record holds what a profile does not: the script, its arguments, its lines of source and their text."""
+    """Its record holds what a profile does not: the script, its arguments, its lines of source and
+    their text.
+    """
     folder = tmp_path / f"{USER}" / PROJECT
     folder.mkdir(parents=True)
     (folder / "secret_model.py").write_text(SCRIPT)

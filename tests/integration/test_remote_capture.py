@@ -1,4 +1,5 @@
-"""Sampling mode with real TensorFlow processes: three kinds of profiler server, and a cluster of three workers.
+"""Sampling mode with real TensorFlow processes: three kinds of profiler server, and a cluster of
+three workers.
 
 The processes are shared, because each takes seconds to start; the last tests of each end them.
 """
@@ -25,7 +26,7 @@ import pytest
 import outpace
 from outpace.capture.remote import RemoteResult, capture_remote
 from outpace.capture.remote.wire import ProfileRequest
-from outpace.model.wire import fields
+from outpace.model.protobuf_wire import iter_fields
 from outpace.store.logdir import find_profiles
 
 pytestmark = pytest.mark.skipif(
@@ -94,7 +95,8 @@ for number in range(10**9):
 
 PYTHON_CALL = b"$polymorphic_function.py:"  # the file that dispatches a tf.function, as the Python tracer names its calls
 
-# TensorFlow's own client, inside a process that has TensorFlow already: importing it once more takes seconds.
+# TensorFlow's own client, inside a process that has TensorFlow already: importing it once more
+# takes seconds.
 CLIENT = """
 import threading
 def client():
@@ -164,7 +166,9 @@ def running(jobs: list[Job]) -> Iterator[list[Job]]:
 
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Job]]:
-    """Independent jobs: TensorFlow's own server, `outpace.serve` in the script, and a script under `outpace serve`."""
+    """Independent jobs: TensorFlow's own server, `outpace.serve` in the script, and a script under
+    `outpace serve`.
+    """
     folder = tmp_path_factory.mktemp("jobs")
     plain, ours, hosted = free_ports(3)
     with_plain = SETUP + f"tf.profiler.experimental.server.start({plain})\n" + CLIENT + LOOP
@@ -261,7 +265,9 @@ def test_tensorflows_own_client_gets_the_profile(jobs: list[Job], tmp_path: Path
 
 
 def test_requests_are_those_of_the_protocol() -> None:
-    """TensorFlow's own class reads our options as they were meant. Loaded from its file, without the rest of TensorFlow."""
+    """TensorFlow's own class reads our options as they were meant. Loaded from its file, without
+    the rest of TensorFlow.
+    """
     spec = importlib.util.find_spec("tensorflow")
     assert spec is not None
     assert spec.submodule_search_locations is not None
@@ -274,7 +280,7 @@ def test_requests_are_those_of_the_protocol() -> None:
     print(options.version, options.host_tracer_level, options.python_tracer_level, options.device_tracer_level,
           options.duration_ms, options.start_timestamp_ns, options.enable_hlo_proto, options.include_dataset_ops)
     """
-    options = dict(fields(ProfileRequest(700, 3, 1, 0, start_ns=5).encode()))[4]
+    options = dict(iter_fields(ProfileRequest(700, 3, 1, 0, start_ns=5).encode()))[4]
     assert isinstance(options, bytes)
     command = [sys.executable, "-c", textwrap.dedent(code), str(path), options.hex()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
@@ -307,7 +313,9 @@ def test_a_script_that_ends_hands_over_what_was_recorded(jobs: list[Job], tmp_pa
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], list[Job]]]:
-    """Three workers of one MultiWorkerMirroredStrategy, each with TensorFlow's profiler server; new ones when one has died."""
+    """Three workers of one MultiWorkerMirroredStrategy, each with TensorFlow's profiler server; new
+    ones when one has died.
+    """
     with contextlib.ExitStack() as stack:
         jobs: list[Job] = []
 
@@ -327,7 +335,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], l
 def without_crash(cluster: Callable[[], list[Job]], check: Callable[[list[Job]], None]) -> None:
     """Run a check on a cluster, again on a new one when TensorFlow crashed.
 
-    The profiler of TensorFlow 2.21 now and then ends a worker that it records, whoever asks it (docs/remote.md).
+    The profiler of TensorFlow 2.21 now and then ends a worker that it records, whoever asks it
+    (docs/remote.md).
     """
     for _ in range(4):
         jobs = list(cluster())

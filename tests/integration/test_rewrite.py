@@ -1,4 +1,6 @@
-"""What rewrites say of real pipelines: where they apply, with what risk, and what speaks against them; asking changes nothing of the user's."""
+"""What rewrites say of real pipelines: where they apply, with what risk, and what speaks against
+them; asking changes nothing of the user's.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,8 @@ def said(answer):
 show({name: {id: said(each.applies(describe(make()))) for id, each in REWRITES.items() if not each.instead_of} for name, make in CASES.items()})
 """
 EXACT, ORDER, STATISTICAL = "exact", "order", "statistical"
-# What is not named is not applicable; `thread_pool`, which changes nothing but options, applies to each and is left out.
+# What is not named is not applicable; `thread_pool`, which changes nothing but options, applies to
+# each and is left out.
 EXPECTED: dict[str, dict[str, str]] = {
     "map": {"batch_before_map": EXACT, "cache": EXACT},
     "captured_variable": {"batch_before_map": EXACT, "parallel_map": EXACT, "split_map": EXACT},

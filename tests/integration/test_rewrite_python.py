@@ -1,4 +1,6 @@
-"""Python functions and lookup tables before a cache: seen to be functions of their elements, or refused with what speaks against them."""
+"""Python functions and lookup tables before a cache: seen to be functions of their elements, or
+refused with what speaks against them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Whether an edited script is the same program, on real ones: wrong patches that a race would have called proven are refused, honest ones
-are not."""
+"""Whether an edited script is the same program, on real ones: wrong patches that a race would have
+called proven are refused, honest ones are not.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +126,9 @@ for a, b in data:
 
 @dataclass(frozen=True)
 class Edit:
-    """Of a script, by pairs of texts. loop: a part of the line where its loop stands; none for its `fit`."""
+    """Of a script, by pairs of texts. loop: a part of the line where its loop stands; none for its
+    `fit`.
+    """
 
     script: str
     loop: str
@@ -178,7 +181,9 @@ Originals = Callable[[Edit], Original]
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Originals]:
-    """Of all edits of one script the same: most of what a comparison takes are the runs of the script as it is."""
+    """Of all edits of one script the same: most of what a comparison takes are the runs of the
+    script as it is.
+    """
     with ExitStack() as running:
         made: dict[tuple[str, str], Original] = {}
 

@@ -1,4 +1,6 @@
-"""Edits of loops as the search writes them, judged: of loops that count on what an edit changes they are refused."""
+"""Edits of loops as the search writes them, judged: of loops that count on what an edit changes
+they are refused.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outpace.capture.family import Family
+from outpace.capture.process_tree import ProcessTree
 from outpace.tune.same import Judgement, Original
 from outpace.tune.session import tuning
 from tests.integration.programs import forks_for, needs_jax, needs_tensorflow
@@ -121,7 +123,7 @@ def judged(folder: Path, text: str, change: str) -> Judgement:
         "script": str(path), "argv": [], "module": False, "fit": 1, "budget": 60.0, "asked_budget": None, "then": "stop",
         "allow": [], "only_limits": False, "dry_run": True,
     }  # fmt: skip
-    with Family() as family:
+    with ProcessTree() as family:
         seen = tuning(plan, family.folder).seen
     assert seen is not None
     found = next((each for each in seen.candidates if each.id == change), None)

@@ -1,4 +1,6 @@
-"""Processes that are forked from one which has imported the frameworks behave as others: the script sees no difference."""
+"""Processes that are forked from one which has imported the frameworks behave as others: the script
+sees no difference.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from outpace.capture.family import Family
+from outpace.capture.process_tree import ProcessTree
 from outpace.tune.same import Original
 from outpace.tune.session import tuning
 from outpace.tune.starts import Forks, Imports
@@ -54,7 +56,9 @@ def test_a_fork_is_as_a_process_that_has_just_begun(tmp_path: Path, monkeypatch:
 
 
 def test_in_another_environment_it_begins_anew(tmp_path: Path) -> None:
-    """Where the script, or an edit of it, sets a variable before its import, what was imported is not what it would have imported."""
+    """Where the script, or an edit of it, sets a variable before its import, what was imported is
+    not what it would have imported.
+    """
     text = LOOP.format(before="print('begins'); os.environ['JAX_ENABLE_X64'] = '1'").replace("print(w)", "print(w.dtype)")
     with Forks(Imports(("jax",))) as forks:
         found = printed(tmp_path, text, forks)
@@ -65,7 +69,9 @@ def test_in_another_environment_it_begins_anew(tmp_path: Path) -> None:
 def test_what_a_script_imports_is_noted(
     guard: str, names: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where Python's functions are the guard, a module that was imported before would have those that are none."""
+    """Where Python's functions are the guard, a module that was imported before would have those
+    that are none.
+    """
     monkeypatch.setenv("OUTPACE_GUARD", guard)
     path = tmp_path / "train.py"
     path.write_text(LOOP.format(before="os.environ['MINE'] = 'set'"), encoding="utf-8")
@@ -73,7 +79,7 @@ def test_what_a_script_imports_is_noted(
         "script": str(path), "argv": [], "module": False, "fit": 1, "budget": 60.0, "asked_budget": None, "then": "stop",
         "allow": [], "only_limits": False, "dry_run": True,
     }  # fmt: skip
-    with Family() as family:
+    with ProcessTree() as family:
         seen = tuning(plan, family.folder).seen
     assert seen is not None
     assert seen.imports.names[:1] == names and seen.imports.changed.get("MINE") == ("set" if names else None)

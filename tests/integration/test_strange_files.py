@@ -1,4 +1,6 @@
-"""Files that are no files, under the names that Outpace reads: every command goes on, or says so in a sentence, at once."""
+"""Files that are no files, under the names that Outpace reads: every command goes on, or says so in
+a sentence, at once.
+"""
 
 from __future__ import annotations
 

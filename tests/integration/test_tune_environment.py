@@ -1,4 +1,6 @@
-"""Settings of the environment in real processes: they take effect, prove it, and change nothing else."""
+"""Settings of the environment in real processes: they take effect, prove it, and change nothing
+else.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What `outpace tune` and `outpace race` say and leave behind when something fails: arms, memory, Ctrl-C."""
+"""What `outpace tune` and `outpace race` say and leave behind when something fails: arms, memory,
+Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def outpace_race():
 
 
 class Deadly(EnvironmentKnob):
-    """A setting whose process does not live long, as one that makes TensorFlow take more memory than there is."""
+    """A setting whose process does not live long, as one that makes TensorFlow take more memory
+    than there is.
+    """
 
     id, title, practice, order = "deadly", "Deadly", "Set nothing of this kind.", 1
 

@@ -1,4 +1,6 @@
-"""What is said of a model: steps per call, callbacks, and the facts for advice, biases that cancel before batch normalisation among them."""
+"""What is said of a model: steps per call, callbacks, and the facts for advice, biases that cancel
+before batch normalisation among them.
+"""
 
 from __future__ import annotations
 

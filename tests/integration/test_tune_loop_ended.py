@@ -1,4 +1,6 @@
-"""A loop's tuning that is interrupted or killed: what is said, what ends with it, and that the user's files stay as they are."""
+"""A loop's tuning that is interrupted or killed: what is said, what ends with it, and that the
+user's files stay as they are.
+"""
 
 from __future__ import annotations
 
@@ -152,10 +154,12 @@ def test_a_killed_command_takes_the_loop_with_it(framework: str, tmp_path: Path)
 
 @needs_tensorflow
 def test_no_source_of_a_graph_is_left(tmp_path: Path) -> None:
-    """TensorFlow removes what it wrote for debuggers when the interpreter ends, which a process that is ended at once does not see."""
+    """TensorFlow removes what it wrote for debuggers when the interpreter ends, which a process
+    that is ended at once does not see.
+    """
     text = """
     import os, sys, tensorflow as tf
-    from outpace.capture.ending import end_here
+    from outpace.capture.process_exit import end_process
 
     @tf.function
     def step(x):
@@ -163,7 +167,7 @@ def test_no_source_of_a_graph_is_left(tmp_path: Path) -> None:
 
     step(tf.constant(1.0))
     print([name for name in os.listdir(os.environ["TMPDIR"]) if "autograph" in name])
-    end_here(0)
+    end_process(0)
     """
     (tmp_path / "temporary").mkdir()
     made = run_program(text, tmp_path, TMPDIR=str(tmp_path / "temporary"))

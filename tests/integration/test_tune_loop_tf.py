@@ -1,4 +1,6 @@
-"""What `outpace tune` says of loops of TensorFlow: values that they read, Keras' own step, epochs inside of a function, state of Python's."""
+"""What `outpace tune` says of loops of TensorFlow: values that they read, Keras' own step, epochs
+inside of a function, state of Python's.
+"""
 
 from __future__ import annotations
 

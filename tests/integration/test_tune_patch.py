@@ -1,4 +1,6 @@
-"""The patch of a tuned program: what it says, that tools apply it, and that the patched program is the same one."""
+"""The patch of a tuned program: what it says, that tools apply it, and that the patched program is
+the same one.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ pytestmark = needs_tensorflow
 HOST = """
 import json, os, sys
 import tensorflow as tf, keras
-from outpace.capture.frames import Place
+from outpace.capture.frames import CallSite
 from outpace.capture.pipeline import PipelineRecorder
 from outpace.capture.script import run_as_main
 recorder = PipelineRecorder(False)
@@ -40,7 +42,7 @@ def fit(self, x=None, y=None, **arguments):
     if edited != "-":
         with open(script, "w", encoding="utf-8") as file:
             file.write(edited)
-    called = Place(os.path.abspath(script), sys._getframe(1).f_lineno, None)
+    called = CallSite(os.path.abspath(script), sys._getframe(1).f_lineno, None)
     candidates, others = candidates_of(program, recorder, called)
     by_id, texts, old, apart, titles = {each.id: each for each in candidates}, {}, {}, [], []
     for each in (by_id[name] for name in wanted.split(",") if name in by_id):
@@ -78,7 +80,9 @@ model.fit(ds, verbose=0)
 def patched(
     folder: Path, source: str, *changes: str, edited: str = "-", texts: Mapping[str, str] | None = None, name: str = "train.py"
 ) -> dict[str, Any]:
-    """What these changes make of the files; `texts` stand in for them, as in a second look at a program."""
+    """What these changes make of the files; `texts` stand in for them, as in a second look at a
+    program.
+    """
     (folder / name).write_text(source, encoding="utf-8")
     arguments = (name, ",".join(changes), edited, json.dumps(texts or {}), "patch.json")
     done = run_on_tensorflow(HOST, folder, *arguments, command=True)
@@ -216,7 +220,9 @@ def load(a, b):
 
 
 def test_the_patched_program_is_the_same_one(chain: tuple[Path, dict[str, Any]]) -> None:
-    """Elements that were made before the shuffle come in its order, with the random numbers of theirs."""
+    """Elements that were made before the shuffle come in its order, with the random numbers of
+    theirs.
+    """
     outcome = judged(chain[1], chain[0])
     assert outcome.same is True and outcome.compared > 20, outcome
 
@@ -327,7 +333,9 @@ INPUTS = {
     "name", [pytest.param(name, marks=[] if name == "batches" else [pytest.mark.verify]) for name in INPUTS]
 )
 def test_a_patch_of_the_step_alone(name: str, tmp_path: Path) -> None:
-    """Arrays once ended in an EOFError after the whole tuning; of batches that differ from run to run nothing can be compared."""
+    """Arrays once ended in an EOFError after the whole tuning; of batches that differ from run to
+    run nothing can be compared.
+    """
     given, noise, same, said = INPUTS[name]
     found = patched(tmp_path, STEP.replace("INPUT", given).replace("NOISE", noise), "steps_per_execution")
     assert changed(found, "+") == ['model.compile("sgd", "mse", steps_per_execution=5)']

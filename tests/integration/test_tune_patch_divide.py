@@ -1,4 +1,6 @@
-"""Functions of maps divided in their source, with TensorFlow's own trace of them to tell what is impure."""
+"""Functions of maps divided in their source, with TensorFlow's own trace of them to tell what is
+impure.
+"""
 
 from __future__ import annotations
 

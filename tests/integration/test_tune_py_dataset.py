@@ -1,4 +1,6 @@
-"""Practices for a `PyDataset`: batches kept in memory and workers, what they ask of its batches, and their patch."""
+"""Practices for a `PyDataset`: batches kept in memory and workers, what they ask of its batches,
+and their patch.
+"""
 
 from __future__ import annotations
 

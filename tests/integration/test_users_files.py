@@ -1,4 +1,6 @@
-"""While a script is tuned, raced or profiled, the user's files are the user's: nothing is written over them, and nothing is left."""
+"""While a script is tuned, raced or profiled, the user's files are the user's: nothing is written
+over them, and nothing is left.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ if __name__ == "__main__":
 
 
 def made(folder: Path, name: str) -> dict[str, str]:
-    """The program with the files of an earlier training; their hashes. Two scripts of a race cannot share a cache on disk."""
+    """The program with the files of an earlier training; their hashes. Two scripts of a race cannot
+    share a cache on disk.
+    """
     parts = {"WHICH": COMMANDS[name][1], "CACHE": "" if name == "race" else '.cache("kept")'}
     source = textwrap.dedent(SCRIPT)
     for part, text in parts.items():

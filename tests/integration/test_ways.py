@@ -1,4 +1,5 @@
-"""Each way to capture over each kind of program: a profile, whole steps, and the right word for what program it is.
+"""Each way to capture over each kind of program: a profile, whole steps, and the right word for
+what program it is.
 
 The cells of the table that CI runs take each way and each kind once; `make verify` runs them all.
 """
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import outpace
-from outpace.metrics.program.program import Framework, program
+from outpace.metrics.facts.workload import Framework, find_workload
 from outpace.timeline import Run
 from tests.integration.programs import environment
 
@@ -230,9 +231,9 @@ def test_what_is_captured_is_the_programs_steps(way: str, name: str, tmp_path: P
     kind = KINDS[name]
     WAYS[way](kind, tmp_path)
     run: Run = outpace.open(tmp_path / "logs").run
-    found, (host,) = program(run), run.hosts
-    assert (found.framework, found.predicts) == (kind.framework, kind.predicts), found.name
-    assert int(host.steps.complete.sum()) >= 3, host.steps.how
+    found, (host,) = find_workload(run), run.hosts
+    assert (found.framework, found.is_inference) == (kind.framework, kind.predicts), found.name
+    assert int(host.steps.complete.sum()) >= 3, host.steps.explanation
     if way == "outpace profile":
         noted = run.record(host.host)["overhead"]
         assert noted["during_ns"] and (noted["before_ns"] or noted["after_ns"]), "the price is known"

@@ -1,4 +1,6 @@
-"""The workbench by its addresses: a real site over real profiles, and the command's own server under hostile hands."""
+"""The workbench by its addresses: a real site over real profiles, and the command's own server
+under hostile hands.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,11 @@ from typing import Any
 import pytest
 
 from outpace.report import html_data
-from outpace.store.logdir import runs_at
+from outpace.store.logdir import find_runs
 from outpace.ui import runs
 from outpace.ui.http import Request, Response
+from outpace.ui.run_summaries import SummaryCache
 from outpace.ui.site import Site
-from outpace.ui.verdicts import Cache
 from tests.integration.served import Served, logdir
 from tests.support import profile_path
 
@@ -34,7 +36,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     broken = folder / "plugins" / "profile" / "broken"
     broken.mkdir(parents=True)
     (broken / "vm.xplane.pb").write_bytes(b"no profile")
-    made = Site([str(logdir(folder))], Cache(tmp_path_factory.mktemp("cache")))
+    made = Site([str(logdir(folder))], SummaryCache(tmp_path_factory.mktemp("cache")))
     yield made
     made.close()
 
@@ -143,8 +145,8 @@ def _values(stored: Any) -> list[Any]:
 
 def test_a_store_that_fails_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Remote stores have errors of their own."""
-    site = Site([str(logdir(tmp_path / "logs", ("keras_fit",)))], Cache(tmp_path / "cache"))
-    known = runs_at
+    site = Site([str(logdir(tmp_path / "logs", ("keras_fit",)))], SummaryCache(tmp_path / "cache"))
+    known = find_runs
     fails = iter([True] * 3)
 
     def sometimes(place: str, looks: Any = None) -> Any:
@@ -152,7 +154,7 @@ def test_a_store_that_fails_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest
             raise RuntimeError("the store is away")
         return known(place, looks)
 
-    monkeypatch.setattr(runs, "runs_at", sometimes)
+    monkeypatch.setattr(runs, "find_runs", sometimes)
     deadline = time.monotonic() + 60
     while not any("headline" in line for line in json.loads(page(site, "runs"))):
         assert time.monotonic() < deadline
@@ -163,14 +165,14 @@ def test_a_store_that_fails_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest
 def test_a_run_of_any_name_is_kept_as_a_file(tmp_path: Path) -> None:
     folder = tmp_path / "logs" / "plugins" / "profile" / "größe_запуск"
     shutil.copytree(profile_path("jax_loop"), folder)
-    site = Site([str(tmp_path / "logs")], Cache(tmp_path / "cache"))
+    site = Site([str(tmp_path / "logs")], SummaryCache(tmp_path / "cache"))
     run = json.loads(page(site, "runs"))[0]["id"]
     assert ask(site, f"run/{run}/report.html").headers["Content-Disposition"].isascii()
     site.close()
 
 
 def test_what_is_known_waits_for_nothing(tmp_path: Path) -> None:
-    site = Site([str(logdir(tmp_path / "logs"))], Cache(tmp_path / "cache"))
+    site = Site([str(logdir(tmp_path / "logs"))], SummaryCache(tmp_path / "cache"))
     first, second = (line["id"] for line in json.loads(page(site, "runs")))
     page(site, f"run/{first}/", whole="1")
     other = threading.Thread(target=page, args=(site, f"run/{second}/"), kwargs={"whole": "1"})

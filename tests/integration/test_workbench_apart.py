@@ -1,4 +1,6 @@
-"""Runs keep each other waiting neither for a report nor for a verdict: a process that is stopped stands for an analysis without end."""
+"""Runs keep each other waiting neither for a report nor for a verdict: a process that is stopped
+stands for an analysis without end.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def test_one_run_keeps_no_other_waiting(served: Served) -> None:
 
 
 def test_many_who_wait_for_one_run_leave_room_for_others(served: Served) -> None:
-    """Whoever loads a page again and again, while its run is read, takes no thread from others, and no process."""
+    """Whoever loads a page again and again, while its run is read, takes no thread from others, and
+    no process.
+    """
     ids = [str(runs(served)[name]["id"]) for name in NAMES]
     stuck = [Asked(served, f"/run/{ids[0]}/")]
     waited(lambda: served.children(asked=True), "a process that analyses")
@@ -114,10 +118,10 @@ def test_a_run_that_fails_fails_again_and_keeps_nothing(tmp_path: Path) -> None:
     broken.mkdir()
     (broken / "vm.xplane.pb").write_bytes(b"no profile")
     from outpace.ui.http import Request
+    from outpace.ui.run_summaries import SummaryCache
     from outpace.ui.site import Site
-    from outpace.ui.verdicts import Cache
 
-    site = Site([str(logs)], Cache(tmp_path / "cache"))
+    site = Site([str(logs)], SummaryCache(tmp_path / "cache"))
     try:
         run = next(run.id for run in site._all() if run.info.run == "broken")
         for steps in range(5):

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from outpace.ui import captures
+from outpace.ui import capture_job
 from outpace.ui.http import Request, Response
+from outpace.ui.run_summaries import SummaryCache
 from outpace.ui.site import Site
-from outpace.ui.verdicts import Cache
 from tests.integration.programs import needs_jax
 from tests.integration.test_remote_capture import free_ports
 
@@ -35,7 +35,7 @@ while True:
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     (tmp_path / "logs").mkdir()
-    made = Site([str(tmp_path / "logs")], Cache(tmp_path / "cache"))
+    made = Site([str(tmp_path / "logs")], SummaryCache(tmp_path / "cache"))
     yield made
     made.close()
 
@@ -98,7 +98,7 @@ def test_a_capture_can_be_stopped_and_leaves_nothing(site: Site, tmp_path: Path)
 
 def test_a_capture_that_nobody_looks_at_ends(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page was closed."""
-    monkeypatch.setattr(captures, "_UNSEEN", 0.2)
+    monkeypatch.setattr(capture_job, "_UNSEEN", 0.2)
     document(begin(site, addresses=f"localhost:{free_ports(1)[0]}", delay="60s"))
     deadline = time.monotonic() + 20
     while site._captures is not None and site._captures._state["state"] == "running":
@@ -139,7 +139,7 @@ def test_nothing_else_is_asked_for_by_post(site: Site) -> None:
 
 def test_a_site_that_only_shows_captures_nothing(tmp_path: Path) -> None:
     """In TensorBoard, whose pages any site may call."""
-    site = Site([str(tmp_path)], Cache(tmp_path / "cache"), captures=False)
+    site = Site([str(tmp_path)], SummaryCache(tmp_path / "cache"), captures=False)
     assert begin(site, addresses="localhost:1").status == 404
     assert b'id="capture"' not in bytes(site.answer(Request("")).body)  # type: ignore[arg-type]  # a page
     site.close()

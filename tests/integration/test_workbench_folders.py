@@ -1,4 +1,6 @@
-"""What a workbench opens: what is in the folders that it was started with, wherever links lead, and in nothing else."""
+"""What a workbench opens: what is in the folders that it was started with, wherever links lead, and
+in nothing else.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ from typing import Any
 import pytest
 
 from outpace.ui.http import Request, Response
-from outpace.ui.runs import id_of
+from outpace.ui.run_summaries import SummaryCache
+from outpace.ui.runs import path_id
 from outpace.ui.site import Site
-from outpace.ui.verdicts import Cache
 from tests.integration.served import SOURCE, Served, logdir
 from tests.linked import MORE, RUNS, WAYS, Logs, by_a_second_host, by_folder
 from tests.strange import STRANGE
@@ -35,7 +37,7 @@ def logs(tmp_path: Path) -> Logs:
 
 @contextlib.contextmanager
 def site(*roots: object, cache: Path) -> Iterator[Site]:
-    made = Site([str(root) for root in roots], Cache(cache))
+    made = Site([str(root) for root in roots], SummaryCache(cache))
     try:
         yield made
     finally:
@@ -69,7 +71,7 @@ def test_what_a_link_leads_out_for_is_said_and_not_opened(logs: Logs, way: Any) 
         for place in ("", "view/overview", "rows/op_stats/ops", "report.html", "sight", "trace"):
             answer = one.answer(Request(f"run/{refused[0]['id']}/{place}", query={"from": "0", "whole": "1"}))
             assert answer.status == 404 and ", out of the folders" in body(answer), (place, answer)
-        for pair in (f"{refused[0]['id']}/{refused[0]['id']}", f"{id_of(str(logs.run))}/{refused[0]['id']}"):
+        for pair in (f"{refused[0]['id']}/{refused[0]['id']}", f"{path_id(str(logs.run))}/{refused[0]['id']}"):
             assert one.answer(Request(f"compare/{pair}/")).status == one.answer(Request(f"side/{pair}/")).status == 404
         if way is not by_a_second_host:
             assert "headline" in found["custom_loop"]
@@ -99,7 +101,9 @@ def test_links_inside_and_the_folder_that_was_named_may_be_links(logs: Logs) -> 
 
 
 def test_a_link_that_is_turned_while_the_workbench_runs_leads_nowhere(logs: Logs) -> None:
-    """Between the list and the opening, on a process that has the run's profile open, and on one that has not."""
+    """Between the list and the opening, on a process that has the run's profile open, and on one
+    that has not.
+    """
     with site(logs.inside, cache=logs.folder / "cache") as one:
         lines(one)
         run = next(found for found in one._all() if found.info.run == "custom_loop")
@@ -129,11 +133,13 @@ def test_trainings_that_are_watched_elsewhere_are_not_shown(logs: Logs, way: str
         assert body(one.answer(Request("watched"))) == "[]"
         for name in ("in", "out"):
             path = logs.folder / name / "outpace-monitor" / "host-1.jsonl"
-            assert one.answer(Request(f"watched/{id_of(str(path))}/curves")).status == 404
+            assert one.answer(Request(f"watched/{path_id(str(path))}/curves")).status == 404
 
 
 def test_no_strange_file_stops_the_workbench(logs: Logs) -> None:
-    """As record, as profile, and as a monitor's file: every other run, and every other training, is there."""
+    """As record, as profile, and as a monitor's file: every other run, and every other training, is
+    there.
+    """
     (logs.inside / "outpace-monitor").mkdir()
     (logs.inside / "outpace-monitor" / "good.jsonl").write_text('{"event": "note", "text": "here"}\n')
     for what, make in STRANGE.items():

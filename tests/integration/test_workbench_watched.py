@@ -1,4 +1,6 @@
-"""What `outpace.Monitor` writes, in the workbench: a real monitor, while it watches and afterwards."""
+"""What `outpace.Monitor` writes, in the workbench: a real monitor, while it watches and
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,16 @@ from typing import Any
 import pytest
 
 import outpace
-from outpace.model.inputs import Kind
-from outpace.ui import watched
+from outpace.model.input_files import FileKind
+from outpace.ui import trainings
 from outpace.ui.http import Request
+from outpace.ui.run_summaries import SummaryCache
 from outpace.ui.site import Site
-from outpace.ui.verdicts import Cache
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    made = Site([str(tmp_path)], Cache(tmp_path / "cache"))
+    made = Site([str(tmp_path)], SummaryCache(tmp_path / "cache"))
     yield made
     made.close()
 
@@ -89,7 +91,7 @@ def test_a_damaged_file_is_shown_as_far_as_it_goes(site: Site, tmp_path: Path, t
 def test_nothing_else_is_read(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "outpace-monitor").mkdir()
     (tmp_path / "outpace-monitor" / "events.txt").write_text("x")
-    monkeypatch.setattr(watched, "SERIES", Kind("file of a monitor", 10))
+    monkeypatch.setattr(trainings, "MONITOR_SERIES", FileKind("file of a monitor", 10))
     (tmp_path / "outpace-monitor" / "host-1.jsonl").write_text("x" * 10)
     assert [one["name"] for one in ask(site, "watched")] == ["host-1"]
     (tmp_path / "outpace-monitor" / "host-1.jsonl").write_text("x" * 11)

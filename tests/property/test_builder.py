@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outpace.model.wire import varint
+from outpace.model.protobuf_wire import encode_varint
 from outpace.testing import Inline, SpaceBuilder, Unsigned
 from outpace.trace import read_trace
 from tests.property.test_decode import decoded, expected
@@ -100,14 +100,14 @@ def test_protobuf_parses_what_was_built(content: list[Any]) -> None:
 def test_the_decoder_reads_what_was_built(content: list[Any]) -> None:
     data = built(content).to_bytes()
     trace = read_trace(data)
-    assert trace.losses == ()
+    assert trace.damages == ()
     assert trace.hostnames == ("worker-0",)
     assert decoded(trace) == expected(XSpace.FromString(data))
 
 
 @given(st.integers(-(2**63), 2**64 - 1))
 def test_varints_have_seven_bits_a_byte(value: int) -> None:
-    data = varint(value)
+    data = encode_varint(value)
     assert [byte >> 7 for byte in data] == [1] * (len(data) - 1) + [0]
     assert sum((byte & 0x7F) << 7 * i for i, byte in enumerate(data)) == value % 2**64
 

@@ -1,4 +1,6 @@
-"""The decoder equals protobuf's own parse, on real profiles and on messages that Hypothesis makes."""
+"""The decoder equals protobuf's own parse, on real profiles and on messages that
+Hypothesis makes.
+"""
 
 from __future__ import annotations
 
@@ -54,14 +56,14 @@ def expected(space: Any) -> dict[tuple[int, int], list[Event]]:
 
 def decoded(trace: Trace) -> dict[tuple[int, int], list[Event]]:
     stats: dict[int, dict[str, str]] = defaultdict(dict)
-    for name, column in trace.find_stats(list(dict.fromkeys(trace.stat_names))).items():
-        assert (np.diff(column.row) > 0).all(), "one value a row"
-        for at, row in enumerate(column.row.tolist()):
+    for name, column in trace.read_stats(list(dict.fromkeys(trace.stat_names))).items():
+        assert (np.diff(column.rows) > 0).all(), "one value a row"
+        for at, row in enumerate(column.rows.tolist()):
             stats[row][name] = repr(column.value(at))
     lines: dict[tuple[int, int], list[Event]] = {}
     for i in range(len(trace.lines)):
         events = []
-        for row in range(*trace.lines.rows(i).indices(len(trace))):
+        for row in range(*trace.lines.row_slice(i).indices(len(trace))):
             name = trace.names[trace.name[row]]
             known = tuple(sorted(stats[row].items()))
             events.append((int(trace.start[row]), -int(trace.duration[row]), name, known, trace.occurrences.get(row, 0)))
@@ -78,7 +80,7 @@ def test_real_profiles_decode_as_protobuf_reads_them(name: str) -> None:
         data = profile_bytes(name, file.name.split(".xplane")[0])
         space, trace = XSpace.FromString(data), read_trace(data)
         assert decoded(trace) == expected(space)
-        assert trace.losses == ()
+        assert trace.damages == ()
         assert [p.name for p in trace.planes] == [p.name for p in space.planes]
         assert trace.hostnames == tuple(space.hostnames)
         for ours, theirs in zip(trace.planes, space.planes, strict=True):
@@ -100,8 +102,9 @@ stat_values = st.one_of(
 
 @st.composite
 def spaces(draw: st.DrawFn) -> Any:
-    """An XSpace with any ids, repeated lines, unknown names, names under several ids, every kind of stat, some of them several times,
-    aggregated events and unsorted times."""
+    """An XSpace with any ids, repeated lines, unknown names, names under several ids, every kind of
+    stat, some of them several times, aggregated events and unsorted times.
+    """
     space = XSpace(
         hostnames=draw(st.lists(st.text(max_size=5), max_size=2)), errors=draw(st.lists(st.text(max_size=5), max_size=2))
     )
@@ -157,9 +160,9 @@ def test_damage_never_fails_and_is_told(space: Any, data: st.DataObject) -> None
         )
         assert any(sentence in str(error) for sentence in told)
         return
-    for column in trace.find_stats(list(dict.fromkeys(trace.stat_names))).values():
-        assert (np.diff(column.row) > 0).all()
-    parent, subtree_end = trace.parent[:], trace.subtree_end(np.arange(len(trace)))
+    for column in trace.read_stats(list(dict.fromkeys(trace.stat_names))).values():
+        assert (np.diff(column.rows) > 0).all()
+    parent, subtree_end = trace.parent[:], trace.compute_subtree_ends(np.arange(len(trace)))
     assert np.all(parent < np.arange(len(trace)))
     assert np.all(subtree_end > np.arange(len(trace)))
     assert np.all(trace.duration[:] >= 0)
@@ -170,6 +173,6 @@ def test_a_cut_file_keeps_what_stands_before_the_cut(share: float) -> None:
     whole = profile_bytes("custom_loop", "vm")
     cut = read_trace(whole[: int(len(whole) * share)])
     full = read_trace(whole)
-    assert cut.losses, "what is missing is stated"
+    assert cut.damages, "what is missing is stated"
     assert len(cut) <= len(full)
     assert len(cut) >= int(len(full) * share * 0.8), "nearly all events before the cut are there"

@@ -1,6 +1,8 @@
-"""Damaged inputs end in a report or in a sentence: profiles, stored reports and capture records with some of their values changed.
+"""Damaged inputs end in a report or in a sentence: profiles, stored reports and capture records
+with some of their values changed.
 
-Thousands of each in the long run (`make verify`), some in the fast one. A mutant is made again from its number.
+Thousands of each in the long run (`make verify`), some in the fast one. A mutant is made again from
+its number.
 """
 
 from __future__ import annotations
@@ -20,19 +22,19 @@ from outpace.compare import Side
 from outpace.model import OutpaceError
 from outpace.report import json_
 from outpace.store.record import (
+    CapturedSteps,
     CaptureRecord,
     Compilation,
     FunctionTrace,
     LayerSource,
     OpSources,
-    OtherThread,
-    Overhead,
     PipelineStage,
     PythonSamples,
-    Window,
+    StepDurations,
+    ThreadSamples,
 )
 from outpace.testing import training_run
-from outpace.trace.export import Format
+from outpace.trace.export import ExportFormat
 from outpace.viewer import Arguments, parse_selection, write_trace
 from tests import cuts, mutants, outlets
 from tests.support import opened, profile_bytes
@@ -80,9 +82,9 @@ RECORD = CaptureRecord(
     versions={"tensorflow": "2.21", "keras": "3.1"},
     python="3.11",
     mode="keras fit",
-    window=Window(10, 20, 10, 0.2, (12,), 0.3, 0.9),
+    window=CapturedSteps(10, 20, 10, 0.2, (12,), 0.3, 0.9),
     steps_per_execution=1,
-    overhead=Overhead((9_000_000, 9_100_000), (10_000_000,) * 20, (9_000_000,)),
+    overhead=StepDurations((9_000_000, 9_100_000), (10_000_000,) * 20, (9_000_000,)),
     pipeline=(
         PipelineStage(1, "map", "ParallelMapV2:1", "/me/train.py", 3, "d.map(f)", {"num_parallel_calls": 4}, (0,), ("PyFunc",)),
         PipelineStage(0, "range", None, "/me/train.py", 2, "Dataset.range(9)", inner=(1,)),
@@ -98,7 +100,7 @@ RECORD = CaptureRecord(
         tuple((ms * 5_000_000, 5_000_000, ms % 2) for ms in range(40)),
         ((0, 50, "model.fit(data)"),),
         1,
-        (OtherThread("worker", 5_000_000, 100_000_000, ((0, 3), (1, 2))),),
+        (ThreadSamples("worker", 5_000_000, 100_000_000, ((0, 3), (1, 2))),),
     ),
     compilations=(
         Compilation(
@@ -122,7 +124,7 @@ def test_a_damaged_capture_record_is_used_or_ignored(first: int, tmp_path: Path)
     for seed in range(first, first + BATCH):
         (tmp_path / "vm.outpace.json").write_text(mutants.document(seed, record))
         report = api.open(tmp_path).report()
-        assert not report.failed(), (seed, [page.failure for page in report.failed()])
+        assert not report.failed_pages(), (seed, [page.failure for page in report.failed_pages()])
         outlets.show(report, tmp_path / "tables")
 
 
@@ -149,7 +151,7 @@ def test_events_without_length_make_no_verdict(name: str, said: str, tmp_path: P
     path = tmp_path / "vm.xplane.pb"
     path.write_bytes(space.SerializeToString())
     report = api.open(path).report()
-    assert not report.failed() and said in report.headline
+    assert not report.failed_pages() and said in report.headline
     outlets.show(report, tmp_path / "tables")
 
 
@@ -160,29 +162,33 @@ def test_a_damaged_profile_is_reported_or_refused(first: int, tmp_path: Path) ->
         path.write_bytes(mutants.profile(seed, profiles()[seed % len(profiles())]))
         with contextlib.suppress(OutpaceError), api.open(path) as profile:
             report = profile.report()
-            assert not report.failed(), (seed, [page.failure for page in report.failed()])
+            assert not report.failed_pages(), (seed, [page.failure for page in report.failed_pages()])
             outlets.show(report, tmp_path / "tables")
             with contextlib.suppress(OutpaceError):
                 outlets.show(profile.report_of(profile.explain()), tmp_path / "tables")
-            for form in Format:
+            for form in ExportFormat:
                 with open(tmp_path / "trace", "wb") as file:
                     write_trace(profile.run, file.fileno(), form, parse_selection(None, None, None, Arguments.ALL))
-            json.loads((tmp_path / "trace").read_bytes() if form is Format.JSON else "0", parse_constant=pytest.fail)
+            json.loads((tmp_path / "trace").read_bytes() if form is ExportFormat.JSON else "0", parse_constant=pytest.fail)
 
 
 @functools.lru_cache(maxsize=4)
 def side(path: Path, middle: bool, folder: Path) -> Side | None:
-    """The side of a comparison that a cut is, before anything is changed; None where it has no steps."""
+    """The side of a comparison that a cut is, before anything is changed; None where it has no
+    steps.
+    """
     file = folder / path.name.removesuffix(".gz")
     file.write_bytes(cuts.cut(path, middle))
     with contextlib.suppress(OutpaceError), api.open(file) as profile:
-        return Side.of("before", profile.run)
+        return Side.from_runs("before", profile.run)
     return None
 
 
 @batches(40, 2000)
 def test_whatever_shape_a_program_has_no_way_to_look_at_it_fails(first: int, tmp_path: Path) -> None:
-    """Captures that may be some program's: every page, comparison, file and picture of them is there, or refused with a sentence."""
+    """Captures that may be some program's: every page, comparison, file and picture of them is
+    there, or refused with a sentence.
+    """
     seeds = cuts.seeds()
     found = []
     for seed in range(first, first + BATCH):

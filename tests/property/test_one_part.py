@@ -1,4 +1,5 @@
-"""Whatever part of whatever program takes longer, and by how much: the verdict has the right sign, and no gate passes above its limit.
+"""Whatever part of whatever program takes longer, and by how much: the verdict has the right sign,
+and no gate passes above its limit.
 
 A sample of the cases runs in `make fast`; `make verify` runs them all.
 """
@@ -11,10 +12,10 @@ from dataclasses import replace
 
 import pytest
 
-from outpace.compare import Comparison, Outcome, Side, Verdict, compare, judged
-from outpace.compare.changes import Kind
+from outpace.compare import Comparison, GateOutcome, Side, Verdict, compare, evaluate_gate
+from outpace.compare.changes import ChangeKind
 from outpace.compare.evidence import Machine
-from outpace.compare.side import class_of
+from outpace.compare.side import classify_part
 from tests.property.one_part import NAMES, PARTS, Planted, grown, planted, side_of, sides
 
 GATE = 0.05
@@ -22,7 +23,7 @@ MORE = (0.1, 0.25, 1.0, 3.0, 10.0, 100.0)
 WAYS = [(captures, in_turns) for captures in (1, 3) for in_turns in (False, True)]
 SAMPLE = (6, 3)  # profiles, and parts of each
 OPPOSITE = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER}
-Judge = tuple[Planted, Comparison, Outcome]
+Judge = tuple[Planted, Comparison, GateOutcome]
 
 
 def cases(captures: int, in_turns: bool, more: tuple[float, ...], whole: bool) -> Iterator[Judge]:
@@ -32,15 +33,17 @@ def cases(captures: int, in_turns: bool, more: tuple[float, ...], whole: bool) -
         for steps in more:
             for case in planted(name, steps, captures, PARTS if whole else SAMPLE[1]):
                 found = compare(case.before, case.after, GATE, in_turns=in_turns)
-                yield case, found, judged(found, GATE).outcome
+                yield case, found, evaluate_gate(found, GATE).outcome
 
 
 def never_wrong(found: list[Judge]) -> None:
-    """No sign is wrong, no gate passes, and nothing that the program takes is less than minus a step."""
+    """No sign is wrong, no gate passes, and nothing that the program takes is less than minus a
+    step.
+    """
     wrong = [
         (case.part, case.more)
         for case, verdict, outcome in found
-        if verdict.verdict is Verdict.FASTER or outcome is Outcome.PASSED or verdict.program.low < -1
+        if verdict.verdict is Verdict.FASTER or outcome is GateOutcome.PASSED or verdict.program_share.low < -1
     ]
     assert found and not wrong, wrong
 
@@ -51,12 +54,12 @@ def share(found: list[Judge], holds: Callable[[Judge], bool]) -> float:
 
 def called(judge: Judge) -> bool:
     """Slower, and the gate fails."""
-    return judge[1].verdict is Verdict.SLOWER and judge[2] is Outcome.FAILED
+    return judge[1].verdict is Verdict.SLOWER and judge[2] is GateOutcome.FAILED
 
 
 def named(judge: Judge) -> bool:
     """The part that takes longer stands first."""
-    return bool(judge[1].own) and judge[1].own[0].part == judge[0].part
+    return bool(judge[1].own_changes) and judge[1].own_changes[0].part == judge[0].part
 
 
 @pytest.mark.parametrize(("captures", "in_turns"), WAYS)
@@ -67,7 +70,9 @@ def test_a_part_that_takes_longer_is_never_faster_nor_passed(captures: int, in_t
 @pytest.mark.verify
 @pytest.mark.parametrize(("captures", "in_turns"), WAYS)
 def test_no_part_of_any_profile_that_takes_longer_is_faster_or_passes(captures: int, in_turns: bool) -> None:
-    """All profiles, all parts: never wrong, and large changes are seen: with one capture a side from one step on, with three from a quarter."""
+    """All profiles, all parts: never wrong, and large changes are seen: with one capture a side
+    from one step on, with three from a quarter.
+    """
     found = list(cases(captures, in_turns, MORE, whole=True))
     never_wrong(found)
     from_, least = (1.0, 0.95) if captures == 1 else (0.25, 0.97)
@@ -99,15 +104,18 @@ def all_work_is_slower(name: str) -> None:
             before, after = slowed(name, slower, captures)
             found = compare(before, after, GATE)
             assert found.verdict in (Verdict.OPEN, Verdict.SLOWER), (name, slower, captures)
-            assert judged(found, GATE).outcome is not Outcome.PASSED, (name, slower, captures)
+            assert evaluate_gate(found, GATE).outcome is not GateOutcome.PASSED, (name, slower, captures)
             same = compare(on_machines(before, 1.0), on_machines(after, 1.0), GATE)
-            assert judged(same, GATE).outcome is not Outcome.PASSED, (name, slower, captures)
+            assert evaluate_gate(same, GATE).outcome is not GateOutcome.PASSED, (name, slower, captures)
             known = compare(on_machines(before, 1.0), on_machines(after, slower), GATE)
-            assert known.verdict in (Verdict.MACHINE, Verdict.OPEN) and judged(known, GATE).outcome is not Outcome.FAILED
-            if known.bound.high <= GATE and 1 + known.rest <= slower * (
+            assert (
+                known.verdict in (Verdict.MACHINE, Verdict.OPEN)
+                and evaluate_gate(known, GATE).outcome is not GateOutcome.FAILED
+            )
+            if known.bound_share.high <= GATE and 1 + known.unexplained_share <= slower * (
                 1 + GATE
             ):  # few parts may hide more, and captures jitter
-                assert judged(known, GATE).outcome is Outcome.PASSED, (name, slower, captures)
+                assert evaluate_gate(known, GATE).outcome is GateOutcome.PASSED, (name, slower, captures)
 
 
 @pytest.mark.parametrize("name", random.Random(1).sample(NAMES, 8))
@@ -153,13 +161,16 @@ def renamed(name: str, captures: int) -> None:
         other_side = replace(
             after,
             captures=tuple(
-                replace(each, parts={other if key == part else key: times for key, times in each.parts.items()})
+                replace(each, part_ps={other if key == part else key: times for key, times in each.part_ps.items()})
                 for each in after.captures
             ),
         )
         found = compare(before, other_side, GATE)
         kinds = {each.kind for each in found.changes if part in (each.part, (*each.part[:2], each.name_after))}
-        assert found.verdict not in OPPOSITE and not kinds & {Kind.NEW, Kind.GONE, Kind.CHANGED}, (part, kinds)
+        assert found.verdict not in OPPOSITE and not kinds & {ChangeKind.NEW, ChangeKind.GONE, ChangeKind.CHANGED}, (
+            part,
+            kinds,
+        )
 
 
 @pytest.mark.parametrize("name", random.Random(3).sample(NAMES, 8))
@@ -177,19 +188,20 @@ def test_a_part_of_any_profile_that_has_another_name_is_no_change(name: str, cap
 def several(name: str, captures: int) -> None:
     """The smallest ops of a class grow together, so that they are half of what is left of it."""
     side = side_of(name)
-    for work in sorted({class_of(part) for part in side.parts}):
+    for work in sorted({classify_part(part) for part in side.parts}):
         mine = sorted(
-            (part for part in side.parts if class_of(part) == work), key=lambda part: float(side.times(part)[0].mean())
+            (part for part in side.parts if classify_part(part) == work),
+            key=lambda part: float(side.part_times(part)[0].mean()),
         )
         for count in (each for each in (3, 5, 8) if 2 * each <= len(mine)):
             for steps in (0.1, 0.5, 2.0):
                 before, after = sides(name, 10 * count, captures)
                 slow = list(after.captures)
                 for part in mine[:count]:
-                    slow = [grown(each, part, steps / count * float(side.captures[0].steps.mean())) for each in slow]
+                    slow = [grown(each, part, steps / count * float(side.captures[0].step_ps.mean())) for each in slow]
                 found = compare(before, replace(after, captures=tuple(slow)), GATE)
                 assert found.verdict is not Verdict.FASTER, (work, count, steps)
-                assert judged(found, GATE).outcome is not Outcome.PASSED, (work, count, steps)
+                assert evaluate_gate(found, GATE).outcome is not GateOutcome.PASSED, (work, count, steps)
 
 
 @pytest.mark.parametrize("name", random.Random(4).sample(NAMES, 6))
@@ -205,11 +217,13 @@ def test_small_ops_of_any_profile_that_grow_together_do_not_become_their_class(n
 
 
 def beside(name: str) -> None:
-    """All work takes longer, and the machine is known to be slower or faster by something else: nothing passes that the program adds."""
+    """All work takes longer, and the machine is known to be slower or faster by something else:
+    nothing passes that the program adds.
+    """
     for machine, program in ((0.5, 1.5), (0.8, 1.25), (1.5, 1.2), (2.0, 1.2), (10.0, 1.3)):
         before, after = sides(name, round(100 * machine), 3, machine * program)
         found = compare(on_machines(before, 1.0), on_machines(after, machine), GATE)
-        assert judged(found, GATE).outcome is not Outcome.PASSED, (machine, program, found.rest)
+        assert evaluate_gate(found, GATE).outcome is not GateOutcome.PASSED, (machine, program, found.unexplained_share)
 
 
 @pytest.mark.parametrize("name", random.Random(5).sample(NAMES, 6))
@@ -225,12 +239,16 @@ def test_what_any_program_adds_beside_another_machine_does_not_pass(name: str) -
 
 @pytest.mark.parametrize("loop", ["arithmetic", "memory", "Python"])
 def test_one_loop_excuses_nothing(loop: str) -> None:
-    """One of three takes as much longer as the program, or 30 times as long in one capture of three."""
+    """One of three takes as much longer as the program, or 30 times as long in one capture of
+    three.
+    """
     for name in random.Random(6).sample(NAMES, 4):
         before, after = (on_machines(each, 1.0) for each in sides(name, 16, 3, 1.6))
-        odd = [Machine({**each.machine.loops, loop: 1.6e6}, 0.1) for each in after.captures]
-        hiccup = [Machine({**each.machine.loops, loop: 3e7 if at == 0 else 1e6}, 0.1) for at, each in enumerate(after.captures)]
+        odd = [Machine({**each.machine.loop_ns, loop: 1.6e6}, 0.1) for each in after.captures]
+        hiccup = [
+            Machine({**each.machine.loop_ns, loop: 3e7 if at == 0 else 1e6}, 0.1) for at, each in enumerate(after.captures)
+        ]
         for machines in (odd, hiccup):
             slow = replace(after, captures=tuple(replace(c, machine=m) for c, m in zip(after.captures, machines, strict=True)))
             found = compare(before, slow, GATE)
-            assert found.verdict is not Verdict.MACHINE and judged(found, GATE).outcome is not Outcome.PASSED, name
+            assert found.verdict is not Verdict.MACHINE and evaluate_gate(found, GATE).outcome is not GateOutcome.PASSED, name

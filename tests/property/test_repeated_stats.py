@@ -1,4 +1,6 @@
-"""An event has one value of a stat: of several the first counts, in every table, finding and viewer's file, and the surplus is told."""
+"""An event has one value of a stat: of several the first counts, in every table, finding and
+viewer's file, and the surplus is told.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ from outpace import api
 from outpace.report import json_
 from outpace.testing import SpaceBuilder
 from outpace.trace import read_trace
-from outpace.trace.export import Format
-from outpace.viewer.write import write_trace
+from outpace.trace.export import ExportFormat
+from outpace.viewer.trace_writer import write_trace
 from tests.support import FAST, PROFILES, profile_path
 from tests.xspace_proto import XSpace
 
@@ -99,12 +101,12 @@ def test_columns_and_arguments_have_one_value_an_event(repeat: Callable[[Any, ra
     surplus = repeat(space, random.Random(2))
     trace = read_trace(space.SerializeToString())
     names = list(dict.fromkeys(expected.stat_names))
-    for name, column in trace.find_stats(names).items():
-        assert (np.diff(column.row) > 0).all()
-        assert column.row.tolist() == expected.stat(name).row.tolist()
+    for name, column in trace.read_stats(names).items():
+        assert (np.diff(column.rows) > 0).all()
+        assert column.rows.tolist() == expected.stat(name).rows.tolist()
         assert column.texts() == expected.stat(name).texts()
-    assert trace._source.repeated().sum() > surplus // 2  # type: ignore[attr-defined]
-    for form in Format:
+    assert trace._source.count_repeated_stats().sum() > surplus // 2  # type: ignore[attr-defined]
+    for form in ExportFormat:
         made = []
         for data in (profile("jax_loop").SerializeToString(), space.SerializeToString()):
             with (tmp_path / "trace").open("wb") as file:
@@ -119,8 +121,8 @@ def test_what_nothing_asks_for_is_no_damage(name: str) -> None:
     """JAX writes `_src` twice on some events, of every healthy capture."""
     space = profile(name)
     trace = read_trace(space.SerializeToString())
-    assert trace._source.repeated().sum() > 0  # type: ignore[attr-defined]
-    assert trace.losses == ()
+    assert trace._source.count_repeated_stats().sum() > 0  # type: ignore[attr-defined]
+    assert trace.damages == ()
 
 
 def test_names_that_redaction_makes_alike_are_one(tmp_path: Any) -> None:
@@ -132,5 +134,5 @@ def test_names_that_redaction_makes_alike_are_one(tmp_path: Any) -> None:
     trace = api.open(space.write(tmp_path / "vm.xplane.pb"), redact=True).run.hosts[0].trace
     alike = [name for name in trace.stat_names if trace.stat_names.count(name) > 1]
     assert alike, "they became alike"
-    for column in trace.find_stats(trace.stat_names).values():
-        assert (np.diff(column.row) > 0).all()
+    for column in trace.read_stats(trace.stat_names).values():
+        assert (np.diff(column.rows) > 0).all()

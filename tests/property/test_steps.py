@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from outpace.metrics.program.step_breakdown import step_breakdown
+from outpace.metrics.facts.step_breakdown import step_breakdown
 from outpace.model import Category
 from outpace.timeline import Confidence, StepSource, Timeline
-from outpace.timeline.builds import first_builds, jax_builds
-from outpace.timeline.causality import launches
-from outpace.timeline.steady import Aside, limit
-from outpace.trace.part import part_of
+from outpace.timeline.builds import find_first_builds, find_jax_builds
+from outpace.timeline.causality import find_launches
+from outpace.timeline.steady_state import Exclusion, outlier_limit
+from outpace.trace.selection import select_rows
 from tests.support import FAST, PROFILES, opened
 
 UNMARKED = [
@@ -27,16 +27,18 @@ def timelines(name: str, use_marks: bool = True) -> tuple[Timeline, ...]:
 
 
 def stopped(timeline: Timeline, share: float) -> Timeline:
-    """The profile as it would be had its capture ended after a share of the steps' time: the host's events that were over by then, and all
-    that devices did for them. An event that was open leaves none, but what it had launched is there."""
+    """The profile as it would be had its capture ended after a share of the steps' time: the host's
+    events that were over by then, and all that devices did for them. An event that was open leaves
+    none, but what it had launched is there.
+    """
     trace, steps = timeline.trace, timeline.steps
     end = int(steps.start[0] + share * (steps.end[-1] - steps.start[0]))
     kept = trace.end[:] <= end
     for plane in timeline.device_planes:
         kept[trace.rows_of(plane)] = False
-    host, device = launches(trace)
+    host, device = find_launches(trace)
     kept[device] = kept[host]
-    return Timeline(part_of(trace, np.flatnonzero(kept)), timeline.use_marks)
+    return Timeline(select_rows(trace, np.flatnonzero(kept)), timeline.use_marks)
 
 
 @pytest.mark.parametrize(("name", "use_marks"), UNMARKED)
@@ -51,19 +53,19 @@ def test_no_step_that_was_set_aside_is_in_a_mean(name: str, use_marks: bool) -> 
     breakdown = step_breakdown(opened(name, use_marks=use_marks).run)
     for timeline in timelines(name, use_marks):
         steps = timeline.steps
-        apart = [at for at, why in enumerate(steps.aside) if why is not Aside.NO or not steps.complete[at]]
-        assert len(apart) == len(steps) or not set(apart) & set(steps.whole.tolist())
-        mine = breakdown.steps.of("host", timeline.host)
-        usual = breakdown.whole.of("host", timeline.host)
+        apart = [at for at, why in enumerate(steps.exclusions) if why is not Exclusion.NO or not steps.complete[at]]
+        assert len(apart) == len(steps) or not set(apart) & set(steps.steady_rows.tolist())
+        mine = breakdown.steps.filter_by("host", timeline.host)
+        usual = breakdown.steady_steps.filter_by("host", timeline.host)
         assert set(usual["step"].tolist()) <= set(mine["step"].tolist())
-        assert sorted(usual["start_ps"].tolist()) == sorted((steps.start[steps.whole] - timeline.zero).tolist())
+        assert sorted(usual["start_ps"].tolist()) == sorted((steps.start[steps.steady_rows] - timeline.zero_ps).tolist())
 
 
 @pytest.mark.parametrize(("name", "use_marks"), UNMARKED)
 def test_no_first_build_is_in_a_mean(name: str, use_marks: bool) -> None:
     """Where other steps hold none, whatever else takes as long."""
     for timeline in timelines(name, use_marks):
-        steps, built = timeline.steps, list(zip(*(times.tolist() for times in first_builds(timeline.trace)), strict=True))
+        steps, built = timeline.steps, list(zip(*(times.tolist() for times in find_first_builds(timeline.trace)), strict=True))
         holds = np.array(
             [
                 sum(max(min(end, stop) - max(start, begin), 0) for begin, stop in built) > 0.05 * (end - start)
@@ -74,21 +76,24 @@ def test_no_first_build_is_in_a_mean(name: str, use_marks: bool) -> None:
         usual = steps.duration[steps.complete & ~holds]
         if len(usual):
             longer = holds & (steps.duration > 1.05 * np.median(usual))
-            assert not set(np.flatnonzero(longer).tolist()) & set(steps.whole.tolist())
+            assert not set(np.flatnonzero(longer).tolist()) & set(steps.steady_rows.tolist())
 
 
 @pytest.mark.parametrize(("name", "use_marks"), UNMARKED)
 def test_high_certainty_has_its_ground(name: str, use_marks: bool) -> None:
-    """Inferred steps are sure only where they are three or more, fill most of the time from the first to the last event, and few of the calls
-    compile what they call."""
+    """Inferred steps are sure only where they are three or more, fill most of the time from the
+    first to the last event, and few of the calls compile what they call.
+    """
     for timeline in timelines(name, use_marks):
         steps, trace = timeline.steps, timeline.trace
         if steps.source is not StepSource.INFERRED or steps.confidence is not Confidence.HIGH:
             continue
         assert len(steps) >= 3
-        last = min(float(steps.duration[-1]), limit(steps.duration[:-1].astype(np.float64)))  # its end may be the capture's
-        assert steps.duration[:-1].sum() + last >= 0.5 * (trace.span[1] - steps.start[0])
-        builds = [b for b in jax_builds(trace) if f"({b.function})" in steps.how]
+        last = min(
+            float(steps.duration[-1]), outlier_limit(steps.duration[:-1].astype(np.float64))
+        )  # its end may be the capture's
+        assert steps.duration[:-1].sum() + last >= 0.5 * (trace.span_ps[1] - steps.start[0])
+        builds = [b for b in find_jax_builds(trace) if f"({b.function})" in steps.explanation]
         inside = [b for b in builds if steps.start[0] <= b.start < steps.end[-1]]
         assert len(inside) <= 0.5 * len(steps)
 
@@ -106,17 +111,19 @@ def test_nothing_is_promised_where_no_step_is_known(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, use_marks in UNMARKED if use_marks])
 def test_no_end_of_a_capture_stretches_the_last_step(name: str) -> None:
-    """Wherever the capture ends: a last step that takes much longer than those before it was cut off, and neither in a mean nor explained."""
+    """Wherever the capture ends: a last step that takes much longer than those before it was cut
+    off, and neither in a mean nor explained.
+    """
     for timeline in timelines(name):
         steps = timeline.steps
         if steps.source is not StepSource.INFERRED or len(steps) < 8 or not timeline.device_planes or steps.line[0] < 0:
             continue
-        usual = limit(steps.duration[steps.whole].astype(np.float64))
+        usual = outlier_limit(steps.duration[steps.steady_rows].astype(np.float64))
         for share in CUTS:
             found = stopped(timeline, share).steps
-            if len(found) and not found.ahead:
+            if len(found) and not found.async_dispatch:
                 last = len(found) - 1
-                assert found.duration[last] <= usual or last not in found.captured, (share, found.duration[-3:] / 1e9)
+                assert found.duration[last] <= usual or last not in found.complete_rows, (share, found.duration[-3:] / 1e9)
 
 
 def test_a_cut_capture_still_has_steps() -> None:

@@ -1,4 +1,6 @@
-"""A window of a profile: the core decodes of it what the whole holds there, and every tool reports on it as on a capture of that time."""
+"""A window of a profile: the core decodes of it what the whole holds there, and every tool reports
+on it as on a capture of that time.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +18,27 @@ from typer.testing import CliRunner
 import outpace
 from outpace import api
 from outpace.cli import app
-from outpace.metrics.program.facts import NUMBERED
+from outpace.metrics.cluster.host_signature import NUMBERED_SOURCES
 from outpace.model import TooLargeError, UsageError
 from outpace.testing import SpaceBuilder
-from outpace.trace import Limits, Memory, Trace, Window, limits, open_trace
-from outpace.trace.formats import Held
-from outpace.trace.limits import bytes_of, window_of
-from outpace.trace.part import within
+from outpace.trace import MemoryLimit, ReadLimits, Trace, Window, limits, open_trace
+from outpace.trace.formats import InMemoryProfile
+from outpace.trace.limits import parse_size, parse_window
+from outpace.trace.selection import select_window
 from tests.support import SOME, opened, profile_path
 
 MS = 10**9
 FILES = [file for name in SOME for file in sorted(profile_path(name).glob("*.xplane.pb.gz"))]
 
 
-def held(file: Path) -> Held:
-    return Held(gzip.decompress(file.read_bytes()), file.name.removesuffix(".gz"))
+def held(file: Path) -> InMemoryProfile:
+    return InMemoryProfile(gzip.decompress(file.read_bytes()), file.name.removesuffix(".gz"))
 
 
 def drawn(trace: Trace, seed: str) -> list[Window]:
     """Windows of a trace: a tenth, the rest, and one that begins with an event and ends with it."""
     draw = random.Random(seed)
-    first, last = trace.span
+    first, last = trace.span_ps
     length = last - first
     begin, row = draw.randrange(length), draw.randrange(len(trace))
     there = int(trace.start[row]) - first
@@ -50,7 +52,7 @@ def assert_same(found: Trace, expected: Trace) -> None:
     assert found.lines.names == expected.lines.names and found.occurrences == expected.occurrences
     for name in expected.stat_names:
         mine, other = found.stat(name), expected.stat(name)
-        for column in ("row", "kind", "bits", "length"):
+        for column in ("rows", "kind", "bits", "length"):
             assert np.array_equal(getattr(mine, column), getattr(other, column)), (name, column)
 
 
@@ -58,20 +60,20 @@ def assert_same(found: Trace, expected: Trace) -> None:
 def test_the_core_decodes_what_the_whole_holds_there(file: Path) -> None:
     profile = held(file)
     whole = open_trace(profile, "host")
-    if whole.span[0] == whole.span[1]:
+    if whole.span_ps[0] == whole.span_ps[1]:
         pytest.skip("no time in it")
     for window in drawn(whole, str(file)):
         for touching in (False, True):
             wanted = Window(window.begin, window.end, touching)
             try:
-                expected = within(whole, wanted)
+                expected = select_window(whole, wanted)
             except UsageError as error:
                 with pytest.raises(UsageError) as raised:
-                    open_trace(profile, "host", Limits(wanted))
+                    open_trace(profile, "host", ReadLimits(wanted))
                 assert str(raised.value) == str(error)
                 continue
-            found = open_trace(profile, "host", Limits(wanted))
-            assert (found.window, found.first) == (wanted, whole.span[0])
+            found = open_trace(profile, "host", ReadLimits(wanted))
+            assert (found.window, found.earliest_ps) == (wanted, whole.span_ps[0])
             assert_same(found, expected)
 
 
@@ -81,7 +83,7 @@ def test_every_tool_reports_on_a_window(name: str) -> None:
     timeline = whole.run.hosts[0]
     steps = timeline.steps
     first, last = len(steps) // 4, max(len(steps) // 4, 3 * len(steps) // 4 - 1)
-    begin, end = (int(at) - timeline.zero for at in (steps.start[first], steps.end[first : last + 1].max()))
+    begin, end = (int(at) - timeline.zero_ps for at in (steps.start[first], steps.end[first : last + 1].max()))
     with api.open(profile_path(name), window=Window(begin, end)) as part:
         report = part.report()
         assert [page.failure for page in report.pages if page.failure] == []
@@ -89,10 +91,10 @@ def test_every_tool_reports_on_a_window(name: str) -> None:
         mine = next((t for t in part.run.hosts if t.host == timeline.host), None)
         assert mine is not None and len(mine.trace) < len(timeline.trace)
         if (
-            steps.source in NUMBERED and mine.steps.source == steps.source
+            steps.source in NUMBERED_SOURCES and mine.steps.source == steps.source
         ):  # its steps are steps of the whole, at the same times
-            times = dict(zip(steps.number.tolist(), (steps.start - timeline.zero).tolist(), strict=True))
-            for number, at in zip(mine.steps.number.tolist(), (mine.steps.start - mine.zero).tolist(), strict=True):
+            times = dict(zip(steps.number.tolist(), (steps.start - timeline.zero_ps).tolist(), strict=True))
+            for number, at in zip(mine.steps.number.tolist(), (mine.steps.start - mine.zero_ps).tolist(), strict=True):
                 assert times[number] <= at, number
                 assert at - times[number] < int(steps.duration.max()), number
 
@@ -112,9 +114,9 @@ def long_run(tmp_path: Path) -> Path:
 def test_a_window_counts_from_the_earliest_event(long_run: Path) -> None:
     with outpace.open(long_run, window="2s:3s") as lies:
         assert len(lies.run.hosts[0].trace) == 101
-    with outpace.open(long_run, window=Window(2500 * MS, 3500 * MS, touching=True)) as reaches:
+    with outpace.open(long_run, window=Window(2500 * MS, 3500 * MS, include_overlapping=True)) as reaches:
         assert len(reaches.run.hosts[0].trace) == 102
-        assert reaches.run.hosts[0].zero == 0
+        assert reaches.run.hosts[0].zero_ps == 0
 
 
 def test_what_needs_more_memory_says_how_to_ask_for_less(long_run: Path) -> None:
@@ -189,18 +191,18 @@ def test_the_command_line_says_it(long_run: Path) -> None:
     ("text", "size"), [("4GB", 4 * 10**9), ("1.5 MiB", 3 << 19), ("500mb", 5 * 10**8), ("64KB", 64_000), ("9B", 9)]
 )
 def test_amounts_of_memory(text: str, size: int) -> None:
-    assert bytes_of(text) == size
+    assert parse_size(text) == size
 
 
 def test_windows_are_read_back() -> None:
-    assert window_of("800ms:") == Window(800 * MS) and window_of(":2s") == Window(None, 2000 * MS)
-    assert [str(window_of(text)) for text in ("1.2s:", ":2s", "150.2s:150.9s")] == ["1200ms:", ":2s", "150200ms:150900ms"]
+    assert parse_window("800ms:") == Window(800 * MS) and parse_window(":2s") == Window(None, 2000 * MS)
+    assert [str(parse_window(text)) for text in ("1.2s:", ":2s", "150.2s:150.9s")] == ["1200ms:", ":2s", "150200ms:150900ms"]
 
 
 def test_memory_is_taken_once() -> None:
-    memory = Memory(1000)
-    assert memory.holds(10) and not memory.holds(10) and memory.holds(1)
-    assert Memory().holds(10**12)
+    memory = MemoryLimit(1000)
+    assert memory.reserve(10) and not memory.reserve(10) and memory.reserve(1)
+    assert MemoryLimit().reserve(10**12)
 
 
 @pytest.mark.parametrize("hosts", [1, 3])
@@ -208,12 +210,12 @@ def test_memory_is_taken_once() -> None:
 def test_the_part_that_is_offered_fits(limit: int, hosts: int) -> None:
     """Events of a part may take more than each of many, which are packed."""
     events, length = 20_000_000, 60 * 10**12
-    offered = re.search(r"--window (\S+?)\)", str(Memory(limit, hosts).exceeded("x", events, 0, length)))
+    offered = re.search(r"--window (\S+?)\)", str(MemoryLimit(limit, hosts).exceeded_error("x", events, 0, length)))
     assert offered is not None
-    part, memory = window_of(offered[1]), Memory(limit)
+    part, memory = parse_window(offered[1]), MemoryLimit(limit)
     there = round(((part.end or 0) - (part.begin or 0)) / length * events)
     assert there * hosts > limit / 100
-    assert all(memory.holds(there) for _ in range(hosts))
+    assert all(memory.reserve(there) for _ in range(hosts))
 
 
 def test_hosts_that_begin_at_other_times_are_written_whole_or_not_at_all(tmp_path: Path) -> None:

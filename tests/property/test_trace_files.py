@@ -1,5 +1,6 @@
-"""A viewer's file of a profile that is read from its file by blocks, as a large one is, against one in memory: the same bytes, and its texts
-are the profile's."""
+"""A viewer's file of a profile that is read from its file by blocks, as a large one is, against one
+in memory: the same bytes, and its texts are the profile's.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ from hypothesis import strategies as st
 
 from outpace import api
 from outpace.testing import Inline, SpaceBuilder
-from outpace.trace import Window, reading
-from outpace.trace.export import Format
-from outpace.trace.formats.xspace import space
+from outpace.trace import Window, content_reader
+from outpace.trace.export import ExportFormat
+from outpace.trace.formats.xspace import index
 from outpace.viewer import Selection
-from outpace.viewer.write import write_trace
+from outpace.viewer.trace_writer import write_trace
 from tests.support import FAST, PROFILES, profile_path
 from tests.unit.viewer.perfetto_trace import decode
 
@@ -29,16 +30,18 @@ SAMPLE = random.Random(5).sample(PROFILES, 6)
 IN_TURN = [pytest.param(name, marks=() if name in SAMPLE else pytest.mark.verify) for name in PROFILES]
 
 
-def written(path: Path, block: int, folder: Path, window: Window | None = None) -> dict[Format, bytes]:
-    """The viewer's files of a profile, which is in memory (0) or read by blocks of so many bytes."""
+def written(path: Path, block: int, folder: Path, window: Window | None = None) -> dict[ExportFormat, bytes]:
+    """The viewer's files of a profile, which is in memory (0) or read by blocks of so
+    many bytes.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "_AT_ONCE", 1 if block else 1 << 40)
-        patch.setattr(space, "BLOCK", block)
+        patch.setattr(content_reader, "_AT_ONCE", 1 if block else 1 << 40)
+        patch.setattr(index, "READ_BLOCK_BYTES", block)
         run = api.open(path, window=window).run
         assert all((timeline.trace._source.data.memory is None) == bool(block) for timeline in run.hosts)  # type: ignore[attr-defined]
         chosen = Selection() if window is None else Selection((window.begin, window.end))
         made = {}
-        for form in Format:
+        for form in ExportFormat:
             with (folder / "trace").open("wb") as file:
                 write_trace(run, file.fileno(), form, chosen)
             made[form] = (folder / "trace").read_bytes()
@@ -62,19 +65,19 @@ def test_every_profile_is_written_alike(name: str, tmp_path: Path) -> None:
     path = unpacked(name, tmp_path)
     whole = written(path, 0, tmp_path)
     assert written(path, BLOCK, tmp_path) == whole
-    begin, end = api.open(path).run.hosts[0].trace.span
+    begin, end = api.open(path).run.hosts[0].trace.span_ps
     if end > begin:
-        window = Window((end - begin) // 4, (end - begin) * 3 // 4, touching=True)
+        window = Window((end - begin) // 4, (end - begin) * 3 // 4, include_overlapping=True)
         part = written(path, 0, tmp_path, window)
         assert written(path, BLOCK, tmp_path, window) == part
-        assert len(part[Format.JSON]) < len(whole[Format.JSON]), "it is a part"
+        assert len(part[ExportFormat.JSON]) < len(whole[ExportFormat.JSON]), "it is a part"
 
 
-def arguments(data: dict[Format, bytes]) -> list[list[dict[str, Any]]]:
+def arguments(data: dict[ExportFormat, bytes]) -> list[list[dict[str, Any]]]:
     """Of each format the arguments of the slices, in the order of the file."""
-    slices = json.loads(data[Format.JSON])["traceEvents"]
+    slices = json.loads(data[ExportFormat.JSON])["traceEvents"]
     return [
-        [found.arguments for found in decode(data[Format.PERFETTO]).slices],
+        [found.arguments for found in decode(data[ExportFormat.PERFETTO]).slices],
         [event.get("args", {}) for event in slices if event["ph"] == "X"],
     ]
 
@@ -82,7 +85,9 @@ def arguments(data: dict[Format, bytes]) -> list[list[dict[str, Any]]]:
 def written_arguments(
     path: Path, stats: list[dict[str, str]], folder: Path, blocks: tuple[int, ...] = (0, 1, BLOCK, 4096)
 ) -> list[list[list[dict[str, Any]]]]:
-    """The arguments in the files of a profile whose events have these texts: from memory, and by blocks."""
+    """The arguments in the files of a profile whose events have these texts: from memory, and by
+    blocks.
+    """
     made = SpaceBuilder()
     line = made.plane("/device:GPU:0").line("Stream #1(Compute)")
     for at, texts in enumerate(stats):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from outpace import api
-from outpace.hosts import read
+from outpace.hosts import host_reader
 from outpace.model import NotFoundError, OutputError, ProfileError
 from outpace.trace import open_trace as really
 from tests.support import profile_path
@@ -21,7 +21,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: Exception, *hosts: str) -> N
             raise error
         return really(path, host, *limits)
 
-    monkeypatch.setattr(read, "open_trace", open_trace)
+    monkeypatch.setattr(host_reader, "open_trace", open_trace)
 
 
 HOSTS = ("localhost_7010", "localhost_7011", "localhost_7012")

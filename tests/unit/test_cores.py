@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from outpace import _cores, _native
-from outpace._cores import granted_cpus, half_flags
+from outpace import _cpus, _native
+from outpace._cpus import available_cpus, half_precision_flags
 
 
 @pytest.mark.parametrize(
@@ -28,22 +28,22 @@ from outpace._cores import granted_cpus, half_flags
 def test_quotas_of_both_kinds_of_control_groups(
     own: str, files: dict[str, str], cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_cores, "usable_cpus", lambda: 64)
+    monkeypatch.setattr(_cpus, "affinity_cpus", lambda: 64)
     (tmp_path / "own").write_text(own + "\n")
     for name, text in files.items():
         path = tmp_path / "groups" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    assert granted_cpus(str(tmp_path / "groups"), str(tmp_path / "own")) == cores
+    assert available_cpus(str(tmp_path / "groups"), str(tmp_path / "own")) == cores
 
 
 def test_the_core_starts_no_more_threads_than_it_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_native, "granted_cpus", lambda: 2)
-    assert _native.threads() == 2
+    monkeypatch.setattr(_native, "available_cpus", lambda: 2)
+    assert _native.thread_count() == 2
 
 
 def test_instructions_for_16_bits_are_whole_words(tmp_path: Path) -> None:
     info = tmp_path / "cpuinfo"
     info.write_text("processor : 0\nflags\t\t: fpu avx512_bf16_not amx_bf16 avx2\n")
-    assert half_flags(str(info)) == ("amx_bf16",)
-    assert half_flags(str(tmp_path / "none")) == ()
+    assert half_precision_flags(str(info)) == ("amx_bf16",)
+    assert half_precision_flags(str(tmp_path / "none")) == ()

@@ -8,12 +8,12 @@ from collections.abc import Callable, Hashable
 
 import pytest
 
-from outpace._once import Derived, derived, once
+from outpace._caching import ResultCache, memoize, once
 
 
 class Holder:
     def __init__(self) -> None:
-        self.derived = Derived()
+        self.cache = ResultCache()
         self.computed = 0
 
     def _work(self) -> int:
@@ -26,7 +26,7 @@ class Holder:
         return self._work()
 
 
-@derived
+@memoize
 def of_holder(holder: Holder) -> int:
     return holder._work()
 
@@ -69,7 +69,7 @@ def test_what_raises_is_not_kept() -> None:
 
 def test_a_result_is_not_forgotten_while_somebody_takes_it() -> None:
     """Another thread lets go of it after it was found, and before it is taken."""
-    results = Derived()
+    results = ResultCache()
 
     class Found(dict[Hashable, object]):
         def __contains__(self, key: object) -> bool:
@@ -78,8 +78,8 @@ def test_a_result_is_not_forgotten_while_somebody_takes_it() -> None:
             forgetting.join(0.2)  # it waits, as it should, until the result is taken
             return there
 
-    forgetting = threading.Thread(target=results.forget, args=("key",))
-    results.give("key", 7)
+    forgetting = threading.Thread(target=results.discard, args=("key",))
+    results.set("key", 7)
     results._results = Found(results._results)
     assert results.get("key", lambda: 8) == 7
     forgetting.join()

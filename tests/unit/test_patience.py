@@ -8,8 +8,8 @@ from threading import Event, Semaphore
 
 import pytest
 
-from outpace.cli import patience as module
-from outpace.cli.patience import left, patience
+from outpace.cli import progress as module
+from outpace.cli.progress import format_remaining, show_progress
 
 
 class Terminal(io.StringIO):
@@ -35,7 +35,7 @@ def test_a_line_moves_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
         times.release()
         return f"Reading \x1b[31m/a/very/long/path/of/a/profile/that/is/wide: {passed:.0f} s"
 
-    with patience(said):
+    with show_progress(said):
         assert all(times.acquire(timeout=30) for _ in range(3))
     shown = terminal.getvalue().split(module._LINE)
     assert len(shown) > 3 and shown[0] == shown[-1] == "", "it begins with nothing, and nothing is left"
@@ -44,7 +44,7 @@ def test_a_line_moves_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_soon_done_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = shown_on(monkeypatch, 60.0)
-    with patience(lambda passed: "Reading"):
+    with show_progress(lambda passed: "Reading"):
         pass
     assert terminal.getvalue() == ""
 
@@ -56,7 +56,7 @@ def test_an_error_leaves_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
         said.set()
         return "Reading"
 
-    with pytest.raises(KeyboardInterrupt), patience(say):
+    with pytest.raises(KeyboardInterrupt), show_progress(say):
         assert said.wait(30)
         raise KeyboardInterrupt
     assert terminal.getvalue().endswith(module._LINE)
@@ -66,7 +66,7 @@ def test_elsewhere_than_in_a_terminal_nothing_is_said(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_AFTER", 0.0)
-    with patience(lambda passed: "Reading"):
+    with show_progress(lambda passed: "Reading"):
         pass
     assert capsys.readouterr().err == ""
 
@@ -75,4 +75,4 @@ def test_elsewhere_than_in_a_terminal_nothing_is_said(
     ("passed", "said"), [(0, "about 40 s left"), (39, "nearly done"), (80, "nearly done"), (-160, "about 3 min left")]
 )
 def test_how_long_it_goes_on(passed: float, said: str) -> None:
-    assert left(passed, 40) == said
+    assert format_remaining(passed, 40) == said

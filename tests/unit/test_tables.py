@@ -15,7 +15,7 @@ import pytest
 
 import outpace
 from outpace.model import NotFoundError, OutputError, ProfileError, UsageError
-from outpace.tables import names_of
+from outpace.tables import unique_run_names
 from outpace.testing import training_run
 from tests.support import DATA, SOME, opened, profile_path
 
@@ -75,7 +75,7 @@ def test_a_run_a_profile_and_the_same_run_again(logs: Path, tmp_path: Path) -> N
     ],
 )
 def test_names_are_the_shortest_that_differ(places: list[str], names: list[str]) -> None:
-    assert names_of(places) == names
+    assert unique_run_names(places) == names
 
 
 def test_a_run_that_cannot_be_read_is_left_out(logs: Path, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_an_earlier_export_is_replaced_as_a_whole(logs: Path, tmp_path: Path) ->
 
 
 def test_a_full_disk_leaves_what_was_there(logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from outpace.model.files import whole
+    from outpace.model.files import write_atomically
     from outpace.report import parquet
 
     out = tmp_path / "out"
@@ -140,12 +140,12 @@ def test_a_full_disk_leaves_what_was_there(logs: Path, tmp_path: Path, monkeypat
     @contextlib.contextmanager
     def full(path: Path, what: str) -> Iterator[Any]:
         written.append(path.name)
-        with whole(path, what) as file:
+        with write_atomically(path, what) as file:
             if len(written) == 5:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             yield file
 
-    monkeypatch.setattr(parquet, "whole", full)
+    monkeypatch.setattr(parquet, "write_atomically", full)
     for place in (out, tmp_path / "new"):
         written.clear()
         with pytest.raises(OutputError, match="No space left on device"):

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from outpace.cli import COMMANDS, app
 from outpace.model import UsageError
-from outpace.tools import discover, find
+from outpace.tools import discover_tools, require_tool
 
 PROFILES = Path(__file__).parents[1] / "data" / "profiles"
 TENSORBOARD = {
@@ -34,14 +34,14 @@ TENSORBOARD = {
 
 @pytest.mark.parametrize(("name", "title"), TENSORBOARD.items())
 def test_tensorboards_names_mean_ours(name: str, title: str) -> None:
-    assert find(name).title.startswith(title)
+    assert require_tool(name).title.startswith(title)
 
 
 @pytest.mark.parametrize("name", [*(name for name in TENSORBOARD if name.isidentifier()), "op_stats"])
 def test_a_name_is_a_command_that_reports_on_the_tool(name: str) -> None:
     profile = str(PROFILES / "keras_fit")
     short = CliRunner().invoke(app, [name, profile, "--markdown"])
-    long = CliRunner().invoke(app, ["report", profile, "--tool", find(name).id, "--markdown"])
+    long = CliRunner().invoke(app, ["report", profile, "--tool", require_tool(name).id, "--markdown"])
     assert short.exit_code == 0 and short.output == long.output
 
 
@@ -52,16 +52,16 @@ def test_the_timeline_by_its_name_elsewhere(tmp_path: Path) -> None:
 
 
 def test_a_command_is_before_a_tool_of_its_name() -> None:
-    assert {tool.id for tool in discover()} & set(COMMANDS) == {"explain"}
+    assert {tool.id for tool in discover_tools()} & set(COMMANDS) == {"explain"}
     done = CliRunner().invoke(app, ["explain", str(PROFILES / "custom_loop"), "step", "3"])
     assert done.exit_code == 0 and "Step 3 took" in done.output
 
 
 def test_no_name_means_two_tools() -> None:
-    names = [name for tool in discover() for name in (tool.id, *tool.aliases)]
+    names = [name for tool in discover_tools() for name in (tool.id, *tool.aliases)]
     assert len(names) == len(set(names))
 
 
 def test_the_timeline_is_no_tool_and_leads_to_its_command() -> None:
     with pytest.raises(UsageError, match="outpace trace"):
-        find("trace_viewer")
+        require_tool("trace_viewer")

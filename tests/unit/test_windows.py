@@ -1,7 +1,8 @@
-"""What reads profiles needs nothing that Windows lacks. `make check` proves the names (mypy, for that platform); here the commands run without.
+"""What reads profiles needs nothing that Windows lacks. `make check` proves the names (mypy, for
+that platform); here the commands run without.
 
-A stand-in: there is no Windows here. The standard library and what Outpace depends on learn their system when they are imported, so that is
-done first.
+A stand-in: there is no Windows here. The standard library and what Outpace depends on learn their
+system when they are imported, so that is done first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A headless Chromium over its debugging pipe: no other program, no port, and every request that a page makes is seen."""
+"""A headless Chromium over its debugging pipe: no other program, no port, and every request that a
+page makes is seen.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ FLAGS = (
 class Page:
     """One page in a browser of its own.
 
-    `requests`: addresses that it asked for; `stopped`: those of them that its policy forbade; `console`: what it printed, and
-    errors that nothing caught.
+    `requests`: addresses that it asked for; `stopped`: those of them that its policy forbade;
+    `console`: what it printed, and errors that nothing caught.
     """
 
     def __init__(self, folder: Path, size: str = "1600,1000") -> None:

@@ -1,4 +1,6 @@
-"""The HTML report in headless Chromium: it draws, at three widths, without a console error and without leaving the file."""
+"""The HTML report in headless Chromium: it draws, at three widths, without a console error and
+without leaving the file.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def browse(page: Path, folder: Path, *extra: str) -> subprocess.CompletedProcess
 
 
 def colors(png: bytes) -> int:
-    """How many distinct pixel rows an 8-bit PNG has after unfiltering is skipped: a blank page has very few."""
+    """How many distinct pixel rows an 8-bit PNG has after unfiltering is skipped: a blank page has
+    very few.
+    """
     at, data = 8, b""
     width, depth, kind = struct.unpack(">I", png[16:20])[0], png[24], png[25]
     assert depth == 8

@@ -1,4 +1,6 @@
-"""XProf itself on what Outpace captures: it finds every step. Needs OUTPACE_XPROF_PYTHON, an interpreter with xprof 2.24.2."""
+"""XProf itself on what Outpace captures: it finds every step. Needs OUTPACE_XPROF_PYTHON, an
+interpreter with xprof 2.24.2.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The 56 controls and sections that TensorFlow's Profiler guide names, each in the workbench, in headless Chromium.
+"""The 56 controls and sections that TensorFlow's Profiler guide names, each in the workbench, in
+headless Chromium.
 
-`docs/from-tensorboard.md` lists them; here each is a place in a run and an expression that is true there. With OUTPACE_SCREENSHOTS=FOLDER a
-picture of each is kept.
+`docs/from-tensorboard.md` lists them; here each is a place in a run and an expression that is true
+there. With OUTPACE_SCREENSHOTS=FOLDER a picture of each is kept.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "from-tensorboard.md"
 
 
 class Control(NamedTuple):
-    """A control: the run and the address at which it is seen ("" as run: the list), and what is true there. `do` is done before."""
+    """A control: the run and the address at which it is seen ("" as run: the list), and what is
+    true there. `do` is done before.
+    """
 
     name: str
     run: str

@@ -1,4 +1,6 @@
-"""JupyterLab: reports in a notebook, the workbench behind jupyter-server-proxy; and outputs in a frame that has no origin."""
+"""JupyterLab: reports in a notebook, the workbench behind jupyter-server-proxy; and outputs in a
+frame that has no origin.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ def lab(folder: Path) -> Iterator[str]:
 
 @needs_jupyter
 def test_a_notebook_shows_reports_in_line(tmp_path: Path) -> None:
-    """Tables sort and links open what they lead to, in the page itself, in both themes; nothing is asked of anybody else."""
+    """Tables sort and links open what they lead to, in the page itself, in both themes; nothing is
+    asked of anybody else.
+    """
     logdir(tmp_path)
     cells: list[dict[str, Any]] = [
         {"cell_type": "code", "id": f"c{at}", "source": text, "metadata": {}, "outputs": [], "execution_count": None}
@@ -145,7 +149,9 @@ TOLD = """
 
 @pytest.mark.parametrize("whole", [True, False], ids=["report", "page"])
 def test_an_output_in_a_frame_without_an_origin(whole: bool, tmp_path: Path) -> None:
-    """As Colab shows outputs: a sandboxed frame, where no storage and no other document can be reached."""
+    """As Colab shows outputs: a sandboxed frame, where no storage and no other document can be
+    reached.
+    """
     profile = opened("keras_fit")
     shown = (profile if whole else profile.overview())._repr_html_()
     assert "<iframe" not in shown and "http://" not in shown.replace("http://www.w3.org/", "")

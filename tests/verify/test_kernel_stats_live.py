@@ -1,4 +1,6 @@
-"""XProf itself, asked about a synthetic GPU in today's dialect: its rows are ours, in every column. Needs OUTPACE_XPROF_PYTHON."""
+"""XProf itself, asked about a synthetic GPU in today's dialect: its rows are ours, in every column.
+Needs OUTPACE_XPROF_PYTHON.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,9 @@ def test_todays_dialect_is_equal_in_every_column(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dialect", [Dialect.TF_2_4, Dialect.ROCM])
 def test_other_dialects_are_equal_in_what_it_reads(dialect: Dialect, tmp_path: Path) -> None:
-    """Not shared memory, nor the registers that ROCm lacks; of the first dialect nor the op, on which eligibility rests."""
+    """Not shared memory, nor the registers that ROCm lacks; of the first dialect nor the op, on
+    which eligibility rests.
+    """
     theirs, mine = live_rows(dialect, tmp_path), our_rows(dialect, tmp_path / "ours")
     assert len(theirs) == 4
     left_out = {"shmem_bytes", "registers_per_thread", "occupancy_pct"}

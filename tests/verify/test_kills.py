@@ -1,4 +1,6 @@
-"""Commands that are killed at a drawn moment leave nothing: no file beside the user's profile, none in TMPDIR, no process."""
+"""Commands that are killed at a drawn moment leave nothing: no file beside the user's profile, none
+in TMPDIR, no process.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +53,10 @@ COMMANDS: dict[str, tuple[float, tuple[signal.Signals, ...], tuple[str, ...]]] =
     "race": (9.0, ALL, ("race", "--budget", "6s", "--out", "out/race.jsonl", "in/a.py", "in/b.py")),
     "replay": (5.0, ALL, ("replay", "in/race.jsonl", "--out", "out/again.jsonl")),
 }
-"""For how long a command lasts at most (s), by which signals it may be told to end without leaving anything, and its arguments. A command
-that is killed cannot remove what it is writing for the user: it stands beside its place, under a hidden name."""
+"""For how long a command lasts at most (s), by which signals it may be told to end without leaving
+anything, and its arguments. A command that is killed cannot remove what it is writing for the user:
+it stands beside its place, under a hidden name.
+"""
 
 
 @pytest.fixture(scope="module")

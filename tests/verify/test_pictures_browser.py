@@ -1,4 +1,6 @@
-"""The pictures that a reader works with, in headless Chromium: by mouse, by keyboard, and without a console error."""
+"""The pictures that a reader works with, in headless Chromium: by mouse, by keyboard, and without a
+console error.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ from typing import Any
 import pytest
 
 from outpace.api import Profile
-from outpace.compare import Side, compare, report_of
+from outpace.compare import Side, build_report, compare
 from outpace.compare.flame import COLORS
 from outpace.report import html
 from outpace.timeline import Run
 from tests.support import opened
-from tests.unit.compare.test_lines import sampled
+from tests.unit.compare.test_line_changes import sampled
 from tests.unit.metrics.python.test_python_time import FIT, NOTE, SORT, run_of, times_of
 from tests.verify import chromium
 
@@ -38,7 +40,9 @@ KEYS = {
 
 
 class Reader:
-    """Somebody with a mouse and a keyboard before one report; `at` is the picture that they look at."""
+    """Somebody with a mouse and a keyboard before one report; `at` is the picture that they look
+    at.
+    """
 
     def __init__(self, page: chromium.Page, at: str) -> None:
         self.page, self.at = page, f"document.querySelector('{at}')"
@@ -48,7 +52,9 @@ class Reader:
         return self.page.run(f"(() => {{ const box = {self.at}; return {script}; }})()")
 
     def place(self, target: str) -> dict[str, float]:
-        """Middle of an element, once the tables that come into view with it have pushed it to where it stays."""
+        """Middle of an element, once the tables that come into view with it have pushed it to where
+        it stays.
+        """
         self.ask(f"({target}).scrollIntoView({{ block: 'center' }})")
         seen, place = None, self._middle(target)
         while place != seen:
@@ -179,8 +185,8 @@ def test_python_calls_are_a_flame_graph_too(page: chromium.Page, tmp_path: Path)
 
 
 def compared(page: chromium.Page, before: Run, after: Run, folder: Path) -> Reader:
-    found = compare(Side.of("before", before), Side.of("after", after))
-    path = html.write(report_of(found), folder / "compare.html")
+    found = compare(Side.from_runs("before", before), Side.from_runs("after", after))
+    path = html.write(build_report(found), folder / "compare.html")
     page.ask("Page.navigate", url=path.as_uri() + "#compare")
     page.wait(f"document.querySelector('#compare {FLAME} .live > *') !== null", 30)
     return Reader(page, "#compare " + FLAME)

@@ -1,4 +1,6 @@
-"""The hook that other repositories run: pre-commit builds Outpace from this one, and runs it on a repository of its own."""
+"""The hook that other repositories run: pre-commit builds Outpace from this one, and runs it on a
+repository of its own.
+"""
 
 from __future__ import annotations
 

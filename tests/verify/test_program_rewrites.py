@@ -1,4 +1,6 @@
-"""The twelve programs of the bench (make verify): every rewrite of their input is an edit of their source, or left out with a reason."""
+"""The twelve programs of the bench (make verify): every rewrite of their input is an edit of their
+source, or left out with a reason.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""XProf itself, run on copies of the marked profiles: its step rows are ours. Needs OUTPACE_XPROF_PYTHON, an interpreter with xprof 2.24.2.
+"""XProf itself, run on copies of the marked profiles: its step rows are ours. Needs
+OUTPACE_XPROF_PYTHON, an interpreter with xprof 2.24.2.
 
-The golden tests compare with answers that were stored once; this one asks again, so that stored answers cannot hide a mistake of ours.
+The golden tests compare with answers that were stored once; this one asks again, so that stored
+answers cannot hide a mistake of ours.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outpace.metrics.program.step_breakdown import step_breakdown
+from outpace.metrics.facts.step_breakdown import step_breakdown
 from tests.golden.test_step_breakdown_reference import generic
 from tests.support import MARKED, opened, profile_bytes, profile_path
 

@@ -1,4 +1,6 @@
-"""The HTML report for readers who do not see it or use no mouse: axe-core finds nothing serious in any view, light and dark."""
+"""The HTML report for readers who do not see it or use no mouse: axe-core finds nothing serious in
+any view, light and dark.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from outpace.compare import Side, compare, report_of
+from outpace.compare import Side, build_report, compare
 from outpace.report import html
 from tests.support import opened
 from tests.verify.chromium import CHROMIUM, Page
@@ -54,8 +56,8 @@ def test_nothing_serious_is_found(name: str, page: Page, axe: str, tmp_path: Pat
 
 
 def test_nothing_serious_is_found_in_a_comparison(page: Page, axe: str, tmp_path: Path) -> None:
-    before, after = (Side.of(name, opened(name).run) for name in ("custom_loop", "input_bound_generator"))
-    assert serious(page, axe, html.write(report_of(compare(before, after)), tmp_path / "compare.html")) == []
+    before, after = (Side.from_runs(name, opened(name).run) for name in ("custom_loop", "input_bound_generator"))
+    assert serious(page, axe, html.write(build_report(compare(before, after)), tmp_path / "compare.html")) == []
 
 
 def serious(page: Page, axe: str, path: Path) -> list[tuple[str, ...]]:

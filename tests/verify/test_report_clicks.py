@@ -1,4 +1,6 @@
-"""One of everything in the HTML report is clicked, in headless Chromium: no error, the right cell is copied, and a link's place is in sight."""
+"""One of everything in the HTML report is clicked, in headless Chromium: no error, the right cell
+is copied, and a link's place is in sight.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,9 @@ def test_one_of_everything_is_clicked(name: str, report: Report) -> None:
 
 @pytest.mark.parametrize("name", LOOKED_AT)
 def test_where_a_link_leads_is_in_sight(name: str, report: Report) -> None:
-    """Every address on the first screen, and one of each kind in every view, clicked on a page that was just opened."""
+    """Every address on the first screen, and one of each kind in every view, clicked on a page that
+    was just opened.
+    """
     report.visit(name)
     wanted = """[...document.querySelectorAll("main a[href^='#']")].map(a => [a.closest('.view').id, a.hash])"""
     links, seen = [], set()

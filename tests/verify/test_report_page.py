@@ -1,4 +1,6 @@
-"""The HTML report under a reader's hands, in headless Chromium: addresses, tables, charts, search, and what needs no script."""
+"""The HTML report under a reader's hands, in headless Chromium: addresses, tables, charts, search,
+and what needs no script.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ LOOKED_AT = (
 
 
 class Report:
-    """Reports in one browser. Every visit is a new window as far as the page can tell: another document, no history."""
+    """Reports in one browser. Every visit is a new window as far as the page can tell: another
+    document, no history.
+    """
 
     def __init__(self, page: Page, folder: Path) -> None:
         self.page, self._folder = page, folder
@@ -55,7 +59,9 @@ class Report:
         return list(self.run("[...document.querySelectorAll('.view')].filter(v => v.offsetHeight).map(v => v.id)"))
 
     def click(self, selector: str) -> None:
-        """A click of the mouse in the middle of an element. The page is scrolled only where the element cannot be reached as it is."""
+        """A click of the mouse in the middle of an element. The page is scrolled only where the
+        element cannot be reached as it is.
+        """
         middle = f"(({{ x, y, width, height }}) => [x + width / 2, y + height / 2])({self._box(selector)})"
         element = self._element(selector)
         if not self.run(f"{element}.contains(document.elementFromPoint(...{middle}))"):
@@ -108,8 +114,10 @@ def report(browser: Report) -> Iterator[Report]:
 
 
 def test_words_of_the_field_are_explained_where_they_stand(report: Report) -> None:
-    """By the pointer, by the keyboard and by a tap, with the glossary's own sentence; each once in a view."""
-    meaning = next(told for names, told in glossary.terms() if "Critical path" in names)
+    """By the pointer, by the keyboard and by a tap, with the glossary's own sentence; each once in
+    a view.
+    """
+    meaning = next(told for names, told in glossary.read_terms() if "Critical path" in names)
     report.visit("tfdata_heavy", "tf_data")
     words = report.run("[...document.querySelectorAll('#tf_data dfn')].map(word => word.textContent.toLowerCase())")
     assert "critical path" in words and len(words) == len(set(words))
@@ -628,7 +636,9 @@ def test_charts_keep_what_was_chosen(name: str, view: str, choose: str, kept: st
 
 
 def test_the_table_follows_the_flame_graph(report: Report) -> None:
-    """Zoomed to a layer, the table below shows that layer's rows, also where the address brings the zoom; all of them again from there."""
+    """Zoomed to a layer, the table below shows that layer's rows, also where the address brings the
+    zoom; all of them again from there.
+    """
     report.visit("tf_gpu_v100_bert", "scopes")
     cell = "[...document.querySelectorAll('#scopes [data-picture=flame] g')].find(g => g.ariaLabel.endsWith('/layer_3'))"
     report.wait(f"!!{cell}")

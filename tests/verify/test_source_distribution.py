@@ -1,4 +1,6 @@
-"""The source distribution holds all that the core is built from, where there is no wheel, and all that tests it."""
+"""The source distribution holds all that the core is built from, where there is no wheel, and all
+that tests it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_can_be_installed(packed: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     subprocess.run([sys.executable, *INSTALL, str(site), str(packed)], check=True, capture_output=True, timeout=600)
-    code = "import outpace, outpace._native; outpace._native.library(); print(outpace.__file__)"
+    code = "import outpace, outpace._native; outpace._native.load_library(); print(outpace.__file__)"
     environment = {**os.environ, "PYTHONPATH": str(site)}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment, cwd=tmp_path

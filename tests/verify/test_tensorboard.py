@@ -1,4 +1,6 @@
-"""The tab in TensorBoard: versions that `make verify` has installed, with and without XProf, below a path, with several log directories."""
+"""The tab in TensorBoard: versions that `make verify` has installed, with and without XProf, below
+a path, with several log directories.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The viewer in headless Chromium: a trace of a million events opens, complete, and nothing leaves this machine."""
+"""The viewer in headless Chromium: a trace of a million events opens, complete, and nothing leaves
+this machine.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ from outpace.testing import SpaceBuilder
 from outpace.timeline import Run
 from outpace.trace import read_trace
 from outpace.ui.server import Server
-from outpace.ui.timeline import Alone
+from outpace.ui.timeline import TraceSite
 from outpace.viewer import ExportSummary, write_trace
-from outpace.viewer.build import interface
-from outpace.viewer.sight import sight
+from outpace.viewer.perfetto import find_interface
+from outpace.viewer.view_range import find_step_view
 from tests.support import opened
 from tests.verify.chromium import CHROMIUM, Page
 from tests.verify.test_browser import colors
@@ -36,7 +38,7 @@ def shown(run: Run, folder: Path, seconds: float = 60) -> Iterator[tuple[Page, S
     """The run in a browser, loaded."""
     with tempfile.TemporaryFile() as file:
         written = write_trace(run, file.fileno())
-        server = Server(Alone(interface(), file, sight(run)).answer)
+        server = Server(TraceSite(find_interface(), file, find_step_view(run)).answer)
         server.start()
         try:
             with Page(folder / "browser") as page:
@@ -60,13 +62,15 @@ def complete(page: Page, written: ExportSummary) -> None:
     computed = written.steps + written.stages
     assert query(page, "select count(*) from slice where category is not null") == [[str(computed)]]
     assert query(page, "select count(*) from slice where dur < 0") == [["0"]]
-    assert query(page, "select count(*) from flow") == [[str(written.arrows)]]
-    assert query(page, "select count(*) from counter") == [[str(written.counts)]]
+    assert query(page, "select count(*) from flow") == [[str(written.flows)]]
+    assert query(page, "select count(*) from counter") == [[str(written.counter_values)]]
     assert query(page, "select name, value from stats where value > 0 and severity <> 'info'") == []
 
 
 def offline(page: Page, server: Server) -> None:
-    """Whatever the page asked another machine for was stopped in the browser, by the policy that the server sends."""
+    """Whatever the page asked another machine for was stopped in the browser, by the policy that
+    the server sends.
+    """
     own = server.address.partition("?")[0]
     outside = {url for url in page.requests if not url.startswith((own, "data:", "blob:"))}
     assert outside <= page.stopped, outside - page.stopped
@@ -84,9 +88,9 @@ def test_profiles_open_complete_on_their_first_steady_step(name: str, tmp_path: 
     with shown(run, tmp_path) as (page, server, written):
         complete(page, written)
         span = page.run("(s => [Number(s.start), Number(s.end)])(app.trace.timeline.visibleWindow.toTimeSpan())")
-        seen = sight(run)
+        seen = find_step_view(run)
         assert seen.step is not None
-        assert span == pytest.approx([seen.begin, seen.end], abs=0.1 * (seen.end - seen.begin))
+        assert span == pytest.approx([seen.begin_ns, seen.end_ns], abs=0.1 * (seen.end_ns - seen.begin_ns))
         offline(page, server)
         assert colors(page.screenshot()) > 100
 
@@ -99,7 +103,7 @@ def test_a_million_events_open(tmp_path: Path) -> None:
         for i in range(EVENTS // 2):
             line.event(f"outer {i % 50}", i * 1_000 * NS, 900 * NS, id=i)
             line.event("inner", (i * 1_000 + 100) * NS, 500 * NS, size=float(i))
-    run = Run.of([read_trace(space.to_bytes(), "vm")])
+    run = Run.from_traces([read_trace(space.to_bytes(), "vm")])
     assert run.events == THREADS * EVENTS
     with shown(run, tmp_path, seconds=240) as (page, server, written):
         complete(page, written)

@@ -1,4 +1,6 @@
-"""Settings of the environment that really make a program faster are found, combined, and kept; and the whole command with JSON."""
+"""Settings of the environment that really make a program faster are found, combined, and kept; and
+the whole command with JSON.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Tuning that is cancelled, told to end, or out of memory in real runs: what is said, and that the training stays the user's."""
+"""Tuning that is cancelled, told to end, or out of memory in real runs: what is said, and that the
+training stays the user's.
+"""
 
 from __future__ import annotations
 

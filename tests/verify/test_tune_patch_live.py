@@ -1,4 +1,6 @@
-"""The patch of a program with JPEG files, as users write them: readable, the same program, and found out where it is wrong."""
+"""The patch of a program with JPEG files, as users write them: readable, the same program, and
+found out where it is wrong.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Files that are cut, and files that change while they are read: the verdict of a whole file, or a sentence; no signal ends the reader."""
+"""Files that are cut, and files that change while they are read: the verdict of a whole file, or a
+sentence; no signal ends the reader.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def boundaries(data: bytes, at: int, end: int, first: int) -> Iterator[int]:
-    """Where fields begin and end, from `first` on, in a message and in what may be a message in it; ValueError for what is none."""
+    """Where fields begin and end, from `first` on, in a message and in what may be a message in it;
+    ValueError for what is none.
+    """
     while at < end:
         yield at
         tag, at = varint(data, at, end)
@@ -73,7 +77,7 @@ def boundaries(data: bytes, at: int, end: int, first: int) -> Iterator[int]:
 def verdict(data: bytes) -> str | None:
     """What bounds the program; None where there is none."""
     try:
-        page = api.Profile(Run.of([read_trace(data, "vm")], "cut")).page("overview")
+        page = api.Profile(Run.from_traces([read_trace(data, "vm")], "cut")).page("overview")
     except ProfileError:
         return None
     return None if page.unavailable or page.headline.startswith("No step was found") else page.headline

@@ -1,4 +1,6 @@
-"""The wheels of a release (`make wheels`): what their tags promise, what is in them, and that they are all that a report needs."""
+"""The wheels of a release (`make wheels`): what their tags promise, what is in them, and that they
+are all that a report needs.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from outpace._native import ENDINGS, SIGNATURES
+from outpace._native import FREE_FUNCTIONS, SIGNATURES
 from tests.support import DATA
 
 pytestmark = pytest.mark.verify
@@ -58,7 +60,7 @@ class TestWheel:
 
     def test_its_library_has_what_python_calls(self, wheel: Path) -> None:
         names = {name.lstrip("_") for name in ran([RELEASE, "-c", EXPORTED, wheel, "outpace/_native/core.so"]).split()}
-        assert {name for name in names if name.startswith("ox_")} == {"ox_abi", *SIGNATURES, *ENDINGS}
+        assert {name for name in names if name.startswith("ox_")} == {"ox_abi", *SIGNATURES, *FREE_FUNCTIONS}
 
     def test_auditwheel_says_the_same_of_glibc(self, wheel: Path) -> None:
         platform = wheel.stem.split("-")[-1]

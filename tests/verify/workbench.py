@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from outpace.ui.run_summaries import SummaryCache
 from outpace.ui.server import Server
 from outpace.ui.site import Site
-from outpace.ui.verdicts import Cache
 from tests.verify.chromium import Page
 
 
 @contextmanager
 def workbench(logdir: str, folder: Path) -> Iterator[tuple[Page, Server]]:
     """The workbench of a log directory; its verdicts and the browser's files lie in `folder`."""
-    site = Site([logdir], Cache(folder / "cache"))
+    site = Site([logdir], SummaryCache(folder / "cache"))
     server = Server(site.answer)
     server.start()
     try:

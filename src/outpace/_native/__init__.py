@@ -1,7 +1,7 @@
 """The native core, loaded with ctypes. Only `outpace.trace` may import this package.
 
-`native/include/outpace.h` is the interface; `ABI` names the text of it that this package was written for, and `SIGNATURES` repeats its
-declarations for ctypes. Tests hold both against it.
+`native/include/outpace.h` is the interface; `ABI` names the text of it that this package was
+written for, and `SIGNATURES` repeats its declarations for ctypes. Tests hold both against it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from outpace._cores import granted_cpus
+from outpace._cpus import available_cpus
 from outpace.model.arrays import Codes, Column, Indices, Key, Mask, Numbers, Picoseconds, Values
 from outpace.model.errors import InstallationError, ProfileError
 
 ABI = 4099843499
-"""CRC-32 of `native/include/outpace.h`. A library that says another was built from other sources."""
+"""CRC-32 of `native/include/outpace.h`. A library that says another was built from other sources.
+"""
 
 _STATUS: dict[int, tuple[type[Exception], str]] = {
     1: (MemoryError, "an allocation of the native core failed (in {})"),
@@ -72,17 +73,17 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
 }
 """Argument types of the functions that return a status."""
 
-ENDINGS = ("ox_close", "ox_export_close")
+FREE_FUNCTIONS = ("ox_close", "ox_export_close")
 """Functions that free what they are given, and return nothing."""
 
 
-class Source(ctypes.Structure):
+class SourceStruct(ctypes.Structure):
     """Mirror of `ox_source`."""
 
     _fields_ = [("memory", c_void_p), ("size", c_uint64), ("file", c_int64), ("block", c_uint64)]
 
 
-class Sizes(ctypes.Structure):
+class SizesStruct(ctypes.Structure):
     """Mirror of `ox_sizes`, where the fields are described."""
 
     _fields_ = [
@@ -92,7 +93,7 @@ class Sizes(ctypes.Structure):
     ]
 
 
-class Packed(ctypes.Structure):
+class PackedStruct(ctypes.Structure):
     """Mirror of `ox_packed`."""
 
     _fields_ = [
@@ -103,7 +104,7 @@ class Packed(ctypes.Structure):
     ]
 
 
-class LineSlices(ctypes.Structure):
+class LineSlicesStruct(ctypes.Structure):
     """Mirror of `ox_line_slices`."""
 
     _fields_ = [
@@ -114,7 +115,7 @@ class LineSlices(ctypes.Structure):
     ]
 
 
-class MadeSlices(ctypes.Structure):
+class MadeSlicesStruct(ctypes.Structure):
     """Mirror of `ox_made_slices`."""
 
     _fields_ = [
@@ -127,8 +128,10 @@ class MadeSlices(ctypes.Structure):
 
 
 @lru_cache(maxsize=1)
-def library() -> ctypes.CDLL:
-    """Load the core once. Raises InstallationError with the way out when the package was not built, or from other sources than this file."""
+def load_library() -> ctypes.CDLL:
+    """Load the core once. Raises InstallationError with the way out when the package was not built,
+    or from other sources than this file.
+    """
     path = Path(__file__).with_name("core.so")
     try:
         core = ctypes.CDLL(str(path))
@@ -141,7 +144,7 @@ def library() -> ctypes.CDLL:
     for name, types in SIGNATURES.items():
         function = getattr(core, name)
         function.restype, function.argtypes = c_int32, types
-    for name in ENDINGS:
+    for name in FREE_FUNCTIONS:
         function = getattr(core, name)
         function.restype, function.argtypes = None, (c_void_p,)
     return core
@@ -151,20 +154,22 @@ _REINSTALL = "Reinstall it: pip install --force-reinstall outpace, or in a sourc
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Call a function of the core: arrays by their data (None for none), structures and ctypes' numbers, which it fills in, by reference.
+    """Call a function of the core: arrays by their data (None for none), structures and ctypes'
+    numbers, which it fills in, by reference.
 
-    Raises MemoryError when the core says that there is not enough, or more events than it can number; OverflowError for a file beyond its
-    budget, ProfileError for one that changed, RuntimeError when it fails otherwise.
+    Raises MemoryError when the core says that there is not enough, or more events than it can
+    number; OverflowError for a file beyond its budget, ProfileError for one that changed,
+    RuntimeError when it fails otherwise.
     """
-    status = getattr(library(), name)(*map(_argument, arguments))
+    status = getattr(load_library(), name)(*map(_argument, arguments))
     if status:
         kind, sentence = _STATUS[status]
         raise kind(sentence.format(name))
 
 
-def end(name: str, handle: int) -> None:
+def free_handle(name: str, handle: int) -> None:
     """Free what the core made."""
-    getattr(library(), name)(handle)
+    getattr(load_library(), name)(handle)
 
 
 def _argument(value: Any) -> Any:
@@ -173,9 +178,9 @@ def _argument(value: Any) -> Any:
     return ctypes.byref(value) if isinstance(value, (ctypes.Structure, c_uint64, c_int64, c_int32)) else value
 
 
-def threads() -> int:
+def thread_count() -> int:
     """Worker threads for the core: the cores that this process may use, at most 8."""
-    return min(granted_cpus(), 8)
+    return min(available_cpus(), 8)
 
 
 def pointer(array: Column) -> c_void_p:
@@ -185,25 +190,25 @@ def pointer(array: Column) -> c_void_p:
     return c_void_p(array.ctypes.data)
 
 
-def subtree_ends(first_event: Indices, start: Picoseconds, duration: Picoseconds, mask: Mask | None = None) -> Indices:
+def compute_subtree_ends(first_event: Indices, start: Picoseconds, duration: Picoseconds, mask: Mask | None = None) -> Indices:
     """End of the subtree of every event, among those that the mask selects; see `ox_nest`."""
     subtree_end = np.empty(len(start), np.int32)
     flags = None if mask is None else np.ascontiguousarray(mask, np.uint8)
-    _nest(first_event, start, duration, flags, threads(), None, subtree_end, None)
+    _nest(first_event, start, duration, flags, thread_count(), None, subtree_end, None)
     return subtree_end
 
 
-def parents(first_event: Indices, start: Picoseconds, duration: Picoseconds) -> Indices:
+def compute_parents(first_event: Indices, start: Picoseconds, duration: Picoseconds) -> Indices:
     """Parent row of every event, -1 for none; see `ox_nest`."""
     parent = np.empty(len(start), np.int32)
-    _nest(first_event, start, duration, None, threads(), parent, None, None)
+    _nest(first_event, start, duration, None, thread_count(), parent, None, None)
     return parent
 
 
-def nest(first_event: Indices, start: Picoseconds, duration: Picoseconds) -> tuple[Indices, Picoseconds]:
+def compute_nesting(first_event: Indices, start: Picoseconds, duration: Picoseconds) -> tuple[Indices, Picoseconds]:
     """(parent row or -1, self time) of every event; see `ox_nest`."""
     parent, self_time = np.empty(len(start), np.int32), np.empty(len(start), np.int64)
-    _nest(first_event, start, duration, None, threads(), parent, None, self_time)
+    _nest(first_event, start, duration, None, thread_count(), parent, None, self_time)
     return parent, self_time
 
 
@@ -212,18 +217,20 @@ def _nest(first_event: Indices, start: Picoseconds, duration: Picoseconds, *rest
     call("ox_nest", len(first_event) - 1, np.ascontiguousarray(first_event, np.uint64), *spans, *rest)
 
 
-def group(
-    key: Codes, keys: int, duration: Picoseconds, self_time: Picoseconds, mask: Mask | None = None
+def aggregate_by_key(
+    key: Codes, key_count: int, duration: Picoseconds, self_time: Picoseconds, mask: Mask | None = None
 ) -> tuple[Numbers, ...]:
-    """Count, total, self total, minimum and maximum duration per key in [0, keys); see `ox_group`."""
-    out = tuple(np.empty(keys, np.int64) for _ in range(5))
+    """Count, total, self total, minimum and maximum duration per key in [0, keys); see
+    `ox_group`.
+    """
+    out = tuple(np.empty(key_count, np.int64) for _ in range(5))
     flags = None if mask is None else np.ascontiguousarray(mask, np.uint8)
     times = [np.ascontiguousarray(a, np.int64) for a in (duration, self_time)]
-    call("ox_group", len(key), np.ascontiguousarray(key, np.int32), flags, *times, keys, *out)
+    call("ox_group", len(key), np.ascontiguousarray(key, np.int32), flags, *times, key_count, *out)
     return out
 
 
-def spread(subtree_end: Indices, cause: Indices, effect: Indices, root_row: Indices, root_group: Codes) -> Codes:
+def propagate_groups(subtree_end: Indices, cause: Indices, effect: Indices, root_row: Indices, root_group: Codes) -> Codes:
     """Group of every event, -1 for none; edges may come in any order; see `ox_spread`."""
     result = np.full(len(subtree_end), -1, np.int32)
     ends, *edges = (np.ascontiguousarray(a, np.int32) for a in (subtree_end, cause, effect))
@@ -232,8 +239,9 @@ def spread(subtree_end: Indices, cause: Indices, effect: Indices, root_row: Indi
     return result
 
 
-def latest(cause_key: Key, cause_time: Picoseconds, effect_key: Key, effect_time: Picoseconds) -> Indices:
-    """Position of each effect's one cause, -1 for none; int32. Of the causes with its key: the latest that is not after it, else the first.
+def match_latest(cause_key: Key, cause_time: Picoseconds, effect_key: Key, effect_time: Picoseconds) -> Indices:
+    """Position of each effect's one cause, -1 for none; int32. Of the causes with its key: the
+    latest that is not after it, else the first.
 
     A key is one uint64 column, or two; see `ox_latest`.
     """
@@ -243,39 +251,43 @@ def latest(cause_key: Key, cause_time: Picoseconds, effect_key: Key, effect_time
         columns = (np.ascontiguousarray(column, np.uint64) for column in (first, second) if column is not None)
         sides += [len(time), *columns, *([None] if second is None else []), np.ascontiguousarray(time, np.int64)]
     partner = np.empty(len(effect_time), np.int32)
-    call("ox_latest", *sides, threads(), partner)
+    call("ox_latest", *sides, thread_count(), partner)
     return partner
 
 
-def sweep(
-    group_of: Codes,
+def compute_time_by_priority(
+    window_index: Codes,
     priority: Codes,
     start: Picoseconds,
-    finish: Picoseconds,
-    begin: Picoseconds,
-    last: Picoseconds,
-    priorities: int,
+    end: Picoseconds,
+    window_start: Picoseconds,
+    window_end: Picoseconds,
+    priority_count: int,
 ) -> Picoseconds:
     """Time per (window, priority), int64 ps of shape (windows, priorities); see `ox_sweep`."""
-    out = np.zeros((len(begin), priorities), np.int64)
-    kinds = ((group_of, np.int32), (priority, np.uint8), (start, np.int64), (finish, np.int64))
+    out = np.zeros((len(window_start), priority_count), np.int64)
+    kinds = ((window_index, np.int32), (priority, np.uint8), (start, np.int64), (end, np.int64))
     spans = [np.ascontiguousarray(a, kind) for a, kind in kinds]
-    windows = [np.ascontiguousarray(a, np.int64) for a in (begin, last)]
-    call("ox_sweep", len(group_of), *spans, len(begin), *windows, priorities, threads(), out)
+    windows = [np.ascontiguousarray(a, np.int64) for a in (window_start, window_end)]
+    call("ox_sweep", len(window_index), *spans, len(window_start), *windows, priority_count, thread_count(), out)
     return out
 
 
-def share(start: Picoseconds, finish: Picoseconds, parent: Indices, waits: Mask) -> tuple[Values, Values, Values]:
-    """(what each event gets of the moments it is open, what of it is its alone, three sums); ps; see `ox_share`."""
+def divide_time(start: Picoseconds, end: Picoseconds, parent: Indices, wait_mask: Mask) -> tuple[Values, Values, Values]:
+    """(what each event gets of the moments it is open, what of it is its alone, three sums); ps;
+    see `ox_share`.
+    """
     own, alone, sums = np.empty(len(start)), np.empty(len(start)), np.empty(3)
-    kinds = ((start, np.int64), (finish, np.int64), (parent, np.int32), (waits, np.uint8))
+    kinds = ((start, np.int64), (end, np.int64), (parent, np.int32), (wait_mask, np.uint8))
     call("ox_share", len(start), *(np.ascontiguousarray(a, kind) for a, kind in kinds), own, alone, sums)
     return own, alone, sums
 
 
-def cover(start: Picoseconds, finish: Picoseconds, begin: int, last: int) -> tuple[int, int]:
-    """Length of the union of spans (sorted by start) in [begin, last), and the sum of their clipped lengths; see `ox_cover`."""
+def compute_union_length(start: Picoseconds, end: Picoseconds, begin: int, end_limit: int) -> tuple[int, int]:
+    """Length of the union of spans (sorted by start) in [begin, last), and the sum of their clipped
+    lengths; see `ox_cover`.
+    """
     result = np.zeros(2, np.int64)
-    spans = [np.ascontiguousarray(a, np.int64) for a in (start, finish)]
-    call("ox_cover", len(start), *spans, begin, last, result[:1], result[1:])
+    spans = [np.ascontiguousarray(a, np.int64) for a in (start, end)]
+    call("ox_cover", len(start), *spans, begin, end_limit, result[:1], result[1:])
     return int(result[0]), int(result[1])

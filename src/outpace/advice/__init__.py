@@ -1,7 +1,7 @@
 """Advice of all tools together: which finding a reader should act on first, and how to go on."""
 
-from outpace.advice.headline import headline
-from outpace.advice.next import following
-from outpace.advice.rank import drop_unfounded, rank
+from outpace.advice.headline import build_headline
+from outpace.advice.next_commands import suggest_commands
+from outpace.advice.ranking import drop_unsupported_findings, rank_findings
 
-__all__ = ["drop_unfounded", "following", "headline", "rank"]
+__all__ = ["build_headline", "drop_unsupported_findings", "rank_findings", "suggest_commands"]

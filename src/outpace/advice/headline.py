@@ -1,24 +1,28 @@
-"""The one sentence a reader takes away: what bounds the program, in agreement with what to change first."""
+"""The one sentence a reader takes away: what bounds the program, in agreement with what to change
+first.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from outpace.metrics.program.budget import ALL_HOSTS, Budget, budgets
-from outpace.metrics.program.host_time import of_hosts
-from outpace.metrics.program.program import program
-from outpace.metrics.program.same_program import main_program
+from outpace.metrics.cluster.program_groups import main_program_hosts
+from outpace.metrics.facts.workload import find_workload
+from outpace.metrics.savings.budget import ALL_HOSTS, Budget, budgets
+from outpace.metrics.views.host_time import mean_host_time
 from outpace.model import Category, Finding, Page, Severity, Unit, humanize
-from outpace.model.text import first_sentence, is_most
+from outpace.model.text import first_sentence, is_majority
 from outpace.timeline import Run
 
 _HOST, _UNTRACED = (c.value for c in (Category.HOST_COMPUTE, Category.ALL_OTHERS))
 
 
-def headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> str:
-    """What the first page says that says anything, else why the first one cannot. Where it would say that the host computes, and what to
-    change first is none of the model's computation but Python, calls or logging, that is what bounds the program. Where that is on a host of
-    another program than the one shown, the host comes first."""
+def build_headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> str:
+    """What the first page says that says anything, else why the first one cannot. Where it would
+    say that the host computes, and what to change first is none of the model's computation but
+    Python, calls or logging, that is what bounds the program. Where that is on a host of another
+    program than the one shown, the host comes first.
+    """
     said = next((p.headline for p in pages if p.headline), "")
     if not said:
         why = next((p.unavailable for p in pages if p.unavailable), None)
@@ -29,29 +33,31 @@ def headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> st
         return f"{first_sentence(first.sentence)} {said}"
     if first is None or first.saving is None or known is None:
         return said
-    if first.host and first.host in budgets(run) and first.host not in main_program(run):
+    if first.host and first.host in budgets(run) and first.host not in main_program_hosts(run):
         return f"{_of_host(first.host, budgets(run)[first.host])} {said}"
-    shares = {c.value: known.shares[c.value] for c in Category}
+    shares = {c.value: known.category_shares[c.value] for c in Category}
     takes = first.saving.takes_from
     around = _UNTRACED in takes and first.saving.high >= shares[Category.INPUT.value]
-    if not around or max(shares, key=shares.__getitem__) != _HOST or mostly_runs(run):
+    if not around or max(shares, key=shares.__getitem__) != _HOST or is_op_bound(run):
         return said
-    step = f"{humanize(known.step, Unit.PS)} per {'prediction' if program(run).predicts else 'step'}"
+    step = f"{humanize(known.step_ps, Unit.PS)} per {'prediction' if find_workload(run).is_inference else 'step'}"
     without = (
         " without the profiler"
-        if humanize(known.step / (1 - known.profiling), Unit.PS) != humanize(known.step, Unit.PS)
+        if humanize(known.step_ps / (1 - known.profiling_share), Unit.PS) != humanize(known.step_ps, Unit.PS)
         else ""
     )
     return f"Host-bound, {step}{without}: {first_sentence(first.sentence)}"  # the shares of the sentence are of that
 
 
-def mostly_runs(run: Run) -> bool:
-    """Whether ops run in most of the mean step, on a host that computes by itself: then nothing else bounds it, whatever is changed first."""
-    return not run.has_device and is_most(of_hosts(run, *main_program(run)).running, 1.0)
+def is_op_bound(run: Run) -> bool:
+    """Whether ops run in most of the mean step, on a host that computes by itself: then nothing
+    else bounds it, whatever is changed first.
+    """
+    return not run.has_device and is_majority(mean_host_time(run, *main_program_hosts(run)).op_share, 1.0)
 
 
 def _of_host(host: str, budget: Budget) -> str:
     """What takes most of one host's step."""
-    most = max(Category, key=lambda c: budget.shares[c.value])
-    step = humanize(budget.step, Unit.PS)
-    return f"{host} has most to gain: {budget.shares[most.value]:.0%} of its {step} step is {most.label.lower()}."
+    most = max(Category, key=lambda c: budget.category_shares[c.value])
+    step = humanize(budget.step_ps, Unit.PS)
+    return f"{host} has most to gain: {budget.category_shares[most.value]:.0%} of its {step} step is {most.label.lower()}."

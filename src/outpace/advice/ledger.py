@@ -1,69 +1,79 @@
-"""The ledger of savings: all findings of a report on one base, none above what there is, and together no more than that either."""
+"""The ledger of savings: all findings of a report on one base, none above what there is, and
+together no more than that either.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from outpace.metrics.program.budget import ALL_HOSTS, Budget
-from outpace.model import OUTSIDE, Finding, Saving
+from outpace.metrics.savings.budget import ALL_HOSTS, Budget
+from outpace.model import OUTSIDE_STEPS, Finding, Saving
 
 _WORTH_SAYING = 0.005  # of the step: less is no saving that anybody could measure
 _MUCH_BETWEEN = 0.2  # of the time from the first step to the last: a share of the step alone would promise what nobody sees
 _CYCLE = "from step to step"
 _CUT = 0.9  # of what a finding asked for: below, a reader is told that it was cut
-SHARED = "What it saves is mostly the same time as that of a finding above: the two do not add up."
+SHARED_SAVING = "What it saves is mostly the same time as that of a finding above: the two do not add up."
 
 
 class Ledger:
-    """Pays findings in the order in which they come, each from the categories that it takes from."""
+    """Pays findings in the order in which they come, each from the categories that it
+    takes from.
+    """
 
     def __init__(self, budgets: Mapping[str, Budget]) -> None:
-        """A full ledger of every host, and one of all together for findings that name none; what is paid from one is gone from the other."""
+        """A full ledger of every host, and one of all together for findings that name none; what is
+        paid from one is gone from the other.
+        """
         self._budgets = budgets
         self._hosts = set(budgets) - {ALL_HOSTS}
         self._only = next(iter(self._hosts)) if len(self._hosts) == 1 else ALL_HOSTS
-        self._left = {host: dict(budget.shares) for host, budget in budgets.items()}
+        self._left = {host: dict(budget.category_shares) for host, budget in budgets.items()}
 
-    def pay(self, finding: Finding) -> Finding:
-        """The finding with the saving that is left for it, on the report's base; none where no step is known, or none that is whole."""
+    def cap_saving(self, finding: Finding) -> Finding:
+        """The finding with the saving that is left for it, on the report's base; none where no step
+        is known, or none that is whole.
+        """
         host = finding.host if finding.host in self._hosts else self._only
         if finding.saving is None:
             return finding
-        if host not in self._left or not self._budgets[host].whole:
+        if host not in self._left or not self._budgets[host].is_whole_step:
             return replace(finding, saving=None)
         saving, left = finding.saving, self._left[host]
-        inside = tuple(key for key in saving.takes_from if key != OUTSIDE)
-        if OUTSIDE in saving.takes_from and inside:  # of the steady steps or, where that is more, of slow ones
+        inside = tuple(key for key in saving.takes_from if key != OUTSIDE_STEPS)
+        if OUTSIDE_STEPS in saving.takes_from and inside:  # of the steady steps or, where that is more, of slow ones
             held = sum(left.get(key, 0.0) for key in inside)
-            saving = replace(saving, takes_from=inside if held >= left.get(OUTSIDE, 0.0) else (OUTSIDE,))
+            saving = replace(saving, takes_from=inside if held >= left.get(OUTSIDE_STEPS, 0.0) else (OUTSIDE_STEPS,))
         granted = min(saving.high, sum(left.get(key, 0.0) for key in saving.takes_from))
         self._take(host, saving.takes_from, granted)
         notes = finding.counter_evidence
         if granted < _CUT * min(saving.high, self._there_was(host, saving)):
-            notes = (*notes, SHARED)
+            notes = (*notes, SHARED_SAVING)
         if granted < _WORTH_SAYING:
             return replace(finding, saving=None, counter_evidence=notes)
         return replace(finding, saving=self._based(host, saving, granted), counter_evidence=notes)
 
-    def based(self, finding: Finding) -> Finding:
-        """The finding with its saving as a share of what a reader pays: of the time from step to step, where much of it lies between them."""
+    def rescale_saving(self, finding: Finding) -> Finding:
+        """The finding with its saving as a share of what a reader pays: of the time from step to
+        step, where much of it lies between them.
+        """
         host = finding.host if finding.host in self._hosts else self._only
         budget = self._budgets.get(host)
         saving = finding.saving
-        if saving is None or budget is None or budget.between < _MUCH_BETWEEN or OUTSIDE in saving.takes_from:
+        if saving is None or budget is None or budget.gap_share < _MUCH_BETWEEN or OUTSIDE_STEPS in saving.takes_from:
             return finding
-        inside = budget.step / budget.cycle
-        there = replace(saving, low=saving.low * inside, high=saving.high * inside, step=budget.cycle, base=_CYCLE)
+        inside = budget.step_ps / budget.cycle_ps
+        there = replace(saving, low=saving.low * inside, high=saving.high * inside, step=budget.cycle_ps, base=_CYCLE)
         return replace(finding, saving=there)
 
     def _there_was(self, host: str, saving: Saving) -> float:
-        return sum(self._budgets[host].shares.get(key, 0.0) for key in saving.takes_from)
+        return sum(self._budgets[host].category_shares.get(key, 0.0) for key in saving.takes_from)
 
     def _based(self, host: str, saving: Saving, granted: float) -> Saving:
         budget = self._budgets[host]
-        base = "time from the first step to the last" if saving.takes_from == (OUTSIDE,) else budget.base
-        return replace(saving, low=min(saving.low, granted), high=granted, step=budget.step, base=base)
+        base = "time from the first step to the last" if saving.takes_from == (OUTSIDE_STEPS,) else budget.base
+        return replace(saving, low=min(saving.low, granted), high=granted, step=budget.step_ps, base=base)
 
     def _take(self, host: str, keys: Iterable[str], share: float) -> None:
         for key in keys:
@@ -73,13 +83,15 @@ class Ledger:
             share -= part
 
     def _spend(self, host: str, key: str, part: float) -> None:
-        """A part of one host's step is its weight's part of the mean step; a part of the mean step is as much of what each has left."""
+        """A part of one host's step is its weight's part of the mean step; a part of the mean step
+        is as much of what each has left.
+        """
         before = self._left[host][key]
         self._left[host][key] = before - part
-        weights = self._budgets[ALL_HOSTS].weights if ALL_HOSTS in self._budgets else {}
+        weights = self._budgets[ALL_HOSTS].host_weights if ALL_HOSTS in self._budgets else {}
         if host == ALL_HOSTS:
             for each in weights:
                 self._left[each][key] *= 1 - part / before
         elif host in weights:
-            weight = 1 / len(weights) if key == OUTSIDE else weights[host]
+            weight = 1 / len(weights) if key == OUTSIDE_STEPS else weights[host]
             self._left[ALL_HOSTS][key] = max(0.0, self._left[ALL_HOSTS][key] - weight * part)

@@ -1,14 +1,15 @@
-"""Getting a profile: from a running program (`outpace.capture(...)`), from an unmodified script, or from workers elsewhere.
+"""Getting a profile: from a running program (`outpace.capture(...)`), from an unmodified script, or
+from workers elsewhere.
 
-The public names load on first use: this package is also imported inside the user's training process, which must not
-see any other module than its script would have loaded (see `launch`).
+The public names load on first use: this package is also imported inside the user's training
+process, which must not see any other module than its script would have loaded (see `launch`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from outpace._lazy import callable_package, lazy
+from outpace._lazy import lazy_getattr, make_package_callable
 
 if TYPE_CHECKING:
     from outpace.capture.manual import Capture
@@ -16,5 +17,5 @@ if TYPE_CHECKING:
     from outpace.capture.runner import CaptureResult, run_script
 
 __all__ = ["Capture", "CaptureOptions", "CaptureResult", "run_script"]
-__getattr__ = lazy(__name__, {"manual": "Capture", "options": "CaptureOptions", "runner": "CaptureResult run_script"})
-callable_package(__name__, "manual", "capture")
+__getattr__ = lazy_getattr(__name__, {"manual": "Capture", "options": "CaptureOptions", "runner": "CaptureResult run_script"})
+make_package_callable(__name__, "manual", "capture")

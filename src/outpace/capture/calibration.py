@@ -1,8 +1,9 @@
-"""Short loops that say how fast the machine is beside a capture: arithmetic, memory, and one of Python. Standard library only.
+"""Short loops that say how fast the machine is beside a capture: arithmetic, memory, and one of
+Python. Standard library only.
 
-A program all of whose work takes twice as long looks the same on a machine that is half as fast; these loops do not change with the program.
-Each is repeated, and its fastest run counts, since a neighbour or the program's own threads interrupt some of them. All three take about
-20 milliseconds.
+A program all of whose work takes twice as long looks the same on a machine that is half as fast;
+these loops do not change with the program. Each is repeated, and its fastest run counts, since a
+neighbour or the program's own threads interrupt some of them. All three take about 20 milliseconds.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _ROUNDS = 10_000
 def calibrate() -> dict[str, int]:
     """The fastest of some runs of each loop, ns: `arithmetic`, `memory` and `Python`.
 
-    Example: `calibrate()` gives `{"arithmetic": 571000, "memory": 642000, "Python": 264000}` on one machine.
+    Example: `calibrate()` gives `{"arithmetic": 571000, "memory": 642000, "Python": 264000}` on one
+    machine.
     """
     number = (1 << _BITS) // 3
     source, target = bytes(_BYTES), memoryview(bytearray(_BYTES))

@@ -1,12 +1,16 @@
-"""The cells of a notebook, or of an IPython shell, in which code was typed. Standard library only."""
+"""The cells of a notebook, or of an IPython shell, in which code was typed. Standard
+library only.
+"""
 
 from __future__ import annotations
 
 import sys
 
 
-def cells() -> dict[str, str]:
-    """`In [3]` of each file name under which IPython compiled a cell; empty where no shell of IPython runs."""
+def find_cells() -> dict[str, str]:
+    """`In [3]` of each file name under which IPython compiled a cell; empty where no shell of
+    IPython runs.
+    """
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     numbers = getattr(getattr(shell, "compile", None), "_filename_map", None)
     return {str(file): f"In [{number}]" for file, number in numbers.items()} if isinstance(numbers, dict) else {}

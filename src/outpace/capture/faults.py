@@ -1,4 +1,6 @@
-"""Faults of our own code in the training's process. The training must not see them, and somebody must: the capture's record counts them."""
+"""Faults of our own code in the training's process. The training must not see them, and somebody
+must: the capture's record counts them.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,12 @@ _MOST = 100  # places
 _counts: Counter[str] = Counter()
 
 
-class quietly:  # it reads as a statement, like contextlib.suppress
-    """A block whose exceptions end it, and are counted. KeyboardInterrupt and SystemExit pass: they are the program's.
+class suppress_faults:  # it reads as a statement, like contextlib.suppress
+    """A block whose exceptions end it, and are counted. KeyboardInterrupt and SystemExit pass: they
+    are the program's.
 
-    Example: `with quietly(): recorder.note(function)` leaves out what it cannot read of this version of TensorFlow.
+    Example: `with suppress_faults(): recorder.note(function)` leaves out what it cannot read of
+    this version of TensorFlow.
     """
 
     def __enter__(self) -> None:
@@ -25,12 +29,14 @@ class quietly:  # it reads as a statement, like contextlib.suppress
         """The block ends."""
         if not isinstance(error, Exception):
             return False
-        count(error)
+        count_fault(error)
         return True
 
 
-def count(error: Exception) -> None:
-    """Count an exception that goes no further, by the innermost line of ours that it came through."""
+def count_fault(error: Exception) -> None:
+    """Count an exception that goes no further, by the innermost line of ours that it
+    came through.
+    """
     place, trace = "", error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
@@ -42,6 +48,8 @@ def count(error: Exception) -> None:
         _counts[key] += 1
 
 
-def counts() -> dict[str, int]:
-    """How often each fault was met in this process: by file, line and kind, as in `capture/sources.py:131 AttributeError`."""
+def fault_counts() -> dict[str, int]:
+    """How often each fault was met in this process: by file, line and kind, as in
+    `capture/sources.py:131 AttributeError`.
+    """
     return dict(_counts)

@@ -1,7 +1,7 @@
 """Whose code is calling: the user's line behind a call into a library.
 
-AutoGraph runs a rewritten copy of the user's function from a temporary file; TensorFlow's own stack helper maps such a
-frame back to the line that the user wrote.
+AutoGraph runs a rewritten copy of the user's function from a temporary file; TensorFlow's own stack
+helper maps such a frame back to the line that the user wrote.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from types import CodeType, FrameType
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.capture.installed import library_of
+from outpace.capture.libraries import library_of
 
 LIBRARIES = ("tensorflow", "keras", "tf_keras", "tensorflow_datasets")
-GENERATED = "__autograph_generated_file"
+AUTOGRAPH_PREFIX = "__autograph_generated_file"
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
 @dataclass(frozen=True)
-class Place:
-    """A line of the user's code; `library` is the package between it and the call, None for a direct call, and `entry` the name of its
-    function that the line calls."""
+class CallSite:
+    """A line of the user's code; `library` is the package between it and the call, None for a
+    direct call, and `entry` the name of its function that the line calls.
+    """
 
     file: str
     line: int
@@ -38,18 +39,20 @@ class Place:
         return linecache.getline(self.file, self.line).strip()
 
 
-def caller(depth: int = 2) -> Place | None:
-    """The place behind the function that calls this one; None when TensorFlow itself is the direct caller."""
+def find_call_site(depth: int = 2) -> CallSite | None:
+    """The place behind the function that calls this one; None when TensorFlow itself is the direct
+    caller.
+    """
     frame: FrameType | None = sys._getframe(depth)
     library: str | None = None
     entry: str | None = None
     while frame is not None:
         name = frame.f_code.co_filename
-        if GENERATED in name:
-            return mapped(library)
+        if AUTOGRAPH_PREFIX in name:
+            return find_mapped_call_site(library)
         package = _package(name)
         if package is None and not name.startswith("<frozen"):
-            return Place(os.path.abspath(name) if not name.startswith("<") else name, frame.f_lineno, library, entry)
+            return CallSite(os.path.abspath(name) if not name.startswith("<") else name, frame.f_lineno, library, entry)
         if library is None and package == "tensorflow" and not _autograph(name):
             return None
         if package not in (None, "outpace") and not _autograph(name):
@@ -59,18 +62,20 @@ def caller(depth: int = 2) -> Place | None:
 
 
 def code_of(function: Any) -> CodeType | None:
-    """Of the Python function, or method, that a `tf.function` was made of; TensorFlow wraps a method once more."""
+    """Of the Python function, or method, that a `tf.function` was made of; TensorFlow wraps a
+    method once more.
+    """
     python = getattr(function, "python_function", None)
     code = getattr(inspect.unwrap(python), "__code__", None) if callable(python) else None
     return code if isinstance(code, CodeType) else None
 
 
-def users(filename: str) -> bool:
+def is_user_file(filename: str) -> bool:
     """Whether a file is the user's own: no library's, not the interpreter's, not ours."""
-    return not (filename.startswith(("<", _OWN, _LIBRARY)) or GENERATED in filename or library_of(filename))
+    return not (filename.startswith(("<", _OWN, _LIBRARY)) or AUTOGRAPH_PREFIX in filename or library_of(filename))
 
 
-def in_keras(code: CodeType) -> bool:
+def is_keras_code(code: CodeType) -> bool:
     """Whether code is Keras' own."""
     return "/keras/src/" in code.co_filename.replace("\\", "/")
 
@@ -83,11 +88,13 @@ def _package(filename: str) -> str | None:
 
 
 def _autograph(filename: str) -> bool:
-    """AutoGraph's call dispatch stands between the user's function and what it calls, and the trace-back filter too."""
+    """AutoGraph's call dispatch stands between the user's function and what it calls, and the
+    trace-back filter too.
+    """
     return "autograph" in filename or "traceback_utils" in filename
 
 
-def mapped(library: str | None) -> Place | None:
+def find_mapped_call_site(library: str | None) -> CallSite | None:
     """The user's line as TensorFlow maps it; private, so any surprise means no place."""
     try:
         from tensorflow.python.util import tf_stack
@@ -97,6 +104,6 @@ def mapped(library: str | None) -> Place | None:
         return None
     for frame in reversed(frames):
         name = str(frame.filename)
-        if GENERATED not in name and _package(name) is None and not name.startswith("<"):
-            return Place(os.path.abspath(name), int(frame.lineno), library)
+        if AUTOGRAPH_PREFIX not in name and _package(name) is None and not name.startswith("<"):
+            return CallSite(os.path.abspath(name), int(frame.lineno), library)
     return None

@@ -1,7 +1,9 @@
-"""Call a function right after a module has been imported by the script, without importing it ourselves.
+"""Call a function right after a module has been imported by the script, without importing it
+ourselves.
 
-A finder in front of `sys.meta_path` lets the other finders locate the module and wraps its loader for the one moment of
-execution. Wrapping `builtins.__import__` instead would miss `importlib.import_module` and slow every import.
+A finder in front of `sys.meta_path` lets the other finders locate the module and wraps its loader
+for the one moment of execution. Wrapping `builtins.__import__` instead would miss
+`importlib.import_module` and slow every import.
 """
 
 from __future__ import annotations
@@ -16,17 +18,21 @@ Hook = Callable[[ModuleType], None]
 
 
 class ImportHooks:
-    """A meta path finder that runs a hook after each named module's first import; a failing hook is reported, not raised."""
+    """A meta path finder that runs a hook after each named module's first import; a failing hook is
+    reported, not raised.
+    """
 
     def __init__(
         self,
         hooks: dict[str, Hook],
-        report: Callable[[str, Exception], None],
-        before: Callable[[str], None] = lambda name: None,
+        on_error: Callable[[str, Exception], None],
+        on_import: Callable[[str], None] = lambda name: None,
     ) -> None:
-        """Hooks by module name; `report` is told about a hook that failed, `before` of a named module that is about to be imported."""
+        """Hooks by module name; `on_error` is told about a hook that failed, `on_import` of a named
+        module that is about to be imported.
+        """
         self._hooks = dict(hooks)
-        self._report, self._before = report, before
+        self._report, self._before = on_error, on_import
         self._looking: set[str] = set()  # for; another such finder asks this one back
 
     def install(self) -> None:
@@ -51,7 +57,8 @@ class ImportHooks:
             spec: ModuleSpec | None = find(name, path, target)
             if spec is not None:
                 if spec.loader is not None and hasattr(spec.loader, "exec_module"):
-                    # By the protocol a loader; as its subclass it would answer for methods that the real one lacks.
+                    # By the protocol a loader; as its subclass it would answer for methods that the
+                    # real one lacks.
                     wrapped: Any = _Loader(spec.loader, self._run)
                     spec.loader = wrapped
                     self._before(name)

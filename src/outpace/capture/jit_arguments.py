@@ -1,8 +1,11 @@
-"""What made JAX compile a function: which of its arguments differ from those of the compilation before.
+"""What made JAX compile a function: which of its arguments differ from those of the compilation
+before.
 
-Looked at only while a compilation is heard of, so that it costs nothing where none is. JAX's own Python function for a call that its cache does
-not know (`cache_miss(*args, **kwargs)`, since JAX 0.4.26 at least) is then on the stack, with the arguments as the user passed them. It is
-private: where it is not found, nothing is known of the arguments, and the rest of the capture is as it was. Standard library only.
+Looked at only while a compilation is heard of, so that it costs nothing where none is. JAX's own
+Python function for a call that its cache does not know (`cache_miss(*args, **kwargs)`, since JAX
+0.4.26 at least) is then on the stack, with the arguments as the user passed them. It is private:
+where it is not found, nothing is known of the arguments, and the rest of the capture is as it was.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -16,20 +19,22 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 
-MOST_FUNCTIONS = 2000  # whose last arguments are remembered
-MOST_LEAVES = 2000  # arrays of one call that are described
-MOST_CHANGES = 8  # arguments that are noted: where more differ, the first ones say why
-KEPT_TEXT = 80
-READ_TEXT = 4000  # of a static value's text, in which a difference is looked for
+MAX_FUNCTIONS = 2000  # whose last arguments are remembered
+MAX_ARRAYS = 2000  # arrays of one call that are described
+MAX_CHANGES = 8  # arguments that are noted: where more differ, the first ones say why
+MAX_TEXT = 80
+MAX_COMPARED_TEXT = 4000  # of a static value's text, in which a difference is looked for
 _DEEPEST = 3  # fields of fields
 _CALL = "cache_miss"
 
 
 @dataclass(frozen=True)
-class Change:
-    """Arguments that differ, by name and path (`params['w1']`): what they were (None: the function's first compilation), and what they are.
+class ArgumentChange:
+    """Arguments that differ, by name and path (`params['w1']`): what they were (None: the
+    function's first compilation), and what they are.
 
-    Arrays are described as `float32[16,64]`, static values as `Literal[...]`; an argument that was or is not there is left out.
+    Arrays are described as `float32[16,64]`, static values as `Literal[...]`; an argument that was
+    or is not there is left out.
     """
 
     before: Mapping[str, str] | None
@@ -42,8 +47,10 @@ class JitArguments:
     def __init__(self) -> None:
         self._last: dict[tuple[Any, str], dict[str, str]] = {}
 
-    def change(self, frame: FrameType | None) -> Change | None:
-        """What differs for the compilation that `frame` is part of; None where that cannot be seen."""
+    def find_change(self, frame: FrameType | None) -> ArgumentChange | None:
+        """What differs for the compilation that `frame` is part of; None where that
+        cannot be seen.
+        """
         while frame is not None and frame.f_code.co_name != _CALL:
             frame = frame.f_back
         if frame is None:
@@ -55,24 +62,28 @@ class JitArguments:
         now = dict(_described(function, args, kwargs, _static(seen.values())))
         key = (_code(function), str(getattr(function, "__name__", "")))
         before = self._last.get(key)
-        if before is not None or len(self._last) < MOST_FUNCTIONS:
+        if before is not None or len(self._last) < MAX_FUNCTIONS:
             self._last[key] = now
         if before is None:
-            return Change(None, {})
-        names = [name for name in dict.fromkeys((*before, *now)) if before.get(name) != now.get(name)][:MOST_CHANGES]
+            return ArgumentChange(None, {})
+        names = [name for name in dict.fromkeys((*before, *now)) if before.get(name) != now.get(name)][:MAX_CHANGES]
         shown = {name: _apart(before.get(name, ""), now.get(name, "")) for name in names}
-        return Change(
+        return ArgumentChange(
             {name: shown[name][0] for name in names if name in before}, {name: shown[name][1] for name in names if name in now}
         )
 
 
 def _code(function: Any) -> Any:
-    """What functions that are made anew from the same source share; its type for any other callable."""
+    """What functions that are made anew from the same source share; its type for any other
+    callable.
+    """
     return getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", type(function))
 
 
 def _static(values: Any) -> tuple[frozenset[int], frozenset[str]]:
-    """Numbers and names of static arguments, as JAX's description of the call to `jax.jit` among some values tells."""
+    """Numbers and names of static arguments, as JAX's description of the call to `jax.jit` among
+    some values tells.
+    """
     for value in values:
         numbers, names = getattr(value, "static_argnums", None), getattr(value, "static_argnames", None)
         if isinstance(numbers, tuple) and isinstance(names, tuple):
@@ -84,7 +95,7 @@ def _described(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: tuple[frozenset[int], frozenset[str]]
 ) -> Iterator[tuple[str, str]]:
     """(name and path, description) of all that a call passes."""
-    left = MOST_LEAVES
+    left = MAX_ARRAYS
     for name, value, fixed in _named(function, args, kwargs, static):
         for path, text in _static_parts(value) if fixed else _leaves(value):
             if left == 0:
@@ -111,7 +122,9 @@ def _named(
 
 
 def _leaves(value: Any) -> Iterator[tuple[str, str]]:
-    """(path, description) of the arrays in a value, which JAX takes apart where it can hold several."""
+    """(path, description) of the arrays in a value, which JAX takes apart where it can hold
+    several.
+    """
     trees = sys.modules.get("jax.tree_util")
     flatten, text_of = getattr(trees, "tree_flatten_with_path", None), getattr(trees, "keystr", None)
     if hasattr(value, "shape") or flatten is None or text_of is None:
@@ -122,7 +135,9 @@ def _leaves(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _array(leaf: Any) -> str:
-    """`float32[16,64]`, with what else JAX tells apart; of a Python number its type, since its value is not compiled in."""
+    """`float32[16,64]`, with what else JAX tells apart; of a Python number its type, since its
+    value is not compiled in.
+    """
     shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
     if shape is None or dtype is None:
         return f"Python {type(leaf).__name__}"
@@ -132,13 +147,15 @@ def _array(leaf: Any) -> str:
 
 
 def _static_parts(value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
-    """(path, description) of the fields of a static value, so that the one that changes is named."""
+    """(path, description) of the fields of a static value, so that the one that changes
+    is named.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
     else:
         names = list(getattr(value, "_fields", ())) if isinstance(value, tuple) else []
     if not names or depth == _DEEPEST:
-        yield "", f"Literal[{repr(value)[:READ_TEXT]}]"
+        yield "", f"Literal[{repr(value)[:MAX_COMPARED_TEXT]}]"
     for name in names if depth < _DEEPEST else ():
         for path, text in _static_parts(getattr(value, name, None), depth + 1):
             yield f".{name}{path}", text
@@ -147,10 +164,10 @@ def _static_parts(value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
 def _apart(before: str, now: str) -> tuple[str, str]:
     """Two texts, cut so that where they begin to differ is left."""
     same = next((at for at, (a, b) in enumerate(zip(before, now, strict=False)) if a != b), min(len(before), len(now)))
-    begin = max(0, same - KEPT_TEXT // 4) if max(len(before), len(now)) > KEPT_TEXT else 0
+    begin = max(0, same - MAX_TEXT // 4) if max(len(before), len(now)) > MAX_TEXT else 0
     return _cut(before, begin), _cut(now, begin)
 
 
 def _cut(text: str, begin: int) -> str:
     cut = ("…" if begin else "") + text[begin:]
-    return cut if len(cut) <= KEPT_TEXT else cut[: KEPT_TEXT - 1] + "…"
+    return cut if len(cut) <= MAX_TEXT else cut[: MAX_TEXT - 1] + "…"

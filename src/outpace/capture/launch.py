@@ -1,8 +1,10 @@
-"""The script's process: `python -m outpace.capture.launch PLAN` hooks the frameworks and runs the script.
+"""The script's process: `python -m outpace.capture.launch PLAN` hooks the frameworks and runs the
+script.
 
-Nothing but the standard library is imported before the script runs, so that the script can still set environment
-variables that TensorFlow or NumPy read at import. The interpreter ends the way it always does (threads joined, exit
-handlers run, files flushed): a pipeline that hangs there is the waiting parent's to end, see `runner`.
+Nothing but the standard library is imported before the script runs, so that the script can still
+set environment variables that TensorFlow or NumPy read at import. The interpreter ends the way it
+always does (threads joined, exit handlers run, files flushed): a pipeline that hangs there is the
+waiting parent's to end, see `runner`.
 """
 
 from __future__ import annotations
@@ -13,36 +15,36 @@ from types import ModuleType
 from typing import Any
 
 from outpace.capture import ticks
-from outpace.capture.compiles import CompileWatch
-from outpace.capture.ending import announce, end_here, exit_code, leave, register_first
-from outpace.capture.faults import quietly
-from outpace.capture.notes import notes_of, write_notes
-from outpace.capture.options import Outcome, Plan
+from outpace.capture.compilations import CompilationRecorder
+from outpace.capture.faults import suppress_faults
+from outpace.capture.function_traces import FunctionTraceRecorder
+from outpace.capture.messages import print_message
+from outpace.capture.options import Plan, ScriptOutcome
 from outpace.capture.pipeline import PipelineRecorder
-from outpace.capture.recording import Saved
+from outpace.capture.process_exit import end_process, exit_code, register_final_hook, write_final_outcome, write_outcome
+from outpace.capture.record import build_window_summary, write_capture_record
+from outpace.capture.recording import SavedProfile
 from outpace.capture.script import hide_own_frames, run_as_main
-from outpace.capture.session import Session
+from outpace.capture.session import CaptureSession
 from outpace.capture.sources import SourceRecorder
 from outpace.capture.steps_keras import KerasSteps
 from outpace.capture.steps_tf import LoopSteps, hook_jax_profiler, hook_marks, hook_profiler
-from outpace.capture.tell import tell
-from outpace.capture.timed import TimedWindow
-from outpace.capture.tracing import TraceRecorder
-from outpace.capture.window import Phase
+from outpace.capture.timed_window import TimedWindow
+from outpace.capture.window import WindowState
 
 
-class Launch:
+class ScriptLauncher:
     """Connects the frameworks' imports to one capture session."""
 
     def __init__(self, plan: Plan) -> None:
         """Prepare the session of one plan; nothing is hooked yet."""
         self.plan = plan
-        self.session = Session(plan.options, plan.logdir, plan.shown_logdir, self._note, self._saved, self._stop)
+        self.session = CaptureSession(plan.options, plan.logdir, plan.shown_logdir, self._note, self._saved, self._stop)
         self.recorder = PipelineRecorder(plan.options.label)
         self.sources = SourceRecorder()
-        self.tracing = TraceRecorder(self.sources.traced)
+        self.tracing = FunctionTraceRecorder(self.sources.add_graph)
         self._loops: LoopSteps | None = None
-        self.compiles = CompileWatch(lambda: self.session.window.phase is Phase.OPEN)
+        self.compiles = CompilationRecorder(lambda: self.session.window.state is WindowState.OPEN)
         self._timed = TimedWindow(self.session, self.compiles, plan.questions)
         self._code: int | None = None
         os.register_at_fork(after_in_child=self.session.window.disable)
@@ -79,16 +81,20 @@ class Launch:
         self._begin_waiting()
 
     def _begin_waiting(self) -> None:
-        with quietly():
-            ticks.prepare()  # on the main thread: a window by time opens on another one
+        with suppress_faults():
+            ticks.claim_signal()  # on the main thread: a window by time opens on another one
         self._timed.start()
 
     def run(self) -> int:
-        """Run the script to its end and return 0; its own exception comes out after the capture is saved."""
+        """Run the script to its end and return 0; its own exception comes out after the capture is
+        saved.
+        """
         from outpace.capture.imports import ImportHooks
 
         hooks: dict[str, Any] = {"tensorflow": self.on_tensorflow, "keras": self.on_keras, "jax": self.on_jax}
-        ImportHooks(hooks, lambda name, error: tell(f"{name} could not be hooked, so nothing is captured: {error!r}")).install()
+        ImportHooks(
+            hooks, lambda name, error: print_message(f"{name} could not be hooked, so nothing is captured: {error!r}")
+        ).install()
         code = 1
         try:
             run_as_main(self.plan.script, self.plan.argv, self.plan.options.module)
@@ -107,49 +113,51 @@ class Launch:
         hide_own_frames()
         self._code = code
         if os.getpid() == self.session.pid:
-            self.session.end()
+            self.session.mark_script_ended()
             self._timed.end()
-            self.session.seen = self._timed.seen()
+            self.session.activity_text = self._timed.describe_activity()
         outcome = self.session.finish(code, stopped=False)
         if os.getpid() == self.session.pid:
-            announce(self.plan.outcome, outcome)
+            write_final_outcome(self.plan.outcome, outcome)
 
     def _stop(self) -> None:
         """The capture is over, and so is the script: here and now, on whichever thread this is."""
         self._code = 0
-        leave(self.plan.outcome, self.session.finish(0, stopped=True))
-        end_here(0)
+        write_outcome(self.plan.outcome, self.session.finish(0, stopped=True))
+        end_process(0)
 
-    def _note(self, session: Session, saved: Saved) -> None:
-        """Write the record: before the run appears, and once more when the script's exit code is known."""
+    def _note(self, session: CaptureSession, saved: SavedProfile) -> None:
+        """Write the record: before the run appears, and once more when the script's exit code is
+        known.
+        """
         window, plan = session.window, self.plan
-        write_notes(
+        write_capture_record(
             saved,
-            notes_of(window),
+            build_window_summary(window),
             plan.script,
             plan.argv,
             stages=self.recorder.stages,
             samples=session.samples,
             compilations=self.compiles.compilations,
             traces=self.tracing.traces,
-            sources=self.sources.notes(),
+            sources=self.sources.build_sources(),
             callbacks=self.sources.callbacks,
             exit_code=self._code,
             secrets=plan.options.secrets,
-            stopped=plan.options.stop and window.phase is not Phase.OPEN and window.stopping,
+            stopped=plan.options.stop and window.state is not WindowState.OPEN and window.stopping,
         )
 
-    def _saved(self, saved: Saved) -> None:
+    def _saved(self, saved: SavedProfile) -> None:
         """Leave the outcome at once: a script may end itself with `os._exit`, or be killed."""
-        leave(self.plan.outcome, Outcome(saved.run, saved.host))
+        write_outcome(self.plan.outcome, ScriptOutcome(saved.run, saved.host))
 
 
 def main() -> int:
     """Entry of the script's process."""
     with open(sys.argv[1], encoding="utf-8") as file:
         plan = Plan.from_json(file.read())
-    register_first()
-    return Launch(plan).run()
+    register_final_hook()
+    return ScriptLauncher(plan).run()
 
 
 if __name__ == "__main__":

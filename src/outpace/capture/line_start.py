@@ -1,4 +1,6 @@
-"""Where the next line of ours begins: a script's progress bar, on the same terminal, may have left its line open. Standard library only."""
+"""Where the next line of ours begins: a script's progress bar, on the same terminal, may have left
+its line open. Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def line_start(stream: TextIO, unknown: str = "") -> str:
 
 
 def _in_terminal(columns: int) -> str:
-    """A line of spaces and back: at the left it fills its own line, and anywhere else it runs over into the next one (as zsh does it)."""
+    """A line of spaces and back: at the left it fills its own line, and anywhere else it runs over
+    into the next one (as zsh does it).
+    """
     return " " * columns + "\r" if columns else "\n"
 
 

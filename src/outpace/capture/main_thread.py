@@ -24,14 +24,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from outpace.capture.choose import launches_graphs
-from outpace.capture.faults import quietly
-from outpace.capture.tell import tell
+from outpace.capture.faults import suppress_faults
+from outpace.capture.frameworks import uses_cuda_graphs
+from outpace.capture.messages import print_message
 from outpace.model.errors import CaptureError
 
 _T = TypeVar("_T")
 
-PATIENCE_S = 30.0  # for the main thread to be between two calls: what runs on a GPU is handed over, and returns at once
+TIMEOUT_S = 30.0  # for the main thread to be between two calls: what runs on a GPU is handed over, and returns at once
 PARKED_S = 5.0  # that the main thread waits for other threads, without a break, until it counts as one that does not train
 _POLL_S = 0.01
 _WAITS = ("threading.py", "queue.py", "selectors.py", "concurrent/futures/_base.py")  # where Python waits for other threads
@@ -83,34 +83,39 @@ _pending = threading.Event()  # Python was told to call us, and has not done it 
 _warned = threading.Event()
 
 
-def between_calls(
-    function: Callable[[], _T], trains: threading.Thread | None = None, ready: Callable[[], bool] = lambda: True
+def run_between_calls(
+    function: Callable[[], _T], training_thread: threading.Thread | None = None, is_ready: Callable[[], bool] = lambda: True
 ) -> _T:
-    """Run a function that begins or ends a profiler, and return what it returns; it raises what the function raises.
+    """Run a function that begins or ends a profiler, and return what it returns; it raises what the
+    function raises.
 
-    `trains`: the thread that trains; the main one by default. `ready` is asked on the main thread just before: the program may hold what the
-    function needs.
+    `training_thread`: the thread that trains; the main one by default. `is_ready` is asked on the
+    main thread just before: the program may hold what the function needs.
     """
     main = threading.main_thread()
-    trains = trains or main
-    if threading.current_thread() is trains or not launches_graphs():
+    training_thread = training_thread or main
+    if threading.current_thread() is training_thread or not uses_cuda_graphs():
         return function()
-    return _asked(_Request(function, ready)) if trains is main else _unsafely(function)
+    return _asked(_Request(function, is_ready)) if training_thread is main else _unsafely(function)
 
 
-def serve_while(busy: Callable[[float], bool], seconds: float = math.inf) -> None:
-    """Wait for threads of ours, which may be waiting for the main thread. `busy` waits so many seconds at most, and tells whether to go on."""
+def wait_and_serve(wait: Callable[[float], bool], seconds: float = math.inf) -> None:
+    """Wait for threads of ours, which may be waiting for the main thread. `wait` waits so many
+    seconds at most, and tells whether to go on.
+    """
     until = time.monotonic() + seconds
     in_main = threading.current_thread() is threading.main_thread()
-    while busy(_POLL_S) and time.monotonic() < until:
+    while wait(_POLL_S) and time.monotonic() < until:
         if in_main:
             run_requests(sys._getframe(1))
 
 
 @contextlib.contextmanager
-def turn(lock: Lock) -> Iterator[None]:
-    """Hold a lock. Whoever has it now may be waiting for the main thread, which therefore serves while it waits here."""
-    serve_while(lambda seconds: not lock.acquire(timeout=seconds))
+def hold_lock(lock: Lock) -> Iterator[None]:
+    """Hold a lock. Whoever has it now may be waiting for the main thread, which therefore serves
+    while it waits here.
+    """
+    wait_and_serve(lambda seconds: not lock.acquire(timeout=seconds))
     try:
         yield
     finally:
@@ -127,7 +132,7 @@ def run_requests(frame: Any) -> None:
         except IndexError:
             return
         try:
-            with quietly():
+            with suppress_faults():
                 if request.ready():
                     request.run()
         finally:
@@ -136,9 +141,11 @@ def run_requests(frame: Any) -> None:
 
 
 def _asked(request: _Request[_T]) -> _T:
-    """Have the main thread run a request, or run it here once that cannot be waited for any longer."""
+    """Have the main thread run a request, or run it here once that cannot be waited for
+    any longer.
+    """
     _requests.append(request)
-    parked, until = _ParkedThread(), time.monotonic() + PATIENCE_S
+    parked, until = _ParkedThread(), time.monotonic() + TIMEOUT_S
     while not request.done.wait(_POLL_S):
         _call_soon()
         if (parked.since(PARKED_S) or time.monotonic() > until) and _withdrawn(request):
@@ -149,10 +156,12 @@ def _asked(request: _Request[_T]) -> _T:
 
 
 def _unsafely(function: Callable[[], _T]) -> _T:
-    """Run a function on a thread that does not train, while another one may be inside a call. What may happen is said once."""
+    """Run a function on a thread that does not train, while another one may be inside a call. What
+    may happen is said once.
+    """
     if not _warned.is_set():
         _warned.set()
-        tell(
+        print_message(
             "the training runs in a thread of its own, or is inside one call, between whose calls a capture cannot end. JAX can crash by that "
             "on NVIDIA GPUs; XLA_FLAGS=--xla_gpu_enable_command_buffer= in its environment avoids it (outpace profile --command-buffers off)"
         )
@@ -197,7 +206,7 @@ class _ParkedThread:
 
 def _called(_: int | None) -> int:
     """What Python calls on the main thread between two bytecodes."""
-    with quietly():  # nothing can be raised from here
+    with suppress_faults():  # nothing can be raised from here
         _pending.clear()
         run_requests(sys._getframe(1))
     return 0
@@ -207,7 +216,9 @@ _callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_called)  # kept for
 
 
 def _raise_in_main_thread(error: BaseException) -> None:
-    """Have the main thread raise an exception like this one, which could not be raised where it came up. Python makes it of a class alone."""
+    """Have the main thread raise an exception like this one, which could not be raised where it
+    came up. Python makes it of a class alone.
+    """
     kind = type(error)
     alike = type(
         kind.__name__, (kind,), {"__init__": lambda self: kind.__init__(self, *error.args), "__module__": kind.__module__}

@@ -1,7 +1,9 @@
-"""`outpace.capture(...)`, `outpace.start(...)` and `outpace.stop()`: a capture that the program itself opens and closes.
+"""`outpace.capture(...)`, `outpace.start(...)` and `outpace.stop()`: a capture that the program
+itself opens and closes.
 
-A mistake in the program (a second start, a stop without a start, another profiler that runs) raises where it is made. What only the
-machine can do wrong (a full disk, a log directory that is read-only) is told on stderr: it must not end a training of many days.
+A mistake in the program (a second start, a stop without a start, another profiler that runs) raises
+where it is made. What only the machine can do wrong (a full disk, a log directory that is
+read-only) is told on stderr: it must not end a training of many days.
 """
 
 from __future__ import annotations
@@ -13,21 +15,23 @@ import time
 from types import TracebackType
 
 from outpace.capture.calibration import calibrate
-from outpace.capture.choose import profiler_in_use
-from outpace.capture.main_thread import serve_while
-from outpace.capture.marks import take_durations
-from outpace.capture.notes import Notes, write_notes
+from outpace.capture.frameworks import build_profiler
+from outpace.capture.main_thread import wait_and_serve
+from outpace.capture.marks import pop_overhead
+from outpace.capture.messages import print_message
 from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions
 from outpace.capture.profilers import ProfilerBusy
-from outpace.capture.recording import Recording, Saved
+from outpace.capture.record import WindowSummary, write_capture_record
+from outpace.capture.recording import Recording, SavedProfile
 from outpace.capture.sampler import FrameSampler
-from outpace.capture.tell import tell
 from outpace.model.errors import CaptureError, OutpaceError, UsageError
-from outpace.store.record import PythonSamples, Window
+from outpace.store.record import CapturedSteps, PythonSamples
 
 
 class Capture:
-    """One capture; a context manager. After it has ended, `run` is the run folder (path or URL), or `reason` says why there is none."""
+    """One capture; a context manager. After it has ended, `run` is the run folder (path or URL), or
+    `reason` says why there is none.
+    """
 
     def __init__(
         self, logdir: str, options: CaptureOptions, framework: str | None, delay: float, duration: float | None
@@ -61,13 +65,15 @@ class Capture:
         return self.run
 
     def start(self) -> None:
-        """Begin, or wait for `delay` and begin then. Raises UsageError when a capture runs already, CaptureError when the profiler is taken."""
+        """Begin, or wait for `delay` and begin then. Raises UsageError when a capture runs already,
+        CaptureError when the profiler is taken.
+        """
         _claim(self)
         try:
             self._trains = threading.current_thread()
             self._sampler = FrameSampler(self._trains)
             if self._delay or self._duration is not None:
-                profiler_in_use(self._options, self._framework)  # a missing framework is said here, not by a thread
+                build_profiler(self._options, self._framework)  # a missing framework is said here, not by a thread
                 self._thread = threading.Thread(target=self._timed, name="outpace-capture", daemon=True)
             if self._delay and self._thread is not None:
                 self._thread.start()
@@ -83,7 +89,7 @@ class Capture:
         """End and save. Does nothing when the duration is over already."""
         self._over.set()
         if self._thread is not None and self._thread is not threading.current_thread() and self._thread.is_alive():
-            serve_while(self._goes_on)
+            wait_and_serve(self._goes_on)
         self._end()
 
     def _goes_on(self, seconds: float) -> bool:
@@ -93,7 +99,7 @@ class Capture:
         return self._thread.is_alive()
 
     def _begin(self) -> None:
-        recording = Recording(profiler_in_use(self._options, self._framework), self._logdir, self._trains)
+        recording = Recording(build_profiler(self._options, self._framework), self._logdir, self._trains)
         self._calibration = calibrate()
         try:
             recording.start(at_exit=self.stop)
@@ -108,10 +114,12 @@ class Capture:
         self._recording, self._began = recording, time.perf_counter()
         if self._sampler is not None:
             self._sampler.start()
-        tell("capturing" + (f" {self._duration:g} s" if self._duration is not None else "") + " …")
+        print_message("capturing" + (f" {self._duration:g} s" if self._duration is not None else "") + " …")
 
     def _timed(self) -> None:
-        """Wait out the delay and the duration. Each wait ends early when the program calls `stop`."""
+        """Wait out the delay and the duration. Each wait ends early when the program
+        calls `stop`.
+        """
         if self._delay:
             if self._over.wait(self._delay):
                 return
@@ -133,7 +141,7 @@ class Capture:
                 ended = time.perf_counter()
                 samples = self._sampler.stop() if self._sampler is not None else None
                 self.run = recording.stop(finish=lambda saved: self._note(saved, ended, samples)).run
-                tell(f"captured {ended - self._began:.1f} s; profile in {self.run}")
+                print_message(f"captured {ended - self._began:.1f} s; profile in {self.run}")
             elif self.run is None and self.reason is None:
                 self._lost(f"The program ended the capture before its delay of {self._delay:g} s was over")
         except OutpaceError as error:
@@ -141,14 +149,14 @@ class Capture:
         finally:
             _release(self)
 
-    def _note(self, saved: Saved, ended: float, samples: PythonSamples | None) -> None:
-        window, overhead = Window(0, 0, 0, ended - self._began), take_durations(self._began, ended)
-        notes = Notes("program", window, overhead=overhead, calibration=self._calibration)
-        write_notes(saved, notes, sys.argv[0], sys.argv[1:], samples=samples)
+    def _note(self, saved: SavedProfile, ended: float, samples: PythonSamples | None) -> None:
+        window, overhead = CapturedSteps(0, 0, 0, ended - self._began), pop_overhead(self._began, ended)
+        notes = WindowSummary("program", window, overhead=overhead, calibration=self._calibration)
+        write_capture_record(saved, notes, sys.argv[0], sys.argv[1:], samples=samples)
 
     def _lost(self, reason: str) -> None:
         self.reason = reason
-        tell(f"{reason.rstrip('.')}; the program runs on without a profile")
+        print_message(f"{reason.rstrip('.')}; the program runs on without a profile")
 
 
 _current: Capture | None = None
@@ -182,7 +190,8 @@ def capture(
     duration: float | None = None,
     framework: str | None = None,
 ) -> Capture:
-    """A context manager that captures what runs inside it, for TensorFlow and JAX; mark the steps with `outpace.step`.
+    """A context manager that captures what runs inside it, for TensorFlow and JAX; mark the steps
+    with `outpace.step`.
 
     An exception inside passes through, and what was recorded until then is saved.
 
@@ -210,7 +219,9 @@ def start(
     device_level: int = 1,
     framework: str | None = None,
 ) -> Capture:
-    """Begin a capture that `outpace.stop()` ends; see `outpace.capture` for the options and the errors."""
+    """Begin a capture that `outpace.stop()` ends; see `outpace.capture` for the options and the
+    errors.
+    """
     begun = capture(logdir, host_level=host_level, python_level=python_level, device_level=device_level, framework=framework)
     begun.start()
     return begun

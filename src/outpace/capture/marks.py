@@ -1,4 +1,6 @@
-"""`with outpace.step(n): ...` marks one training step, in TensorFlow's way and in JAX's, and looks after the input."""
+"""`with outpace.step(n): ...` marks one training step, in TensorFlow's way and in JAX's, and looks
+after the input.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,15 @@ from collections import deque
 from types import TracebackType
 from typing import Any
 
-from outpace.capture.choose import framework_in_use
+from outpace.capture.frameworks import framework_in_use
 from outpace.capture.iterators import iterator_class
-from outpace.capture.tell import tell
-from outpace.store.record import Overhead
+from outpace.capture.messages import print_message
+from outpace.store.record import StepDurations
 
-MOST_DURATIONS = 500  # kept, of the last steps
+MAX_DURATIONS = 500  # kept, of the last steps
 OUTSIDE_IN_A_ROW = 3  # steps that read nothing, with a read before each, until it is no accident
 
-ADVICE = """the data set's iterator is advanced outside outpace.step(), so the wait for input is in no step. Read inside it:
+INPUT_ADVICE = """the data set's iterator is advanced outside outpace.step(), so the wait for input is in no step. Read inside it:
     batches = iter(dataset)
     for n in range(steps):
         with outpace.step(n):
@@ -25,10 +27,12 @@ ADVICE = """the data set's iterator is advanced outside outpace.step(), so the w
 
 
 class step:
-    """Marks what runs inside the `with` block as training step `number`, in any profile that is being captured.
+    """Marks what runs inside the `with` block as training step `number`, in any profile that is
+    being captured.
 
-    Costs a microsecond or two while nothing is captured. Let the block hold everything that belongs to the step, the read of its input
-    first of all; when the iterator of a tf.data set is advanced between the blocks instead, that is said once, with the fix.
+    Costs a microsecond or two while nothing is captured. Let the block hold everything that belongs
+    to the step, the read of its input first of all; when the iterator of a tf.data set is advanced
+    between the blocks instead, that is said once, with the fix.
     """
 
     __slots__ = ("_began", "_marks", "_name", "_number")
@@ -51,23 +55,27 @@ class step:
         _watch.ends()
 
 
-_durations: deque[tuple[int, int]] = deque(maxlen=MOST_DURATIONS)
+_durations: deque[tuple[int, int]] = deque(maxlen=MAX_DURATIONS)
 """Of the last steps: when each began (`perf_counter`), and how long it took, ns."""
 
 
-def take_durations(began: float, ended: float) -> Overhead:
-    """How long the last steps took that were marked here, before a capture and inside it; `perf_counter` seconds say when that was. They are
-    forgotten then: a step that one capture slowed is not what the next one is compared with."""
-    steps, first, last = tuple(_durations), began * 1e9, ended * 1e9
+def pop_overhead(begin_s: float, end_s: float) -> StepDurations:
+    """How long the last steps took that were marked here, before a capture and inside it;
+    `perf_counter` seconds say when that was. They are forgotten then: a step that one capture
+    slowed is not what the next one is compared with.
+    """
+    steps, first, last = tuple(_durations), begin_s * 1e9, end_s * 1e9
     _durations.clear()
     before = [took for at, took in steps if at + took <= first]
-    return Overhead(tuple(before), tuple(took for at, took in steps if at >= first and at + took <= last))
+    return StepDurations(tuple(before), tuple(took for at, took in steps if at >= first and at + took <= last))
 
 
 def _makers() -> list[Any]:
-    """The public mark classes of the imported frameworks, that of the training one first (an `outpace profile` counts these marks)."""
+    """The public mark classes of the imported frameworks, that of the training one first (an
+    `outpace profile` counts these marks).
+    """
     names = ("jax", "tensorflow") if framework_in_use() == "jax" else ("tensorflow", "jax")
-    return [MARKS[name] for name in names if getattr(sys.modules.get(name), "profiler", None) is not None]
+    return [MARK_FACTORIES[name] for name in names if getattr(sys.modules.get(name), "profiler", None) is not None]
 
 
 def _tensorflow_mark(name: str, number: int) -> Any:
@@ -78,7 +86,7 @@ def _jax_mark(name: str, number: int) -> Any:
     return sys.modules["jax"].profiler.StepTraceAnnotation(name, step_num=number)
 
 
-MARKS = {"tensorflow": _tensorflow_mark, "jax": _jax_mark}
+MARK_FACTORIES = {"tensorflow": _tensorflow_mark, "jax": _jax_mark}
 """What makes a mark of a name and a number, by framework."""
 
 
@@ -108,7 +116,7 @@ class _InputWatch:
         self._reads[True] = self._reads[False] = 0
         if self._in_a_row == OUTSIDE_IN_A_ROW and not self._said:
             self._said = True
-            tell(ADVICE)
+            print_message(INPUT_ADVICE)
 
     def _hook(self) -> bool:
         kind = iterator_class()

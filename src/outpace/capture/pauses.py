@@ -1,7 +1,9 @@
-"""Times in which the training thread was held up by what no line of the program asked for there. Standard library only.
+"""Times in which the training thread was held up by what no line of the program asked for there.
+Standard library only.
 
-Python's collector of garbage runs wherever the next object is made, and an iterator ends, with all threads that fed it, where the last
-reference to it goes, behind its loop. A sampled stack shows only the line that came next. So both are noted as they begin and end.
+Python's collector of garbage runs wherever the next object is made, and an iterator ends, with all
+threads that fed it, where the last reference to it goes, behind its loop. A sampled stack shows
+only the line that came next. So both are noted as they begin and end.
 """
 
 from __future__ import annotations
@@ -13,16 +15,16 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from outpace.store.record import COLLECTION, ITERATOR_END
+from outpace.store.record import GARBAGE_COLLECTION, ITERATOR_END
 
-SHORTEST_NS = 500_000  # a sample stands for ten milliseconds: shorter ones are the lines' that make so many objects
-MOST = 10_000
+MIN_PAUSE_NS = 500_000  # a sample stands for ten milliseconds: shorter ones are the lines' that make so many objects
+MAX_PAUSES = 10_000
 Pause = tuple[int, int, str]  # moment on the monotonic clock, how long, ns; what it was
 
-_open: list[Pauses] = []
+_open: list[PauseRecorder] = []
 
 
-class Pauses:
+class PauseRecorder:
     """Notes the pauses of one thread from `start` to `stop`."""
 
     def __init__(self, thread: int | None) -> None:
@@ -46,11 +48,11 @@ class Pauses:
         found, self._found = tuple(self._found), []
         return found
 
-    def note(self, began: int, what: str) -> None:
+    def add_pause(self, begin_ns: int, cause: str) -> None:
         """A pause that began then has ended now."""
-        took = time.monotonic_ns() - began
-        if took >= SHORTEST_NS and len(self._found) < MOST and threading.get_ident() == self._thread:
-            self._found.append((began, took, what))
+        took = time.monotonic_ns() - begin_ns
+        if took >= MIN_PAUSE_NS and len(self._found) < MAX_PAUSES and threading.get_ident() == self._thread:
+            self._found.append((begin_ns, took, cause))
 
     def _first(self, phase: str, info: Mapping[str, Any]) -> None:
         if phase == "start" and threading.get_ident() == self._thread:
@@ -58,7 +60,7 @@ class Pauses:
 
     def _last(self, phase: str, info: Mapping[str, Any]) -> None:
         if phase == "stop" and self._began and threading.get_ident() == self._thread:
-            self.note(self._began, COLLECTION)
+            self.add_pause(self._began, GARBAGE_COLLECTION)
             self._began = 0
 
 
@@ -70,11 +72,13 @@ class _Last:
 
     def __del__(self) -> None:
         for pauses in tuple(_open) if self.began else ():
-            pauses.note(self.began, ITERATOR_END)
+            pauses.add_pause(self.began, ITERATOR_END)
 
 
-def watch_end(iterator: Any) -> None:
-    """Note how long the end of an iterator takes: from where it begins to go until the last of what it holds has gone."""
+def record_iterator_end(iterator: Any) -> None:
+    """Note how long the end of an iterator takes: from where it begins to go until the last of what
+    it holds has gone.
+    """
     last = _Last()
 
     def begins(_: object) -> None:

@@ -1,8 +1,10 @@
-"""Records the script's tf.data pipeline while it is built, and gives every stage a name with its source line.
+"""Records the script's tf.data pipeline while it is built, and gives every stage a name with its
+source line.
 
-The public construction methods of `tf.data.Dataset` are wrapped. A stage's name becomes the stat `name` of its
-`Iterator::` events in the profile, which joins what was measured to the line that the user can change. A wrapper never
-changes what is built: when anything about the recording fails, the original call is made as the user wrote it.
+The public construction methods of `tf.data.Dataset` are wrapped. A stage's name becomes the stat
+`name` of its `Iterator::` events in the profile, which joins what was measured to the line that the
+user can change. A wrapper never changes what is built: when anything about the recording fails, the
+original call is made as the user wrote it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from outpace.capture import frames, stateful
-from outpace.capture.faults import quietly
+from outpace.capture.faults import suppress_faults
 from outpace.store.record import PipelineStage
 
 SOURCES = (
@@ -30,8 +32,8 @@ METHODS = (
     "rejection_resample",
 )  # fmt: skip
 READERS = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
-UNNAMED = {"with_options"}  # takes a name, but runs no stage that could show it
-KEPT_TEXT = 200
+UNNAMED_METHODS = {"with_options"}  # takes a name, but runs no stage that could show it
+MAX_TEXT = 200
 
 
 class PipelineRecorder:
@@ -56,7 +58,7 @@ class PipelineRecorder:
             if isinstance(reader, type):
                 self._wrap_reader(reader, name)
 
-    def rest(self) -> None:
+    def stop(self) -> None:
         """Record nothing more: what is built from now on is built once more."""
         self._rests = True
 
@@ -77,7 +79,7 @@ class PipelineRecorder:
 
         @functools.wraps(original)
         def method(*args: Any, **kwargs: Any) -> Any:
-            stage = recorder._start(name, signature, args, kwargs, frames.caller())
+            stage = recorder._start(name, signature, args, kwargs, frames.find_call_site())
             if stage is None:
                 return original(*args, **kwargs)
             result = original(*args, **kwargs, **stage.extra)
@@ -96,7 +98,7 @@ class PipelineRecorder:
 
         @functools.wraps(original)
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-            stage = recorder._start(name, signature, (None, *args), kwargs, frames.caller())  # self is no input yet
+            stage = recorder._start(name, signature, (None, *args), kwargs, frames.find_call_site())  # self is no input yet
             original(self, *args, **kwargs, **(stage.extra if stage else {}))
             if stage is not None:
                 recorder._finish(stage, self)
@@ -104,18 +106,24 @@ class PipelineRecorder:
         owner.__init__ = __init__
 
     def _start(
-        self, op: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any], place: frames.Place | None
+        self,
+        op: str,
+        signature: inspect.Signature,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        place: frames.CallSite | None,
     ) -> _Draft | None:
-        """What is known before the stage exists, or None when it is no business of the user's, or cannot be told: that is never the script's
-        trouble."""
+        """What is known before the stage exists, or None when it is no business of the user's, or
+        cannot be told: that is never the script's trouble.
+        """
         if place is None or self._rests:
             return None
-        with quietly():
+        with suppress_faults():
             return self._drafted(op, signature, args, kwargs, place)
         return None
 
     def _drafted(
-        self, op: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any], place: frames.Place
+        self, op: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any], place: frames.CallSite
     ) -> _Draft | None:
         try:
             given = dict(signature.bind(*args, **kwargs).arguments)
@@ -125,28 +133,28 @@ class PipelineRecorder:
         own = given.get("name")
         draft = _Draft(op, place, _plain(given), inputs, own if isinstance(own, str) else None)
         draft.first = len(self.stages)
-        accepts = ("name" in signature.parameters or op == "range") and op not in UNNAMED
+        accepts = ("name" in signature.parameters or op == "range") and op not in UNNAMED_METHODS
         if self._label and accepts and own is None and place.line > 0 and "name" not in kwargs:
             draft.label = self._unused(_label(place, op), inputs)
             draft.extra = {"name": draft.label} if "name" not in given else {}
         return draft
 
     def _finish(self, draft: _Draft, result: Any) -> None:
-        with quietly():
-            function = stateful.function_of(result) if draft.op not in UNNAMED else None
+        with suppress_faults():
+            function = stateful.find_function(result) if draft.op not in UNNAMED_METHODS else None
             stage = PipelineStage(
                 id=len(self.stages),
                 op=draft.op,
                 label=draft.label,
                 file=draft.place.file,
                 line=draft.place.line,
-                text=draft.place.text[:KEPT_TEXT],
+                text=draft.place.text[:MAX_TEXT],
                 kwargs=draft.kwargs,
                 inputs=draft.inputs,
                 inner=tuple(range(draft.first, len(self.stages))),
-                stateful=stateful.operations(function) if function is not None else (),
-                varying=stateful.varying(function) if function is not None else (),
-                function=stateful.name_of(function) if function is not None else None,
+                stateful=stateful.stateful_ops(function) if function is not None else (),
+                varying=stateful.varying_ops(function) if function is not None else (),
+                function=stateful.find_function_name(function) if function is not None else None,
                 library=draft.place.library,
                 entry=draft.place.entry,
             )
@@ -166,7 +174,9 @@ class PipelineRecorder:
                 yield from self._nearest(value)
 
     def _nearest(self, dataset: Any, depth: int = 0) -> Iterator[int]:
-        """The data set's own id, or those of the recorded ones behind it (a stage that a library added in between)."""
+        """The data set's own id, or those of the recorded ones behind it (a stage that a library
+        added in between).
+        """
         known = self._ids.get(dataset)
         if known is not None:
             yield known
@@ -175,7 +185,9 @@ class PipelineRecorder:
                 yield from self._nearest(behind, depth + 1)
 
     def _unused(self, label: str, inputs: tuple[int, ...]) -> str:
-        """The label, numbered when a stage further up the same pipeline has it (two maps on one line)."""
+        """The label, numbered when a stage further up the same pipeline has it (two maps on one
+        line).
+        """
         taken, todo, seen = set(), list(inputs), set()
         while todo:
             stage = self.stages[todo.pop()]
@@ -191,25 +203,27 @@ class _Draft:
     """A stage under construction."""
 
     def __init__(
-        self, op: str, place: frames.Place, kwargs: Mapping[str, Any], inputs: tuple[int, ...], label: str | None
+        self, op: str, place: frames.CallSite, kwargs: Mapping[str, Any], inputs: tuple[int, ...], label: str | None
     ) -> None:
         self.op, self.place, self.kwargs, self.inputs, self.label = op, place, kwargs, inputs, label
         self.extra: dict[str, Any] = {}
         self.first = 0
 
 
-def _label(place: frames.Place, op: str) -> str:
+def _label(place: frames.CallSite, op: str) -> str:
     """`train_py_L12_map`: TensorFlow takes only identifiers as names."""
     base = re.sub(r"[^A-Za-z0-9_]", "_", os.path.basename(place.file)) or "script"
     return f"{'_' if base[0].isdigit() else ''}{base}_L{place.line}_{op}"
 
 
 def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that fit into a record: numbers, truth values, short texts; a function by its name."""
+    """The arguments that fit into a record: numbers, truth values, short texts; a function by its
+    name.
+    """
     plain: dict[str, Any] = {}
     for key, value in given.items():
         value = _unwrap(value)
-        if isinstance(value, (bool, int, float)) or (isinstance(value, str) and len(value) <= KEPT_TEXT):
+        if isinstance(value, (bool, int, float)) or (isinstance(value, str) and len(value) <= MAX_TEXT):
             plain[key] = value
         elif callable(value) and hasattr(value, "__name__"):
             plain[key] = value.__name__
@@ -221,7 +235,7 @@ def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
 def _unwrap(value: Any) -> Any:
     """A scalar tensor or NumPy number as a Python number; anything else as it is."""
     if getattr(value, "shape", None) == () and not callable(value):
-        with quietly():
+        with suppress_faults():
             number = getattr(value, "numpy", lambda: value)()
             return number.item()
     return value

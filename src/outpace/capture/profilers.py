@@ -1,4 +1,6 @@
-"""The profilers of TensorFlow and JAX behind one small face. Their modules are taken from `sys.modules`, never imported."""
+"""The profilers of TensorFlow and JAX behind one small face. Their modules are taken from
+`sys.modules`, never imported.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +29,22 @@ class Profiler(Protocol):
     def stop(self, save: bool) -> None:
         """End recording; without `save`, what was recorded is thrown away."""
 
-    def mark(self, name: str, number: int) -> Callable[[], None]:
+    def begin_mark(self, name: str, number: int) -> Callable[[], None]:
         """Begin a step mark; the returned function ends it."""
 
     def sync(self) -> None:
         """Wait until work that was dispatched is done."""
 
-    def ready(self) -> bool:
-        """Whether a session may begin or end on this thread: it is not in the middle of that already."""
+    def is_ready(self) -> bool:
+        """Whether a session may begin or end on this thread: it is not in the middle of that
+        already.
+        """
 
 
 class TensorFlowProfiler:
-    """`tf.profiler.experimental`, called through its original functions: the public names carry our own hooks."""
+    """`tf.profiler.experimental`, called through its original functions: the public names carry our
+    own hooks.
+    """
 
     def __init__(self, tf: Any, options: CaptureOptions) -> None:
         """Keep the original functions of the imported TensorFlow."""
@@ -46,19 +52,20 @@ class TensorFlowProfiler:
         experimental = tf.profiler.experimental
         self._start, self._stop, self._trace = experimental.start, experimental.stop, experimental.Trace
         asked = (options.host_level, options.python_level, options.device_level)
-        # The defaults are left unsaid: TensorFlow 2.21 warns on stderr about every option that it is given.
+        # The defaults are left unsaid: TensorFlow 2.21 warns on stderr about every option that it
+        # is given.
         self._options = None if asked == DEFAULT_LEVELS else experimental.ProfilerOptions(*asked)
         version = str(getattr(tf, "__version__", ""))
         self.ignores_levels = self._options is not None and version.startswith(IGNORES_LEVELS)
 
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """Whether a session started from Python runs in this process."""
         module = sys.modules.get(self._start.__module__)
         return getattr(module, "_profiler", None) is not None
 
     def start(self, logdir: str) -> None:
         """Start a session; raises ProfilerBusy when one is running."""
-        if self.running():
+        if self.is_running():
             raise ProfilerBusy
         try:
             self._start(logdir, options=self._options)
@@ -70,25 +77,29 @@ class TensorFlowProfiler:
         """End the session; saving writes the profile under the log directory given to `start`."""
         self._stop(save=save)
 
-    def mark(self, name: str, number: int) -> Callable[[], None]:
+    def begin_mark(self, name: str, number: int) -> Callable[[], None]:
         """Open a step mark; the answer closes it. Both must happen on one thread."""
         trace = self._trace(name, step_num=number, _r=1)
         trace.__enter__()
         return lambda: trace.__exit__(None, None, None)
 
     def sync(self) -> None:
-        """Wait until the devices are idle, so that the window starts and ends at a step's true end."""
+        """Wait until the devices are idle, so that the window starts and ends at a
+        step's true end.
+        """
         wait = getattr(self._tf.test.experimental, "sync_devices", None)
         if wait is not None:
             wait()
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """TensorFlow's lock is taken again by the thread that has it."""
         return True
 
     def _forget(self) -> None:
-        """A start refused by a running server leaves a dead session object behind, which would block all later ones."""
-        if self.running():
+        """A start refused by a running server leaves a dead session object behind, which would
+        block all later ones.
+        """
+        if self.is_running():
             self._stop(save=False)
 
 
@@ -117,8 +128,10 @@ class JaxProfiler:
             raise ProfilerBusy(str(error)) from None
 
     def stop(self, save: bool) -> None:
-        """End the session and write the profile; JAX cannot end one unsaved, so the caller removes the files. Raises ProfilerBusy where another
-        one, which a server began for example, was there before: JAX notices that at the end only."""
+        """End the session and write the profile; JAX cannot end one unsaved, so the caller removes
+        the files. Raises ProfilerBusy where another one, which a server began for example, was
+        there before: JAX notices that at the end only.
+        """
         try:
             self._stop()
         except RuntimeError as error:
@@ -129,14 +142,15 @@ class JaxProfiler:
                 reset()
             raise ProfilerBusy(str(error)) from None
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether nobody holds the lock of JAX's profiler, which its thread cannot take twice."""
         lock = getattr(_state(), "lock", None)
         return lock is None or not lock.locked()
 
-    def host_session(self) -> HostSession:
-        """A session that records the host alone, and has begun. Raises ProfilerBusy while another one runs, NotImplementedError where this JAX
-        has none."""
+    def begin_host_session(self) -> HostSession:
+        """A session that records the host alone, and has begun. Raises ProfilerBusy while another
+        one runs, NotImplementedError where this JAX has none.
+        """
         behind = sys.modules.get("jax._src.profiler")
         for module in (getattr(behind, "_profiler", None), getattr(getattr(behind, "xla_client", None), "profiler", None)):
             session = getattr(module, "ProfilerSession", None)
@@ -145,7 +159,7 @@ class JaxProfiler:
                 return HostSession(session, options, _state())
         raise NotImplementedError
 
-    def works(self) -> bool:
+    def is_device_busy(self) -> bool:
         """Whether a device is at work: a result that the program holds is not there yet."""
         for array in self._jax.live_arrays():
             with contextlib.suppress(Exception):
@@ -153,21 +167,25 @@ class JaxProfiler:
                     return True
         return False
 
-    def mark(self, name: str, number: int) -> Callable[[], None]:
+    def begin_mark(self, name: str, number: int) -> Callable[[], None]:
         """Open a step mark; the answer closes it. Both must happen on one thread."""
         trace = self._mark(name, step_num=number)
         trace.__enter__()
         return lambda: trace.__exit__(None, None, None)
 
     def sync(self) -> None:
-        """Wait until the devices are idle, by all arrays that the program holds: work of our own would stand among the program's."""
+        """Wait until the devices are idle, by all arrays that the program holds: work of our own
+        would stand among the program's.
+        """
         for array in self._jax.live_arrays():
             with contextlib.suppress(RuntimeError):  # donated or deleted meanwhile, or it failed: the program will be told
                 array.block_until_ready()
 
 
 class HostSession:
-    """A short session of JAX's profiler that records the host alone, where this JAX can be told so."""
+    """A short session of JAX's profiler that records the host alone, where this JAX can
+    be told so.
+    """
 
     def __init__(self, kind: Any, options: Any, state: Any) -> None:
         """Begin; `state`: where JAX keeps the session that the program itself began."""
@@ -180,7 +198,9 @@ class HostSession:
         self._session = kind(chosen)
 
     def stop(self) -> bytes:
-        """End, and answer the profile. Raises ProfilerBusy where another session, which a server began for example, had the profiler."""
+        """End, and answer the profile. Raises ProfilerBusy where another session, which a server
+        began for example, had the profiler.
+        """
         try:
             data: bytes = self._session.stop()
         except RuntimeError as error:
@@ -193,7 +213,7 @@ def _state() -> Any:
     return getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None)
 
 
-MAKERS: dict[str, Callable[[Any, CaptureOptions], Profiler]] = {"tensorflow": TensorFlowProfiler, "jax": JaxProfiler}
+PROFILER_CLASSES: dict[str, Callable[[Any, CaptureOptions], Profiler]] = {"tensorflow": TensorFlowProfiler, "jax": JaxProfiler}
 
 
 def framework_versions() -> dict[str, str]:

@@ -1,4 +1,6 @@
-"""One profiler session of this process, from its start to the run that appears in the log directory."""
+"""One profiler session of this process, from its start to the run that appears in the log
+directory.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +13,21 @@ import threading
 from collections.abc import Callable
 
 from outpace._dataclass import dataclass
-from outpace.capture.interrupt import OnTermination
-from outpace.capture.main_thread import between_calls
+from outpace.capture.main_thread import run_between_calls
+from outpace.capture.messages import print_message
 from outpace.capture.profilers import Profiler
-from outpace.capture.tell import tell
+from outpace.capture.termination import TerminationHandler
 from outpace.model.errors import CaptureError, OutputError
 from outpace.store.staging import Staging
 
-ENDING = ".xplane.pb"
+XPLANE_SUFFIX = ".xplane.pb"
 _LONGEST_REPORT = 120  # seconds, for profiles of gigabytes
 
 
-def show(run: str) -> None:
-    """The first screen of a saved run, on the same stderr, made by a process of its own: analysis has no place in a training process."""
+def print_run_report(run: str) -> None:
+    """The first screen of a saved run, on the same stderr, made by a process of its own: analysis
+    has no place in a training process.
+    """
     import subprocess  # at the end of a training, not at its start
 
     stream = sys.__stderr__
@@ -36,7 +40,7 @@ def show(run: str) -> None:
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedProfile:
     """A profile that is in place: its run folder (path or URL) and the host that it names."""
 
     run: str
@@ -48,21 +52,25 @@ class UnwantedProfile(Exception):
 
 
 class Recording:
-    """A running profiler. `start` raises when it cannot run; after `stop` or `discard` nothing is left of it but the run.
+    """A running profiler. `start` raises when it cannot run; after `stop` or `discard` nothing is
+    left of it but the run.
 
-    When the process is told to end (SIGTERM) while it records, the user is told, nothing half-written stays, and the process ends
-    as it would have. When it ends by itself, what was recorded is saved.
+    When the process is told to end (SIGTERM) while it records, the user is told, nothing
+    half-written stays, and the process ends as it would have. When it ends by itself, what was
+    recorded is saved.
     """
 
-    def __init__(self, profiler: Profiler, logdir: str, trains: threading.Thread | None = None) -> None:
-        """A recording that has not begun. `trains`: the thread that trains; the main one by default."""
+    def __init__(self, profiler: Profiler, logdir: str, training_thread: threading.Thread | None = None) -> None:
+        """A recording that has not begun. `training_thread`: the thread that trains; the main one
+        by default.
+        """
         self.pid = os.getpid()
         self._profiler = profiler
-        self._trains = trains
+        self._trains = training_thread
         self._logdir = logdir
         self._staging: Staging | None = None
         self._aside: tuple[Staging, str] | None = None
-        self._termination = OnTermination(self._terminated)
+        self._termination = TerminationHandler(self._terminated)
         self._lock = threading.Lock()
 
     @property
@@ -71,10 +79,11 @@ class Recording:
         return self._staging is not None and os.getpid() == self.pid
 
     def start(self, at_exit: Callable[[], object] | None = None) -> None:
-        """Start the profiler; `at_exit` is called when the process ends while it records (`discard` by default).
+        """Start the profiler; `at_exit` is called when the process ends while it records (`discard`
+        by default).
 
-        Raises CaptureError when the log directory is not writable, ProfilerBusy when another session runs, and whatever else the
-        framework raises.
+        Raises CaptureError when the log directory is not writable, ProfilerBusy when another
+        session runs, and whatever else the framework raises.
         """
         staging = Staging(self._logdir)
         try:
@@ -87,11 +96,11 @@ class Recording:
         atexit.register(self._exiting)
         self._termination.install()
 
-    def stop(self, finish: Callable[[Saved], None] | None = None) -> Saved:
+    def stop(self, finish: Callable[[SavedProfile], None] | None = None) -> SavedProfile:
         """Stop the profiler, let `finish` add to the run while nobody sees it, and publish it.
 
-        Raises CaptureError, or OutputError when the run cannot be uploaded, and UnwantedProfile where `finish` did; the profiler is stopped
-        all the same.
+        Raises CaptureError, or OutputError when the run cannot be uploaded, and UnwantedProfile
+        where `finish` did; the profiler is stopped all the same.
         """
         staging = self._take()
         try:
@@ -106,14 +115,14 @@ class Recording:
             host = self._host(staging)
             if finish is not None:
                 try:
-                    finish(Saved(staging.run_folder(), host))
+                    finish(SavedProfile(staging.run_folder(), host))
                 except (OSError, OutputError) as error:
-                    tell(f"the profile is saved without a record beside it: {error}")
+                    print_message(f"the profile is saved without a record beside it: {error}")
                 except UnwantedProfile:
                     self._aside, staging = (staging, host), None
                     self._end_watch()
                     raise
-            return Saved(staging.publish(), host)
+            return SavedProfile(staging.publish(), host)
         finally:
             self._release(staging)
 
@@ -135,28 +144,32 @@ class Recording:
 
     def _between_calls(self, function: Callable[[], None]) -> None:
         """Begin or end the profiler between two calls of the training, where that matters."""
-        between_calls(function, self._trains, self._profiler.ready)
+        run_between_calls(function, self._trains, self._profiler.is_ready)
 
-    def publish_aside(self) -> Saved:
-        """Publish the profile that was refused: there is no better one. Raises OutputError when it cannot be uploaded."""
+    def publish_rejected(self) -> SavedProfile:
+        """Publish the profile that was refused: there is no better one. Raises OutputError when it
+        cannot be uploaded.
+        """
         assert self._aside is not None
         staging, host = self._aside
-        return Saved(staging.publish(), host)
+        return SavedProfile(staging.publish(), host)
 
-    def discard_aside(self) -> None:
+    def discard_rejected(self) -> None:
         """Throw away the profile that was refused."""
         if self._aside is not None:
             self._aside[0].discard()
 
     @staticmethod
     def _host(staging: Staging) -> str:
-        found = sorted(glob.glob(os.path.join(glob.escape(staging.run_folder()), f"*{ENDING}")))
+        found = sorted(glob.glob(os.path.join(glob.escape(staging.run_folder()), f"*{XPLANE_SUFFIX}")))
         if not found or not os.path.getsize(found[0]):
             raise CaptureError("The profiler wrote no file, so there is no profile to save.")
-        return os.path.basename(found[0])[: -len(ENDING)]
+        return os.path.basename(found[0])[: -len(XPLANE_SUFFIX)]
 
     def _take(self) -> Staging | None:
-        """The staging folder, for one taker: a timer, the training thread and the exit handler may all want to stop."""
+        """The staging folder, for one taker: a timer, the training thread and the exit handler may
+        all want to stop.
+        """
         with self._lock:
             staging, self._staging = self._staging, None
         return staging if os.getpid() == self.pid else None
@@ -181,10 +194,12 @@ class Recording:
         staging = self._staging
         if staging is not None and os.getpid() == self.pid:
             staging.discard()
-            tell(f"{name} ended the process during a capture; nothing was saved")
+            print_message(f"{name} ended the process during a capture; nothing was saved")
 
 
 def _reason(error: Exception, hidden: str) -> str:
-    """An error's first line; TensorFlow puts the file's path, which means nothing to the user, before a semicolon."""
+    """An error's first line; TensorFlow puts the file's path, which means nothing to the user,
+    before a semicolon.
+    """
     line = (str(error).strip() or type(error).__name__).splitlines()[0]
     return (line.rpartition("; ")[2] if hidden in line else line).rstrip(".")

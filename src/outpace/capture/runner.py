@@ -1,8 +1,10 @@
-"""`run_script`: runs a training script in a process of its own, captures a window of its steps, reports what came of it.
+"""`run_script`: runs a training script in a process of its own, captures a window of its steps,
+reports what came of it.
 
-A process of its own keeps the analysis free of TensorFlow, keeps the script's interpreter as it would be without us, and
-lets us end a script whose data pipeline hangs at interpreter exit after the profile is saved. It shares stdin, stdout,
-stderr, environment, working directory and process group with us, so that terminals and pipes behave as always.
+A process of its own keeps the analysis free of TensorFlow, keeps the script's interpreter as it
+would be without us, and lets us end a script whose data pipeline hangs at interpreter exit after
+the profile is saved. It shares stdin, stdout, stderr, environment, working directory and process
+group with us, so that terminals and pipes behave as always.
 """
 
 from __future__ import annotations
@@ -19,28 +21,32 @@ from types import FrameType
 from typing import IO
 
 from outpace._dataclass import dataclass
-from outpace.capture.family import Family
-from outpace.capture.looks import QUESTION
-from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions, Outcome, Plan
-from outpace.capture.relaunch import flush, python_command, require_script
+from outpace.capture.host_snapshots import REQUEST_FILE
+from outpace.capture.interpreter import flush_output, python_command, require_script
+from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions, Plan, ScriptOutcome
+from outpace.capture.process_tree import ProcessTree
 from outpace.model.errors import CaptureError, OutputError, UsageError
 from outpace.store.logdir import read_capture_record, upload_run
 from outpace.store.record import CaptureRecord, write_record
-from outpace.store.staging import Staging, sweep
+from outpace.store.staging import Staging, remove_stale_folders
 from outpace.store.tree import is_url
 
-GRACE = 3.0  # seconds for the interpreter to end after the last exit handler: generator pipelines can hang there for ever
-POLL = 0.1
+EXIT_GRACE_S = (
+    3.0  # seconds for the interpreter to end after the last exit handler: generator pipelines can hang there for ever
+)
+POLL_S = 0.1
 _NO_COMMAND_BUFFERS = "--xla_gpu_enable_command_buffer="
 _CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS")
-FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT")
+FORWARDED_SIGNALS = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT")
 
 
 @dataclass(frozen=True)
 class CaptureResult:
-    """What came of it: the run folder (path or URL) and record, or the reason why there is no profile.
+    """What came of it: the run folder (path or URL) and record, or the reason why there is no
+    profile.
 
-    `exit_code` is the script's own, 128 + n after signal n; `stopped` tells that the script was ended after the capture.
+    `exit_code` is the script's own, 128 + n after signal n; `stopped` tells that the script was
+    ended after the capture.
     """
 
     run: str | None
@@ -58,36 +64,38 @@ def run_script(
     variables: Mapping[str, str] | None = None,
     output: IO[bytes] | None = None,
 ) -> CaptureResult:
-    """Run `script` with `argv` as Python would and capture as `options` say. variables: set besides ours; output: see `watched`.
+    """Run `script` with `argv` as Python would and capture as `options` say. variables: set besides
+    ours; output: see `run_process`.
 
-    Raises UsageError for impossible options, NotFoundError for a missing script, CaptureError when no process can be
-    started or the log directory cannot be made. A script that fails, or a capture that does, is a result.
+    Raises UsageError for impossible options, NotFoundError for a missing script, CaptureError when
+    no process can be started or the log directory cannot be made. A script that fails, or a capture
+    that does, is a result.
     """
-    problem = options.problem()
+    problem = options.find_problem()
     if problem:
         raise UsageError(problem)
     require_script(script, options.module)
     shown = options.logdir or DEFAULT_LOGDIR
     Staging(shown).discard()  # a log directory that cannot be written to is told before the script runs
-    with Family(released=not options.stop) as family:
+    with ProcessTree(detached=not options.stop) as family:
         folder = family.folder
         local = os.path.join(folder, "logs") if is_url(shown) else os.path.abspath(os.path.expanduser(shown))
         plan = Plan(script, tuple(argv), local, shown, os.path.join(folder, "outcome.json"), options, folder)
         path = os.path.join(folder, "plan.json")
         with open(path, "w", encoding="utf-8") as file:
             file.write(plan.to_json())
-        code, outcome = watched(
+        code, outcome = run_process(
             python_command("outpace.capture.launch", path),
             plan.outcome,
             variables={**_flags(options), **(variables or {})},
             output=output,
-            meanwhile=lambda: _answer(folder),
+            poll=lambda: _answer(folder),
         )
         if outcome is not None and outcome.ending:
             family.release()  # the script came to its own end, and what it left running is its own
         if outcome is None and not is_url(shown):
             with contextlib.suppress(OSError):  # the script may have removed the log directory
-                sweep(local)  # what the process was writing when it died
+                remove_stale_folders(local)  # what the process was writing when it died
         result = _result(code, outcome)
         if result.run and is_url(shown):
             result = replace(result, run=upload_run(result.run, shown))
@@ -100,23 +108,25 @@ def _flags(options: CaptureOptions) -> dict[str, str]:
     return {} if options.command_buffers else {"XLA_FLAGS": f"{given} {_NO_COMMAND_BUFFERS}".strip()}
 
 
-def watched(
+def run_process(
     command: Sequence[str],
-    outcome: str,
+    outcome_path: str,
     *,
-    quiet: bool = False,
-    silent: bool = False,
-    limit: float | None = None,
+    hide_stderr: bool = False,
+    hide_stdout: bool = False,
+    timeout: float | None = None,
     variables: Mapping[str, str] | None = None,
     output: IO[bytes] | None = None,
-    meanwhile: Callable[[], object] = lambda: None,
-) -> tuple[int, Outcome | None]:
-    """Run a script's process to its end, signals passed on: its exit code (128 + n after signal n), and the outcome that it left. quiet: what
-    it says on stderr is not shown; silent: nor what it prints. limit: seconds, after which it is killed. variables: set besides ours. output:
-    takes all that it prints; it then has no terminal, and a signal to us is no signal to it: whatever ends the waiting ends it, too. meanwhile:
-    called again and again until it has ended."""
-    flush()
-    out, err = (subprocess.DEVNULL if each else output for each in (silent, quiet))
+    poll: Callable[[], object] = lambda: None,
+) -> tuple[int, ScriptOutcome | None]:
+    """Run a script's process to its end, signals passed on: its exit code (128 + n after signal n),
+    and the outcome that it left. quiet: what it says on stderr is not shown; silent: nor what it
+    prints. limit: seconds, after which it is killed. variables: set besides ours. output: takes all
+    that it prints; it then has no terminal, and a signal to us is no signal to it: whatever ends
+    the waiting ends it, too. meanwhile: called again and again until it has ended.
+    """
+    flush_output()
+    out, err = (subprocess.DEVNULL if each else output for each in (hide_stdout, hide_stderr))
     alone = output is not None
     try:
         process = subprocess.Popen(
@@ -130,16 +140,18 @@ def watched(
     except OSError as error:
         raise CaptureError(f"Python could not be started for the script: {error}.") from error
     with _ended_with_us(process) if alone else _forwarding(process):
-        code = _wait(process, outcome, limit, meanwhile)
-    return code, _read(outcome)
+        code = _wait(process, outcome_path, timeout, poll)
+    return code, _read(outcome_path)
 
 
 def _wait(process: subprocess.Popen[bytes], path: str, limit: float | None, meanwhile: Callable[[], object]) -> int:
-    """The script's exit code; ends a process that hangs in the interpreter's own end, or takes longer than it may."""
-    left, end = GRACE, math.inf if limit is None else time.monotonic() + limit
+    """The script's exit code; ends a process that hangs in the interpreter's own end, or takes
+    longer than it may.
+    """
+    left, end = EXIT_GRACE_S, math.inf if limit is None else time.monotonic() + limit
     while True:
         try:
-            code = process.wait(POLL)
+            code = process.wait(POLL_S)
             return code if code >= 0 else 128 - code
         except subprocess.TimeoutExpired:
             outcome = _read(path)
@@ -147,7 +159,7 @@ def _wait(process: subprocess.Popen[bytes], path: str, limit: float | None, mean
         if time.monotonic() > end:
             process.kill()
         if outcome is not None and outcome.ending:
-            left -= POLL
+            left -= POLL_S
             if left <= 0:
                 process.kill()
                 process.wait()
@@ -156,30 +168,32 @@ def _wait(process: subprocess.Popen[bytes], path: str, limit: float | None, mean
 
 def _answer(folder: str) -> None:
     """Judge a profile that the script's process asks about."""
-    if os.path.exists(os.path.join(folder, QUESTION)):
-        from outpace.capture.judge import answer  # the script need not wait for the analysis to be imported
+    if os.path.exists(os.path.join(folder, REQUEST_FILE)):
+        from outpace.capture.repetition import answer_request  # the script need not wait for the analysis to be imported
 
-        answer(folder)
+        answer_request(folder)
 
 
-def _read(path: str) -> Outcome | None:
+def _read(path: str) -> ScriptOutcome | None:
     try:
         with open(path, encoding="utf-8") as file:
-            return Outcome.from_json(file.read())
+            return ScriptOutcome.from_json(file.read())
     except (OSError, ValueError, TypeError):
         return None
 
 
 @contextlib.contextmanager
 def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Pass signals on. Ctrl-C reaches the script from the terminal itself: passed on as well, it would arrive twice."""
+    """Pass signals on. Ctrl-C reaches the script from the terminal itself: passed on as well, it
+    would arrive twice.
+    """
 
     def forward(number: int, frame: FrameType | None) -> None:
         if number != signal.SIGINT or not _in_terminal_foreground():
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(number)
 
-    numbers = [getattr(signal, name) for name in FORWARDED if hasattr(signal, name)] + [signal.SIGINT]
+    numbers = [getattr(signal, name) for name in FORWARDED_SIGNALS if hasattr(signal, name)] + [signal.SIGINT]
     before = {}
     for number in numbers:
         with contextlib.suppress(ValueError):  # not on the main thread: the caller handles signals
@@ -193,7 +207,9 @@ def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Kill a process, and what it started in its session, where the block ends by an exception: Ctrl-C, or a signal that ends us."""
+    """Kill a process, and what it started in its session, where the block ends by an exception:
+    Ctrl-C, or a signal that ends us.
+    """
     try:
         yield
     except BaseException:
@@ -216,7 +232,7 @@ def _in_terminal_foreground() -> bool:
         os.close(terminal)
 
 
-def _result(code: int, outcome: Outcome | None) -> CaptureResult:
+def _result(code: int, outcome: ScriptOutcome | None) -> CaptureResult:
     if outcome is None:
         return CaptureResult(None, _died(code), code, None)
     if outcome.run is None or outcome.host is None:
@@ -229,7 +245,7 @@ def _result(code: int, outcome: Outcome | None) -> CaptureResult:
     return CaptureResult(outcome.run, None, code, record, outcome.stopped)
 
 
-def ended_by(code: int) -> str:
+def signal_name(code: int) -> str:
     """The signal that ended a process with this exit code; "" where none did."""
     if code <= 128:
         return ""
@@ -239,9 +255,11 @@ def ended_by(code: int) -> str:
         return f"signal {code - 128}"
 
 
-def crash(code: int) -> str:
-    """What is known of a process that a capture ran in and that ended with this exit code by a crash, as sentences; "" for another end."""
-    if ended_by(code) not in _CRASHES:
+def explain_crash(code: int) -> str:
+    """What is known of a process that a capture ran in and that ended with this exit code by a
+    crash, as sentences; "" for another end.
+    """
+    if signal_name(code) not in _CRASHES:
         return ""
     return (
         "The script need not be at fault: on NVIDIA GPUs, JAX can crash when a profiler ends while CUDA graphs are launched. "
@@ -250,7 +268,7 @@ def crash(code: int) -> str:
 
 
 def _died(code: int) -> str:
-    if name := ended_by(code):
+    if name := signal_name(code):
         told = f"The script's process was ended by {name} before the capture was complete; nothing was saved."
-        return f"{told} {crash(code)}".strip()
+        return f"{told} {explain_crash(code)}".strip()
     return f"The script's process ended at once with code {code}, so nothing was saved."

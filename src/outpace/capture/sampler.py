@@ -1,8 +1,10 @@
-"""Which lines of Python the training thread runs while a profile is recorded. Standard library only.
+"""Which lines of Python the training thread runs while a profile is recorded. Standard library
+only.
 
-A profile shows what the framework does; where it shows nothing on the training thread, Python runs, and only the stack knows which line.
-`ticks` says when the stack is taken and how true that is. A look costs some 6 µs on the training thread: it keeps code objects and
-instruction offsets, and everything else (lines, whose code it is) is worked out after the window has closed.
+A profile shows what the framework does; where it shows nothing on the training thread, Python runs,
+and only the stack knows which line. `ticks` says when the stack is taken and how true that is. A
+look costs some 6 µs on the training thread: it keeps code objects and instruction offsets, and
+everything else (lines, whose code it is) is worked out after the window has closed.
 """
 
 from __future__ import annotations
@@ -13,34 +15,38 @@ import time
 from types import FrameType
 
 from outpace.capture import ticks
-from outpace.capture.faults import count, quietly
-from outpace.capture.pauses import Pause, Pauses
-from outpace.capture.stacks import Frame, Places, Stacks
-from outpace.capture.threads import OtherThreads
+from outpace.capture.faults import count_fault, suppress_faults
+from outpace.capture.pauses import Pause, PauseRecorder
+from outpace.capture.stacks import Frame, StackKey, StackTable
+from outpace.capture.threads import ThreadSampler
 from outpace.store.record import PythonSamples
 
-MOST_SAMPLES = 30_000  # ten minutes
-KEPT_TEXT = 120  # characters of a source line
+MAX_SAMPLES = 30_000  # ten minutes
+MAX_TEXT = 120  # characters of a source line
 _PREFIX = "outpace-"  # names of our threads
 
 
 class FrameSampler:
-    """Takes the stacks of one thread from `start` to `stop`. Neither ever raises: without samples there is a profile all the same."""
+    """Takes the stacks of one thread from `start` to `stop`. Neither ever raises: without samples
+    there is a profile all the same.
+    """
 
     def __init__(self, thread: threading.Thread | None = None) -> None:
-        """Watch `thread`; by default the calling one, or the main thread when one of our own threads calls."""
+        """Watch `thread`; by default the calling one, or the main thread when one of our own
+        threads calls.
+        """
         calling = threading.current_thread()
         self._thread = thread or (threading.main_thread() if calling.name.startswith(_PREFIX) else calling)
-        self._stacks = Stacks()
+        self._stacks = StackTable()
         self._rows: list[tuple[int, int, int]] = []
         self._dropped = 0
-        self._others = OtherThreads(self._thread.ident, Stacks())
-        self._pauses = Pauses(self._thread.ident)
+        self._others = ThreadSampler(self._thread.ident, StackTable())
+        self._pauses = PauseRecorder(self._thread.ident)
         self._ticks: ticks.SignalTicks | ticks.ThreadTicks | None = None
         self._base = (0, 0)
         if self._thread is threading.main_thread():
-            with quietly():
-                ticks.prepare()  # now: a timer of ours may start and stop the sampling
+            with suppress_faults():
+                ticks.claim_signal()  # now: a timer of ours may start and stop the sampling
 
     def start(self) -> None:
         """Begin to sample; a second call does nothing."""
@@ -48,17 +54,17 @@ class FrameSampler:
             return
         self._base = (time.time_ns(), time.monotonic_ns())
         self._pauses.start()
-        with quietly():
+        with suppress_faults():
             self._others.start()
-        with quietly():
-            if self._thread is threading.main_thread() and ticks.prepare():
+        with suppress_faults():
+            if self._thread is threading.main_thread() and ticks.claim_signal():
                 by_signal = ticks.SignalTicks()
-                if by_signal.start(self.take):
+                if by_signal.start(self.add_sample):
                     self._ticks = by_signal
                     return
-        with quietly():
+        with suppress_faults():
             by_thread = ticks.ThreadTicks(self._thread.ident or 0)
-            if by_thread.start(self.take):
+            if by_thread.start(self.add_sample):
                 self._ticks = by_thread
 
     def stop(self) -> PythonSamples | None:
@@ -73,12 +79,12 @@ class FrameSampler:
             method = "signal" if isinstance(used, ticks.SignalTicks) else "thread"
             return self._samples(method, pauses) if self._rows else None
         except Exception as error:
-            count(error)
+            count_fault(error)
             return None
 
-    def take(self, frame: FrameType | None, points: list[ticks.Point]) -> None:
+    def add_sample(self, frame: FrameType | None, points: list[ticks.SamplePoint]) -> None:
         """Note the stack that `frame` is the innermost of, for some moments."""
-        if len(self._rows) + len(points) > MOST_SAMPLES:
+        if len(self._rows) + len(points) > MAX_SAMPLES:
             self._dropped += len(points)
             return
         index = self._stacks.index(frame)
@@ -90,9 +96,9 @@ class FrameSampler:
     def _samples(self, method: str, pauses: tuple[Pause, ...] = ()) -> PythonSamples:
         unix, monotonic = self._base
         frames: dict[Frame, int] = {}
-        stacks: dict[Places, int] = {}
-        index_of = self._stacks.placed(frames, stacks)
-        others = self._others.found(frames, stacks)
+        stacks: dict[StackKey, int] = {}
+        index_of = self._stacks.merge_into(frames, stacks)
+        others = self._others.build_threads(frames, stacks)
         keys = list(frames)
         owners = [owner for *_, owner in frames]
         mine = {next((place for place in reversed(stack) if not owners[place[0]]), None) for stack in stacks}
@@ -115,4 +121,4 @@ class FrameSampler:
 
 
 def _text(file: str, line: int) -> str:
-    return linecache.getline(file, line).strip()[:KEPT_TEXT]
+    return linecache.getline(file, line).strip()[:MAX_TEXT]

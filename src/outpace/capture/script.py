@@ -1,4 +1,6 @@
-"""Runs a script or module as `python SCRIPT` or `python -m MODULE` would: `__main__`, `sys.argv`, `sys.path`, tracebacks."""
+"""Runs a script or module as `python SCRIPT` or `python -m MODULE` would: `__main__`, `sys.argv`,
+`sys.path`, tracebacks.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,11 @@ _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # t
 
 
 def run_as_main(
-    script: str, argv: Sequence[str], module: bool, compiled: Callable[[bytes, str], CodeType] | None = None
+    script: str, argv: Sequence[str], module: bool, compile_source: Callable[[bytes, str], CodeType] | None = None
 ) -> None:
-    """Execute the script in a fresh `__main__`; whatever it raises comes out. `compiled`: makes the code of a script's text and its path."""
+    """Execute the script in a fresh `__main__`; whatever it raises comes out. `compile_source`:
+    makes the code of a script's text and its path.
+    """
     main = ModuleType("__main__")
     vars(main).update(__builtins__=__builtins__, __file__=script, __cached__=None, __package__=None)
     if module:
@@ -24,7 +28,7 @@ def run_as_main(
         code = _module_code(script, main)
     else:
         _set_path(script if os.path.isdir(script) else os.path.dirname(os.path.realpath(script)))
-        code = _script_code(script, main, compiled or _plain_code)
+        code = _script_code(script, main, compile_source or _plain_code)
     sys.argv = [main.__file__ or script if module else script, *argv]
     sys.modules["__main__"] = main
     exec(code, vars(main))
@@ -72,7 +76,9 @@ def _adopt(spec: ModuleSpec, main: ModuleType) -> None:
 
 
 def hide_own_frames() -> None:
-    """Let an uncaught exception print as plain Python would, whatever excepthook the script has set."""
+    """Let an uncaught exception print as plain Python would, whatever excepthook the script has
+    set.
+    """
     hook: Callable[..., Any] = sys.excepthook
 
     def clean(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:

@@ -1,7 +1,9 @@
-"""`outpace.serve`: a profiler server inside the training process, on this machine only unless it is told otherwise.
+"""`outpace.serve`: a profiler server inside the training process, on this machine only unless it is
+told otherwise.
 
-It speaks TensorFlow's profiler service, so `outpace capture`, `tf.profiler.experimental.client.trace` and TensorBoard can all ask it.
-The servers of TensorFlow and JAX listen on all interfaces, and none of them, this one included, asks who is calling.
+It speaks TensorFlow's profiler service, so `outpace capture`,
+`tf.profiler.experimental.client.trace` and TensorBoard can all ask it. The servers of TensorFlow
+and JAX listen on all interfaces, and none of them, this one included, asks who is calling.
 """
 
 from __future__ import annotations
@@ -17,20 +19,22 @@ from types import TracebackType
 from typing import Any
 
 from outpace._version import __version__
-from outpace.capture.main_thread import serve_while
+from outpace.capture.main_thread import wait_and_serve
+from outpace.capture.messages import print_message
 from outpace.capture.remote.grpc_ import load_grpc
-from outpace.capture.remote.sampler import Refused, Sampler
+from outpace.capture.remote.process_capture import CaptureRefused, ProcessCapture
 from outpace.capture.remote.wire import DEFAULT_PORT, NOTE_KEY, PROFILE_METHOD, VERSION_METHOD, ProfileRequest
-from outpace.capture.tell import tell
 from outpace.model.errors import CaptureError, UsageError
 
-GRACE = 10.0  # seconds for a running capture to hand over its profile when the process ends
+EXIT_GRACE_S = 10.0  # seconds for a running capture to hand over its profile when the process ends
 
 
 class ProfilerServer:
-    """A running server; `address` is what `outpace capture` takes. Ends with `stop`, at the end of a `with` block, or with the process."""
+    """A running server; `address` is what `outpace capture` takes. Ends with `stop`, at the end of
+    a `with` block, or with the process.
+    """
 
-    def __init__(self, server: Any, sampler: Sampler, calls: _Calls, address: str) -> None:
+    def __init__(self, server: Any, sampler: ProcessCapture, calls: _Calls, address: str) -> None:
         self.address = address
         self._server: Any = server
         self._sampler = sampler
@@ -39,14 +43,17 @@ class ProfilerServer:
         atexit.register(self.stop)
 
     def stop(self) -> None:
-        """Stop listening. A capture that is running ends early and sends what it has; a second call does nothing."""
+        """Stop listening. A capture that is running ends early and sends what it has; a second call
+        does nothing.
+        """
         server, self._server = self._server, None
         if server is None or os.getpid() != self._pid:  # a forked child has no server, though it inherits the handler
             return
         atexit.unregister(self.stop)
-        self._sampler.end()
-        # gRPC's own grace needs a thread, and from Python 3.12 on none can be started when the interpreter ends.
-        serve_while(self._calls.open, GRACE)
+        self._sampler.shut_down()
+        # gRPC's own grace needs a thread, and from Python 3.12 on none can be started when the
+        # interpreter ends.
+        wait_and_serve(self._calls.open, EXIT_GRACE_S)
         server.stop(None)
 
     def __enter__(self) -> ProfilerServer:
@@ -59,14 +66,16 @@ class ProfilerServer:
 def serve(port: int = DEFAULT_PORT, host: str = "127.0.0.1") -> ProfilerServer:
     """Let this process be captured from outside, by `outpace capture HOST:PORT`, while it trains.
 
-    Port 0 takes a free one, see the answer's `address`. `host="0.0.0.0"` listens on all interfaces: anybody who reaches the port can
-    then capture. Raises UsageError for an impossible port, CaptureError when the port is taken or grpcio is missing.
+    Port 0 takes a free one, see the answer's `address`. `host="0.0.0.0"` listens on all interfaces:
+    anybody who reaches the port can then capture. Raises UsageError for an impossible port,
+    CaptureError when the port is taken or grpcio is missing.
     """
     if not 0 <= port < 65536:
         raise _no_port(port)
     grpc = load_grpc()
-    sampler = Sampler(threading.current_thread())
-    # Without the first option a second server on the same port would be no error, and get every other request.
+    sampler = ProcessCapture(threading.current_thread())
+    # Without the first option a second server on the same port would be no error, and get every
+    # other request.
     options = [("grpc.so_reuseport", 0), ("grpc.max_send_message_length", -1)]
     server = grpc.server(_Threads(), options=options, maximum_concurrent_rpcs=8)
     calls = _Calls()
@@ -82,13 +91,15 @@ def serve(port: int = DEFAULT_PORT, host: str = "127.0.0.1") -> ProfilerServer:
     if not bound:
         raise _cannot_listen(host, port)
     if not is_loopback(host):
-        tell(f"the profiler server on port {bound} is open to the network, and asks nobody for a password")
+        print_message(f"the profiler server on port {bound} is open to the network, and asks nobody for a password")
     server.start()
     return ProfilerServer(server, sampler, calls, _join(_reachable(host), bound))
 
 
-def check_port(port: int, host: str) -> None:
-    """Raise what `serve` would raise, without a server: UsageError for an impossible port, CaptureError for one that is taken."""
+def require_port(port: int, host: str) -> None:
+    """Raise what `serve` would raise, without a server: UsageError for an impossible port,
+    CaptureError for one that is taken.
+    """
     load_grpc()
     if not 0 <= port < 65536:
         raise _no_port(port)
@@ -114,14 +125,14 @@ def _version(_: bytes, context: Any) -> bytes:
     return __version__.encode("ascii")
 
 
-def _profile_method(grpc: Any, sampler: Sampler, calls: _Calls) -> Callable[[bytes, Any], bytes]:
+def _profile_method(grpc: Any, sampler: ProcessCapture, calls: _Calls) -> Callable[[bytes, Any], bytes]:
     def profile(data: bytes, context: Any) -> bytes:
         cancel = threading.Event()
 
         def over() -> None:
             """The answer was sent, or the caller is gone."""
             cancel.set()
-            sampler.nudge()
+            sampler.notify()
             calls.ended()
 
         calls.began()
@@ -129,10 +140,10 @@ def _profile_method(grpc: Any, sampler: Sampler, calls: _Calls) -> Callable[[byt
             over()
         try:
             request = ProfileRequest.decode(data)
-            response, note = sampler.sample(request, cancel)
+            response, note = sampler.capture(request, cancel)
         except ValueError as error:
             return _abort(context, grpc.StatusCode.INVALID_ARGUMENT, f"The request cannot be read: {error}.")
-        except Refused as refusal:
+        except CaptureRefused as refusal:
             return _abort(context, getattr(grpc.StatusCode, refusal.code), str(refusal))
         if note:
             context.set_trailing_metadata(((NOTE_KEY, note),))
@@ -191,7 +202,9 @@ class _Calls:
 
 
 class _Threads(Executor):
-    """A daemon thread per call: the pool of the standard library would make the training process wait for a capture at its end."""
+    """A daemon thread per call: the pool of the standard library would make the training process
+    wait for a capture at its end.
+    """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()

@@ -1,9 +1,10 @@
-"""Where ops, layers and callbacks come from: the user's line of each op in the graphs that TensorFlow built, and the line that made each Keras
-layer and callback.
+"""Where ops, layers and callbacks come from: the user's line of each op in the graphs that
+TensorFlow built, and the line that made each Keras layer and callback.
 
-TensorFlow keeps with every op of a graph the stack that made it, mapped back through AutoGraph to the user's own lines. Keras opens a name
-scope around each layer's call, and knows whose it is. Both are read once, when the window closes; whatever is unknown to this version of
-TensorFlow or Keras is left out, and nothing raises into the user's program.
+TensorFlow keeps with every op of a graph the stack that made it, mapped back through AutoGraph to
+the user's own lines. Keras opens a name scope around each layer's call, and knows whose it is. Both
+are read once, when the window closes; whatever is unknown to this version of TensorFlow or Keras is
+left out, and nothing raises into the user's program.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dataclasses import replace
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-from outpace.capture.faults import quietly
+from outpace.capture.faults import suppress_faults
 from outpace.store.record import LayerSource, OpSources
 
 _MOST_OPS = 20_000  # ops whose stack is read
@@ -39,42 +40,48 @@ _MOST_VARIABLES = 10_000
 _NUMBERED = re.compile(r"_\d+$")
 _KINDS = {"Model": "model", "Layer": "layer", "BaseOptimizer": "optimizer", "Metric": "metric"}  # by Keras' class
 
-Place = tuple[str, int]
-Line = tuple[str, int, str]  # file, number, text
-Known = tuple[OpSources, dict[str, LayerSource]]
+FileLine = tuple[str, int]
+SourceText = tuple[str, int, str]  # file, number, text
+Sources = tuple[OpSources, dict[str, LayerSource]]
 
 
 class SourceRecorder:
-    """Remembers graphs and layers while a script builds them; `notes` says where their ops and they themselves come from."""
+    """Remembers graphs and layers while a script builds them; `build_sources` says where their ops
+    and they themselves come from.
+    """
 
     def __init__(self) -> None:
         self._graphs: dict[str, weakref.ref[Any]] = {}
         self._scopes: weakref.WeakKeyDictionary[Any, dict[str, weakref.ref[Any]]] = weakref.WeakKeyDictionary()
-        self._made: dict[int, tuple[weakref.ref[Any], Place, bool]] = {}
-        self._known: Known | None = None
+        self._made: dict[int, tuple[weakref.ref[Any], FileLine, bool]] = {}
+        self._known: Sources | None = None
         self._updates: dict[
-            CodeType, Place
+            CodeType, FileLine
         ] = {}  # what updates a metric of Keras' own, and the line that made the first such metric
-        self.callbacks: dict[str, Line] = {}
+        self.callbacks: dict[str, SourceText] = {}
         self._named = False
 
-    def traced(self, function: Any) -> None:
+    def add_graph(self, function: Any) -> None:
         """A `tf.function` built a graph: `function` is the concrete function."""
         if self._known is None and len(self._graphs) < _MOST_OPS:
             name = function.name
             self._graphs[name.decode() if isinstance(name, bytes) else str(name)] = weakref.ref(function.graph)
 
     def install(self, keras: ModuleType) -> None:
-        """Hook the construction of layers and the name scopes around their calls, on TensorFlow as Keras 3's backend."""
-        with quietly():
+        """Hook the construction of layers and the name scopes around their calls, on TensorFlow as
+        Keras 3's backend.
+        """
+        with suppress_faults():
             scope = importlib.import_module("keras.src.backend.tensorflow.core").name_scope
             self._hook_layer(keras.layers.Layer)
             _hook_new(keras.metrics.Metric, self._metric)
             self._hook_scope(scope)
 
     def install_layers(self, keras: ModuleType) -> None:
-        """Hook the construction of layers alone, on backends whose programs name each op after its layer (JAX)."""
-        with quietly():
+        """Hook the construction of layers alone, on backends whose programs name each op after its
+        layer (JAX).
+        """
+        with suppress_faults():
             self._named = True
             self._hook_layer(keras.layers.Layer)
 
@@ -93,14 +100,16 @@ class SourceRecorder:
             self._updates.setdefault(inspect.unwrap(type(made).update_state).__code__, place)
 
     def install_callbacks(self, owner: Any) -> None:
-        """Hook the construction of callbacks; of the user's own classes, their code itself is met."""
+        """Hook the construction of callbacks; of the user's own classes, their code
+        itself is met.
+        """
 
         def callback(made: Any, frame: FrameType) -> None:
             place, inner = _maker(frame)
             if place is not None and not inner and type(made).__module__.startswith("keras."):
                 self.callbacks.setdefault(type(made).__name__, (*place, _text(place)))
 
-        with quietly():
+        with suppress_faults():
             _hook_new(owner, callback)
 
     def _hook_scope(self, owner: Any) -> None:
@@ -111,7 +120,7 @@ class SourceRecorder:
         def __enter__(scope: Any) -> Any:
             entered = original(scope)
             if recorder._known is None:
-                with quietly():
+                with suppress_faults():
                     recorder._entered(scope, ops)
             return entered
 
@@ -124,17 +133,19 @@ class SourceRecorder:
         if graph.building_function:
             self._scopes.setdefault(graph, {})[graph.get_name_scope()] = weakref.ref(scope.caller)
 
-    def notes(self) -> Known:
-        """What the record's `op_sources` and `layers` hold; read once, from then on nothing more is remembered."""
+    def build_sources(self) -> Sources:
+        """What the record's `op_sources` and `layers` hold; read once, from then on nothing more is
+        remembered.
+        """
         if self._known is None:
             self._known = OpSources(), {}
-            with quietly():
+            with suppress_faults():
                 self._known = self._read()
             for held in (self._graphs, self._scopes, self._made):
                 held.clear()
         return self._known
 
-    def _read(self) -> Known:
+    def _read(self) -> Sources:
         graphs = {name: graph for name, held in self._graphs.items() if (graph := held()) is not None}
         families = {name: list(_family(graph)) for name, graph in graphs.items()}
         inner = {id(member) for family in families.values() for member in family[1:]}
@@ -157,7 +168,9 @@ class SourceRecorder:
                 yield path, _with_updates(facts, made, graph, path) if facts.kind == "optimizer" else facts
 
     def _facts(self, owner: Any) -> LayerSource | None:
-        """What is noted of the owner of a name scope; None for what is neither a layer, a metric nor an optimizer."""
+        """What is noted of the owner of a name scope; None for what is neither a layer, a metric
+        nor an optimizer.
+        """
         kinds = {c.__name__ for c in type(owner).__mro__ if c.__module__.startswith("keras.")}
         kind = next((shown for name, shown in _KINDS.items() if name in kinds), None)
         if kind is None:
@@ -172,9 +185,10 @@ class SourceRecorder:
 
 
 def _with_updates(facts: LayerSource, optimizer: Any, graph: Any, path: str) -> LayerSource:
-    """An optimizer with its variables and the ops that it runs for each: those whose names are numbered as the variables are. Keras updates one
-    variable after the other, and assigns it last."""
-    with quietly():
+    """An optimizer with its variables and the ops that it runs for each: those whose names are
+    numbered as the variables are. Keras updates one variable after the other, and assigns it last.
+    """
+    with suppress_faults():
         variables = [str(v.path) for v in optimizer._trainable_variables][:_MOST_VARIABLES]
         of: dict[str, list[int]] = {}
         at = 0
@@ -194,10 +208,10 @@ def _with_updates(facts: LayerSource, optimizer: Any, graph: Any, path: str) -> 
 class _Lines:
     """The lines of ops, numbered once each."""
 
-    def __init__(self, layers: dict[str, LayerSource], updates: dict[CodeType, Place]) -> None:
+    def __init__(self, layers: dict[str, LayerSource], updates: dict[CodeType, FileLine]) -> None:
         self.lines: list[tuple[str, int, str]] = []
         self.functions: dict[str, dict[str, int]] = {}
-        self._number: dict[Place, int] = {}
+        self._number: dict[FileLine, int] = {}
         self._updates = [
             (code.co_filename, range(code.co_firstlineno, _last_line(code) + 1), at) for code, at in updates.items()
         ]
@@ -233,9 +247,10 @@ class _Lines:
                 self.lines.append((*place, _text(place)))
             ops.setdefault(op.name, self._number[place])
 
-    def _place(self, op: Any) -> Place | None:
-        """The innermost line of the user's code in an op's stack, or the line that made the metric which it updates; None where it only calls
-        a Keras layer or `fit`."""
+    def _place(self, op: Any) -> FileLine | None:
+        """The innermost line of the user's code in an op's stack, or the line that made the metric
+        which it updates; None where it only calls a Keras layer or `fit`.
+        """
         for frame in reversed(list(op.traceback)):
             file = frame.filename
             if _is_users(file):
@@ -259,7 +274,7 @@ def _hook_new(owner: Any, note: Callable[[Any, FrameType], None]) -> None:
     @functools.wraps(original)
     def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
         made = original(cls) if original is object.__new__ else original(cls, *args, **kwargs)
-        with quietly():
+        with suppress_faults():
             note(made, sys._getframe(1))
         return made
 
@@ -291,8 +306,10 @@ def _last_line(code: CodeType) -> int:
     return max(line for *_, line in code.co_lines() if line is not None)
 
 
-def _maker(frame: FrameType | None) -> tuple[Place | None, bool]:
-    """The user's line that constructs a layer, and whether library code does it on behalf of that line."""
+def _maker(frame: FrameType | None) -> tuple[FileLine | None, bool]:
+    """The user's line that constructs a layer, and whether library code does it on behalf of that
+    line.
+    """
     inner = False
     while frame is not None:
         code = frame.f_code
@@ -305,7 +322,9 @@ def _maker(frame: FrameType | None) -> tuple[Place | None, bool]:
 
 @functools.lru_cache(maxsize=4096)
 def _is_users(file: str) -> bool:
-    """Whether a file is the user's own: none of an installed package, of Python itself, or of Outpace."""
+    """Whether a file is the user's own: none of an installed package, of Python itself, or of
+    Outpace.
+    """
     if file.startswith("<"):
         return file.startswith("<ipython")
     path = os.path.abspath(file)
@@ -314,5 +333,5 @@ def _is_users(file: str) -> bool:
     return not path.startswith((sysconfig.get_path("stdlib") + os.sep, sysconfig.get_path("platstdlib") + os.sep))
 
 
-def _text(place: Place) -> str:
+def _text(place: FileLine) -> str:
     return linecache.getline(*place).strip()[:_KEPT_TEXT]

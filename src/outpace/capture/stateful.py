@@ -1,4 +1,6 @@
-"""What inside a data set's function keeps TensorFlow from running it in parallel by itself. Private API, read defensively."""
+"""What inside a data set's function keeps TensorFlow from running it in parallel by itself. Private
+API, read defensively.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +8,18 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-# Stateful by declaration, yet no cause of their own: what a call, branch or loop runs is listed itself, and so is a
-# captured variable; making a data set inside (interleave) is what such a function is for.
-HARMLESS = {"Assert", "Print", "PrintV2", "If", "While", "Case", "StatefulPartitionedCall", "ReadVariableOp"}
+# Stateful by declaration, yet no cause of their own: what a call, branch or loop runs is listed
+# itself, and so is a captured variable; making a data set inside (interleave) is what such a
+# function is for.
+HARMLESS_OPS = {"Assert", "Print", "PrintV2", "If", "While", "Case", "StatefulPartitionedCall", "ReadVariableOp"}
 DATASET = re.compile(r"Dataset(V\d+)?$")
-CAPTURED = "captured variable"
+CAPTURED_VARIABLE = "captured variable"
 _PYTHON = ("PyFunc", "EagerPyFunc")
 _LOOKUPS = ("ReadFile", "LookupTableFind", "LookupTableSize")  # stateful by declaration; they answer the same in every epoch
 _READS = ("ReadVariableOp", "ResourceGather")
 
 
-def function_of(dataset: Any) -> Any:
+def find_function(dataset: Any) -> Any:
     """The traced function of a map-like data set, or None."""
     for name in ("_map_func", "_predicate", "_scan_func"):
         wrapper = getattr(dataset, name, None)
@@ -25,27 +28,30 @@ def function_of(dataset: Any) -> Any:
     return None
 
 
-def name_of(wrapper: Any) -> str | None:
+def find_function_name(wrapper: Any) -> str | None:
     """Name of the user's function."""
     name = getattr(getattr(wrapper, "_func", None), "__name__", None)
     return name if isinstance(name, str) else None
 
 
-def operations(wrapper: Any) -> tuple[str, ...]:
-    """Sorted types of the stateful operations, with `captured variable` for state that lives outside the function."""
+def stateful_ops(wrapper: Any) -> tuple[str, ...]:
+    """Sorted types of the stateful operations, with `captured variable` for state that lives
+    outside the function.
+    """
     try:
         graph = wrapper.function.graph
-        found = {kind for kind in _types(graph) if kind not in HARMLESS and not DATASET.search(kind) and _is_stateful(kind)}
+        found = {kind for kind in _types(graph) if kind not in HARMLESS_OPS and not DATASET.search(kind) and _is_stateful(kind)}
         if any(getattr(tensor.dtype, "name", "") == "resource" for tensor, _ in graph.captures):
-            found.add(CAPTURED)
+            found.add(CAPTURED_VARIABLE)
     except Exception:
         return ()
     return tuple(sorted(found))
 
 
-def varying(wrapper: Any) -> tuple[str, ...]:
-    """Names of the operations that give something else in every epoch: what draws random numbers or works with a variable, and all that
-    depends on it. Python functions are not among them: nobody can see what they do.
+def varying_ops(wrapper: Any) -> tuple[str, ...]:
+    """Names of the operations that give something else in every epoch: what draws random numbers or
+    works with a variable, and all that depends on it. Python functions are not among them: nobody
+    can see what they do.
     """
     try:
         graph = wrapper.function.graph
@@ -66,7 +72,7 @@ def _called(operation: Any) -> Iterator[str]:
 
 
 def _varies(kind: str) -> bool:
-    harmless = kind in HARMLESS or kind in _PYTHON or kind.startswith(_LOOKUPS) or DATASET.search(kind)
+    harmless = kind in HARMLESS_OPS or kind in _PYTHON or kind.startswith(_LOOKUPS) or DATASET.search(kind)
     return kind.startswith(_READS) or (not harmless and _is_stateful(kind))
 
 

@@ -1,10 +1,12 @@
 """Finds the steps of Keras 3 `fit`, `evaluate` and `predict`.
 
-The hook sits on `CallbackList`, which every trainer calls around each batch: a callback of our own in the list would run
-among the user's callbacks instead of around them, and would switch off Keras' asynchronous callbacks.
+The hook sits on `CallbackList`, which every trainer calls around each batch: a callback of our own
+in the list would run among the user's callbacks instead of around them, and would switch off Keras'
+asynchronous callbacks.
 
-With TensorFlow the train function pulls from the iterator itself, so a mark from batch begin to batch end holds the input.
-With other backends the batch is fetched before batch begin, so there a mark runs from the previous batch's end.
+With TensorFlow the train function pulls from the iterator itself, so a mark from batch begin to
+batch end holds the input. With other backends the batch is fetched before batch begin, so there a
+mark runs from the previous batch's end.
 """
 
 from __future__ import annotations
@@ -13,34 +15,38 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from outpace.capture.session import Session
+from outpace.capture.session import CaptureSession
 from outpace.capture.steps_tf import LoopSteps
-from outpace.capture.window import Candidate
+from outpace.capture.window import StepCandidate
 
 KINDS = {"train": "keras fit", "test": "keras evaluate", "predict": "keras predict"}
 
 
 class KerasSteps:
-    """Watches Keras batches. A validation inside `fit` is not counted: its batches are no training steps."""
+    """Watches Keras batches. A validation inside `fit` is not counted: its batches are no training
+    steps.
+    """
 
     def __init__(
         self,
-        session: Session,
-        loops: Callable[[], LoopSteps | None],
+        session: CaptureSession,
+        find_loops: Callable[[], LoopSteps | None],
         backend: str,
         first: int = 0,
         mark: bool = True,
-        asked: bool = False,
+        explicit: bool = False,
     ) -> None:
-        """`loops` answers the watcher of custom loops, which rests during Keras batches; `first` is the number of the first batch; `asked`: the
-        program says itself what is captured, be it predictions."""
+        """`find_loops` answers the watcher of custom loops, which rests during Keras batches;
+        `first` is the number of the first batch; `explicit`: the program says itself what is
+        captured, be it predictions.
+        """
         self._window = session.window
-        self._loops = loops
+        self._loops = find_loops
         self._contiguous = backend != "tensorflow"
         framework = "jax" if backend == "jax" else "tensorflow"
         self._steps = {
-            kind: Candidate(
-                mode, mark=kind if mark else None, framework=framework, count=first, predicts=not asked and kind != "train"
+            kind: StepCandidate(
+                mode, mark=kind if mark else None, framework=framework, count=first, predicts=not explicit and kind != "train"
             )
             for kind, mode in KINDS.items()
         }
@@ -49,44 +55,44 @@ class KerasSteps:
     def install(self, callback_list: Any) -> None:
         """Wrap the batch and phase methods of Keras' callback list."""
         for kind in KINDS:
-            wrap(callback_list, f"on_{kind}_begin", functools.partial(self.phase_begins, kind), None)
-            wrap(callback_list, f"on_{kind}_end", None, functools.partial(self.phase_ends, kind))
-            begin = functools.partial(self.batch_begins, kind)
-            wrap(callback_list, f"on_{kind}_batch_begin", begin, None)
-            wrap(callback_list, f"on_{kind}_batch_end", None, functools.partial(self.batch_ends, kind))
+            wrap_method(callback_list, f"on_{kind}_begin", functools.partial(self.on_phase_begin, kind), None)
+            wrap_method(callback_list, f"on_{kind}_end", None, functools.partial(self.on_phase_end, kind))
+            begin = functools.partial(self.on_batch_begin, kind)
+            wrap_method(callback_list, f"on_{kind}_batch_begin", begin, None)
+            wrap_method(callback_list, f"on_{kind}_batch_end", None, functools.partial(self.on_batch_end, kind))
 
-    def phase_begins(self, kind: str, callbacks: Any) -> None:
+    def on_phase_begin(self, kind: str, callbacks: Any) -> None:
         """`fit`, `evaluate` or `predict` begins, or a validation inside `fit`."""
-        self._window.fitting = True  # also while the first batch compiles
+        self._window.in_keras_fit = True  # also while the first batch compiles
         if kind == "train":
-            self._window.training_begins()
+            self._window.on_training_begin()
         if kind == "train" or self._active != "train":
             self._window.abandon(self._steps[kind])  # a fit that an exception ended before
             self._active = kind
             return
         step = self._steps["train"]
-        step.interrupted = step.began is not None
+        step.interrupted = step.begin_ns is not None
 
-    def phase_ends(self, kind: str, callbacks: Any) -> bool:
+    def on_phase_end(self, kind: str, callbacks: Any) -> bool:
         """Something ends; True when it is what was counted, and no validation inside it."""
         if kind != self._active:
             return False
         self._active = None
-        self._window.fitting = False
+        self._window.in_keras_fit = False
         self._window.abandon(self._steps[kind])
         return True
 
-    def batch_begins(self, kind: str, callbacks: Any) -> None:
+    def on_batch_begin(self, kind: str, callbacks: Any) -> None:
         """A batch, or a call of several batches, begins."""
         loops = self._loops()
         if loops is not None:
             loops.busy = True
         step = self._steps[kind]
-        if kind == self._active and not (self._contiguous and step.began is not None):
+        if kind == self._active and not (self._contiguous and step.begin_ns is not None):
             step.steps_per_execution = steps_per_execution(getattr(callbacks, "model", None))
             self._window.begin(step)
 
-    def batch_ends(self, kind: str, callbacks: Any) -> None:
+    def on_batch_end(self, kind: str, callbacks: Any) -> None:
         """A batch, or a call of several batches, ends."""
         loops = self._loops()
         if loops is not None:
@@ -97,7 +103,7 @@ class KerasSteps:
                 self._window.begin(self._steps[kind])
 
 
-def wrap(owner: Any, name: str, before: Callable[[Any], None] | None, after: Callable[[Any], object] | None) -> None:
+def wrap_method(owner: Any, name: str, before: Callable[[Any], None] | None, after: Callable[[Any], object] | None) -> None:
     """Call functions before and after a method of a class, with its object."""
     original = getattr(owner, name)
 
@@ -122,6 +128,6 @@ def steps_per_execution(model: Any) -> int:
         return 1
 
 
-def of_keras_2(model: Any) -> bool:
+def is_keras_2(model: Any) -> bool:
     """Whether the model is one of Keras 2 (tf_keras), whose loops mark their steps themselves."""
     return any(kind.__module__.startswith("tf_keras.") for kind in type(model).__mro__)

@@ -1,7 +1,9 @@
-"""Finds the steps of custom TensorFlow loops: the script's own marks, repeated `tf.function` calls, iterator reads.
+"""Finds the steps of custom TensorFlow loops: the script's own marks, repeated `tf.function` calls,
+iterator reads.
 
-Only the outermost calls on the script's main thread count. A step runs from the end of the previous call to the end of
-this one, so that the input it waited for belongs to it; an eager loop's step runs from one iterator read to the next.
+Only the outermost calls on the script's main thread count. A step runs from the end of the previous
+call to the end of this one, so that the input it waited for belongs to it; an eager loop's step
+runs from one iterator read to the next.
 """
 
 from __future__ import annotations
@@ -15,26 +17,30 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from outpace.capture.choose import framework_in_use
 from outpace.capture.frames import code_of
+from outpace.capture.frameworks import framework_in_use
 from outpace.capture.iterators import iterator_class
-from outpace.capture.pauses import watch_end
-from outpace.capture.session import Session
-from outpace.capture.timed import TimedWindow
-from outpace.capture.window import Candidate
+from outpace.capture.pauses import record_iterator_end
+from outpace.capture.session import CaptureSession
+from outpace.capture.timed_window import TimedWindow
+from outpace.capture.window import StepCandidate
 
-Reader = tuple[CodeType, int]  # what reads a data set: the code, and the line in it
+ReadSite = tuple[CodeType, int]  # what reads a data set: the code, and the line in it
 UNTAPED_FACTOR = 10  # reads without a gradient tape in between (counting words, say) need that many times the warm-up
 
 
 class LoopSteps:
-    """Watches one process's custom loops. `busy` is set while another source (a Keras batch) owns the current call."""
+    """Watches one process's custom loops. `busy` is set while another source (a Keras batch) owns
+    the current call.
+    """
 
-    def __init__(self, session: Session, tf: Any, timed: TimedWindow | None = None) -> None:
-        """A watcher that feeds the session's window, and tells a window by time of gradient tapes."""
+    def __init__(self, session: CaptureSession, tf: Any, timed: TimedWindow | None = None) -> None:
+        """A watcher that feeds the session's window, and tells a window by time of
+        gradient tapes.
+        """
         self._timed = timed
         self.busy = False
-        self.marked = False  # the script marks its own steps: nothing else is counted any more
+        self.has_marks = False  # the script marks its own steps: nothing else is counted any more
         self._session = session
         self._window = session.window
         self._in_graph: Callable[[], bool] = tf.inside_function
@@ -42,45 +48,49 @@ class LoopSteps:
         self._depth = 0
         self._taped = False
         self._taping = False  # a gradient tape is open, or was in the call of a tf.function that is under way
-        self._functions: dict[Any, Candidate] = {}
-        self.trains = False  # a gradient tape was used at all
-        self._loops: weakref.WeakKeyDictionary[Any, Candidate] = weakref.WeakKeyDictionary()  # by data set
+        self._functions: dict[Any, StepCandidate] = {}
+        self.has_gradients = False  # a gradient tape was used at all
+        self._loops: weakref.WeakKeyDictionary[Any, StepCandidate] = weakref.WeakKeyDictionary()  # by data set
         self._recent: deque[weakref.ref[Any]] = deque(maxlen=4)  # data sets of the last reads
         self._iterators: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._readers: weakref.WeakKeyDictionary[Any, Reader] = weakref.WeakKeyDictionary()  # by data set
+        self._readers: weakref.WeakKeyDictionary[Any, ReadSite] = weakref.WeakKeyDictionary()  # by data set
 
     def install(self, tf: Any) -> None:
-        """Hook the classes of functions, iterators and tapes; a part that this TensorFlow lacks is left out."""
+        """Hook the classes of functions, iterators and tapes; a part that this TensorFlow lacks is
+        left out.
+        """
         self._hook_functions(type(tf.function(_nothing)))
         self._hook_tapes(tf.GradientTape)
         owned = iterator_class()
         if owned is not None:
             self._hook_iterators(owned)
 
-    def code(self, candidate: Candidate) -> CodeType | None:
+    def find_code(self, candidate: StepCandidate) -> CodeType | None:
         """Of the function whose calls are a candidate's steps; None where they are no calls."""
         return next((key for key, each in self._functions.items() if each is candidate and isinstance(key, CodeType)), None)
 
-    def read(self, count: int) -> Any:
-        """The data set that the script itself reads in most of so many steps; None where there is none. One that it read before, to count its
-        examples for instance, is none that it reads now."""
+    def find_dataset(self, count: int) -> Any:
+        """The data set that the script itself reads in most of so many steps; None where there is
+        none. One that it read before, to count its examples for instance, is none that it reads
+        now.
+        """
         recent = {id(each()) for each in self._recent}
         read = [
             (id(dataset) in recent, each.count, dataset) for dataset, each in self._loops.items() if 2 * each.count >= count
         ]
         return max(read, key=lambda each: each[:2], default=(False, 0, None))[2]
 
-    def reader(self, dataset: Any) -> Reader | None:
+    def find_reader(self, dataset: Any) -> ReadSite | None:
         """Where a data set was read last: the code, and the line in it; None where it was not."""
         return self._readers.get(dataset) if dataset is not None else None
 
-    def counted(self, count: int) -> bool:
+    def has_steps(self, count: int) -> bool:
         """Whether anything was seen in most of so many steps."""
         return any(2 * each.count >= count for each in [*self._functions.values(), *self._loops.values()])
 
-    def outside(self) -> bool:
+    def is_outside(self) -> bool:
         """Whether the current call is none of ours to count."""
-        if self._window.idle or self._depth or self.busy or self.marked or threading.get_ident() != self._main:
+        if self._window.is_off or self._depth or self.busy or self.has_marks or threading.get_ident() != self._main:
             return True
         return self._in_graph()
 
@@ -88,7 +98,7 @@ class LoopSteps:
         original, steps = kind.__call__, self
 
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # the name shows in the user's tracebacks
-            if steps.outside():
+            if steps.is_outside():
                 return original(self, *args, **kwargs)
             steps._depth += 1
             around = steps._taping
@@ -103,25 +113,30 @@ class LoopSteps:
         kind.__call__ = __call__
 
     def _called(self, function: Any, trains: bool) -> None:
-        """A function was called; `trains`: inside a gradient tape, or it was traced with one in it."""
+        """A function was called; `has_gradients`: inside a gradient tape, or it was traced with one
+        in it.
+        """
         code = code_of(function)
-        # By code, not object: a tf.function made anew in each iteration is still one step (and a mistake worth a profile).
+        # By code, not object: a tf.function made anew in each iteration is still one step (and a
+        # mistake worth a profile).
         key = code if code is not None else id(function)
         candidate = self._functions.get(key)
         if candidate is None:
-            candidate = self._functions[key] = Candidate("custom loop", what=getattr(code, "co_name", ""), sees_gradients=True)
+            candidate = self._functions[key] = StepCandidate(
+                "custom loop", name=getattr(code, "co_name", ""), sees_gradients=True
+            )
         candidate.trains = candidate.trains or trains
         self._window.end(candidate)
-        self._window.begin(candidate, may_open=candidate.trains or not self._window.trained())
+        self._window.begin(candidate, may_open=candidate.trains or not self._window.has_trained_recently())
 
     def _hook_tapes(self, kind: Any) -> None:
         original, leave, steps = kind.__enter__, kind.__exit__, self
 
         def __enter__(self: Any) -> Any:
-            steps._taped = steps.trains = True
+            steps._taped = steps.has_gradients = True
             steps._taping = steps._taping or not steps.busy
-            if steps._timed is not None and not steps.outside():
-                steps._timed.tapes += 1
+            if steps._timed is not None and not steps.is_outside():
+                steps._timed.tape_count += 1
             return original(self)
 
         def __exit__(self: Any, *details: Any) -> Any:
@@ -135,7 +150,7 @@ class LoopSteps:
 
         def __next__(self: Any) -> Any:
             frame = sys._getframe(1)
-            if not steps.outside() and not _from_keras(frame.f_code.co_filename):
+            if not steps.is_outside() and not _from_keras(frame.f_code.co_filename):
                 steps._read(self)
                 steps._readers[getattr(self, "_dataset", self)] = frame.f_code, frame.f_lineno
             return original(self)
@@ -146,17 +161,18 @@ class LoopSteps:
         fresh = iterator not in self._iterators
         if fresh:
             self._iterators.add(iterator)
-            watch_end(iterator)
+            record_iterator_end(iterator)
             for function in self._functions.values():  # an epoch's end or a validation lies within this step
-                function.interrupted = function.interrupted or function.began is not None
+                function.interrupted = function.interrupted or function.begin_ns is not None
         dataset = getattr(iterator, "_dataset", iterator)
         self._recent.append(weakref.ref(dataset))
-        candidate = self._loops.setdefault(dataset, Candidate("eager loop"))
-        if candidate.began is not None:
+        candidate = self._loops.setdefault(dataset, StepCandidate("eager loop"))
+        if candidate.begin_ns is not None:
             candidate.interrupted = candidate.interrupted or fresh
             self._window.end(candidate)
-        # tf.data feeding a JAX step; that JAX is imported says nothing, TensorFlow does it where JAX is installed.
-        with_jax = "jax" in self._session.profilers and not self.trains and framework_in_use() == "jax"
+        # tf.data feeding a JAX step; that JAX is imported says nothing, TensorFlow does it where
+        # JAX is installed.
+        with_jax = "jax" in self._session.profilers and not self.has_gradients and framework_in_use() == "jax"
         candidate.framework = "jax" if with_jax else "tensorflow"
         sure = self._taped or with_jax or candidate.count >= UNTAPED_FACTOR * max(1, self._window.options.warmup)
         called = max((function.count for function in self._functions.values()), default=0)
@@ -164,11 +180,11 @@ class LoopSteps:
         self._window.begin(candidate, may_open=sure and 2 * called < max(1, candidate.count))
 
 
-def hook_marks(session: Session, steps: LoopSteps | None, namespace: Any, name: str, framework: str) -> None:
+def hook_marks(session: CaptureSession, steps: LoopSteps | None, namespace: Any, name: str, framework: str) -> None:
     """Replace a public step mark class by one that tells the window of its steps."""
     original = getattr(namespace, name)
     window, main = session.window, threading.main_thread().ident
-    candidate = Candidate("own marks", mark=None, framework=framework)
+    candidate = StepCandidate("own marks", mark=None, framework=framework)
     keys = {"step_num", "step", "group_id"}
 
     class Marked(original):  # type: ignore[misc, valid-type]  # the class is only known at run time
@@ -177,7 +193,7 @@ def hook_marks(session: Session, steps: LoopSteps | None, namespace: Any, name: 
             self._outpace = explicit and bool(keys & kwargs.keys()) and not (steps is not None and steps.busy)
             if self._outpace and threading.get_ident() == main:
                 if steps is not None:
-                    steps.marked = True
+                    steps.has_marks = True
                 window.begin(candidate)  # before the mark exists: one made without a running profiler stays empty
             super().__init__(*args, **kwargs)
 
@@ -192,7 +208,7 @@ def hook_marks(session: Session, steps: LoopSteps | None, namespace: Any, name: 
     _publish(namespace, name, original, Marked)
 
 
-def hook_profiler(session: Session, tf: Any) -> None:
+def hook_profiler(session: CaptureSession, tf: Any) -> None:
     """Give way when the script starts TensorFlow's profiler itself, in any of the public ways."""
     public = tf.profiler.experimental
     original = public.start
@@ -208,13 +224,13 @@ def hook_profiler(session: Session, tf: Any) -> None:
         module.start = start  # type: ignore[attr-defined]  # the Profile context manager looks it up here
 
 
-def hook_jax_profiler(session: Session, jax: Any) -> None:
+def hook_jax_profiler(session: CaptureSession, jax: Any) -> None:
     """Give way when the script starts JAX's profiler itself."""
     original, behind = jax.profiler.start_trace, sys.modules.get("jax._src.profiler")
 
     @functools.wraps(original)
     def start_trace(log_dir: Any, *args: Any, **kwargs: Any) -> Any:
-        with session.alone():
+        with session.pause_snapshots():
             session.yield_to_user(log_dir)
             return original(log_dir, *args, **kwargs)
 
@@ -224,8 +240,9 @@ def hook_jax_profiler(session: Session, jax: Any) -> None:
 
 
 def _publish(namespace: Any, name: str, original: Any, replaced: Any) -> None:
-    """Put something into the place of a public name, also in `tensorflow.compat.v2`, which holds the same in a namespace of its own: Keras 2
-    marks its steps by that."""
+    """Put something into the place of a public name, also in `tensorflow.compat.v2`, which holds
+    the same in a namespace of its own: Keras 2 marks its steps by that.
+    """
     _, found, inside = namespace.__name__.partition("._api.v2.")
     twins = [module for key, module in list(sys.modules.items()) if found and key.endswith(f".compat.v2.{inside}")]
     for each in (namespace, *twins):
@@ -234,7 +251,9 @@ def _publish(namespace: Any, name: str, original: Any, replaced: Any) -> None:
 
 
 def _from_keras(filename: str) -> bool:
-    """Keras reads data sets eagerly too, for instance to adapt a normalisation layer: no training step."""
+    """Keras reads data sets eagerly too, for instance to adapt a normalisation layer: no training
+    step.
+    """
     return "/keras/src/" in filename.replace("\\", "/")
 
 

@@ -1,7 +1,9 @@
-"""What Python's other threads do while the training thread is sampled: generators that feed it, and work that takes its cores.
+"""What Python's other threads do while the training thread is sampled: generators that feed it, and
+work that takes its cores.
 
-Which lines they were met at comes from their stacks, how much they really computed from their processor clocks, as a whole and just before each
-look: a thread that sleeps or waits is met as often as one that works. Standard library only.
+Which lines they were met at comes from their stacks, how much they really computed from their
+processor clocks, as a whole and just before each look: a thread that sleeps or waits is met as
+often as one that works. Standard library only.
 """
 
 from __future__ import annotations
@@ -14,23 +16,25 @@ from collections.abc import Collection
 from contextlib import suppress
 from itertools import cycle
 
-from outpace.capture.faults import quietly
-from outpace.capture.stacks import Frame, Places, Stacks
-from outpace.capture.ticks import RUN_ON_S, run_on
-from outpace.store.record import OtherThread
+from outpace.capture.faults import suppress_faults
+from outpace.capture.stacks import Frame, StackKey, StackTable
+from outpace.capture.ticks import GIL_RELEASE_S, release_gil
+from outpace.store.record import ThreadSamples
 
-MOST_THREADS = 64
+MAX_THREADS = 64
 _PERIODS_S = (0.029, 0.037, 0.041)
 _OWN = "outpace-"  # names of our threads
 
 
-class OtherThreads:
-    """Looks at all threads but one, on a thread of our own: the training thread is back from its calls when the others have done their part,
-    and would meet them at rest. Each that has a frame is alive."""
+class ThreadSampler:
+    """Looks at all threads but one, on a thread of our own: the training thread is back from its
+    calls when the others have done their part, and would meet them at rest. Each that has a frame
+    is alive.
+    """
 
-    def __init__(self, training: int | None, stacks: Stacks) -> None:
+    def __init__(self, training_id: int | None, stacks: StackTable) -> None:
         """Watch all threads but the one with this identity."""
-        self._training = training
+        self._training = training_id
         self._stacks = stacks
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -53,16 +57,18 @@ class OtherThreads:
             self._thread.join(1.0)
 
     def _run(self) -> None:
-        for wait, more in zip(cycle(_PERIODS_S), cycle(RUN_ON_S)):  # which cannot all beat with steps of one length
+        for wait, more in zip(cycle(_PERIODS_S), cycle(GIL_RELEASE_S)):  # which cannot all beat with steps of one length
             if self._over.wait(wait):
                 return
-            with quietly():
+            with suppress_faults():
                 before = self._processor_times(sys._current_frames())
-                run_on(more)
+                release_gil(more)
                 self._look(before)
 
     def _processor_times(self, living: Collection[int]) -> dict[int, int]:
-        """Processor time that each of the other threads among living ones has used until now, ns."""
+        """Processor time that each of the other threads among living ones has used
+        until now, ns.
+        """
         times = {}
         for identity in living:
             if identity != self._training and (identity in self._names or self._name(identity)):
@@ -71,14 +77,18 @@ class OtherThreads:
         return times
 
     def _used(self, identity: int) -> int:
-        """Processor time of a thread, ns. The clock of one that has ended stands for no other thread: then it is another one by now."""
+        """Processor time of a thread, ns. The clock of one that has ended stands for no other
+        thread: then it is another one by now.
+        """
         with suppress(KeyError, OSError):
             return time.clock_gettime_ns(self._clock_of[identity])
         self._clock_of[identity] = time.pthread_getcpuclockid(identity)
         return time.clock_gettime_ns(self._clock_of[identity])
 
     def _look(self, sooner: dict[int, int]) -> None:
-        """Note where every other thread is, and what it has computed since a moment at which it had used so much processor time."""
+        """Note where every other thread is, and what it has computed since a moment at which it had
+        used so much processor time.
+        """
         now, frames = time.monotonic_ns(), sys._current_frames()
         for identity, used in self._processor_times(frames).items():
             watched, worked, then, before = self._clocks.get(identity, (0, 0, now, used))
@@ -96,20 +106,20 @@ class OtherThreads:
         ours = known is not None and not isinstance(
             known, threading._DummyThread
         )  # which stands for one that Python did not start
-        name = known.name if known is not None and ours else "native"  # as in metrics/python/threads.py
-        if name.startswith(_OWN) or len(self._names) >= MOST_THREADS:
+        name = known.name if known is not None and ours else "native"  # as in metrics/views/thread_lines.py
+        if name.startswith(_OWN) or len(self._names) >= MAX_THREADS:
             return False
         self._names[identity] = name
         return True
 
-    def found(self, frames: dict[Frame, int], stacks: dict[Places, int]) -> tuple[OtherThread, ...]:
+    def build_threads(self, frames: dict[Frame, int], stacks: dict[StackKey, int]) -> tuple[ThreadSamples, ...]:
         """What was seen, the busiest first, with its stacks put among those of a record."""
-        index_of, threads = self._stacks.placed(frames, stacks), []
+        index_of, threads = self._stacks.merge_into(frames, stacks), []
         for identity, (watched, worked, _, _) in self._clocks.items():
             sums: dict[int, list[int]] = defaultdict(lambda: [0, 0])
             for stack, (looks, used) in self._met[identity].items():
                 known = sums[index_of[stack]]
                 known[0], known[1] = known[0] + looks, known[1] + used
             met = tuple((stack, looks) for stack, (looks, _) in sums.items())
-            threads.append(OtherThread(self._names[identity], worked, watched, met, tuple(used for _, used in sums.values())))
+            threads.append(ThreadSamples(self._names[identity], worked, watched, met, tuple(used for _, used in sums.values())))
         return tuple(sorted(threads, key=lambda thread: -thread.cpu_ns))

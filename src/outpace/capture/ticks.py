@@ -1,19 +1,24 @@
-"""Moments at which a thread's Python stack is taken: a hundred a second at first, fifty later. Standard library only.
+"""Moments at which a thread's Python stack is taken: a hundred a second at first, fifty later.
+Standard library only.
 
-Two ways. **Signals** (Linux, when the main thread trains): two timers of the kernel send a real-time signal to that thread alone;
-Python's handler runs there between two bytecodes. A line of Python is therefore met where it runs; C code, whether it lets other threads
-run or not, is met as it returns, on the line that called it, and the moments that passed meanwhile are counted for that line. System calls
-that a signal interrupts are restarted. **A thread** (else): it needs the GIL to look, and takes it by force (`run_on`); of short pieces of
-Python between calls that release the GIL, a part goes to the call that follows. Each look weighs what passed since the last one, so that C
-code that holds the GIL is not lost.
+Two ways. **Signals** (Linux, when the main thread trains): two timers of the kernel send a
+real-time signal to that thread alone; Python's handler runs there between two bytecodes. A line of
+Python is therefore met where it runs; C code, whether it lets other threads run or not, is met as
+it returns, on the line that called it, and the moments that passed meanwhile are counted for that
+line. System calls that a signal interrupts are restarted. **A thread** (else): it needs the GIL to
+look, and takes it by force (`release_gil`); of short pieces of Python between calls that release
+the GIL, a part goes to the call that follows. Each look weighs what passed since the last one, so
+that C code that holds the GIL is not lost.
 
-Measured on a loop of 2 ms of Python, 0.4 ms of sorting and 3 ms of sleep (36%, 8%, 56%): signals gave 38%, 7% and 55%. With 37%, 5% and 58% a
-thread gave 28%, 4% and 68%; without force 0%, 0% and 100%. A look costs 6 µs on the training thread at 40 frames; what a timer's interrupt
-costs besides depends on the machine: nothing to speak of on most, 0.1 ms and so 1% of the step inside a nested virtual machine (where a thread
-costs twice that).
+Measured on a loop of 2 ms of Python, 0.4 ms of sorting and 3 ms of sleep (36%, 8%, 56%): signals
+gave 38%, 7% and 55%. With 37%, 5% and 58% a thread gave 28%, 4% and 68%; without force 0%, 0% and
+100%. A look costs 6 µs on the training thread at 40 frames; what a timer's interrupt costs besides
+depends on the machine: nothing to speak of on most, 0.1 ms and so 1% of the step inside a nested
+virtual machine (where a thread costs twice that).
 
-The handler runs on a stack of its own: code that a library compiled for itself (oneDNN's matrix products in TensorFlow) keeps data below the
-stack's end, where a signal would write over them, and the program crashes. Without such a stack, no signals.
+The handler runs on a stack of its own: code that a library compiled for itself (oneDNN's matrix
+products in TensorFlow) keeps data below the stack's end, where a signal would write over them, and
+the program crashes. Without such a stack, no signals.
 """
 
 from __future__ import annotations
@@ -28,21 +33,21 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from outpace.capture.faults import count, quietly
+from outpace.capture.faults import count_fault, suppress_faults
 from outpace.capture.main_thread import run_requests
 
-Point = tuple[int, int]  # moment on the monotonic clock, and the time that it stands for, both ns
-Take = Callable[[FrameType, list[Point]], None]
+SamplePoint = tuple[int, int]  # moment on the monotonic clock, and the time that it stands for, both ns
+SampleCallback = Callable[[FrameType, list[SamplePoint]], None]
 
-PERIODS_NS = (17_000_000, 23_500_000)  # two timers that cannot both beat with steps of one length; 101 moments a second
+SIGNAL_PERIODS_NS = (17_000_000, 23_500_000)  # two timers that cannot both beat with steps of one length; 101 moments a second
 SLOWER_AFTER_NS = (
     5_000_000_000  # from then on half as often: a window of a few short steps needs the moments more than a long one
 )
-PERIOD_NS = 9_870_000  # of the thread, on average
-RUN_ON_S = (0.0005, 0.0031, 0.0013, 0.0044, 0.0022)  # until a thread is met that was met where it gave the GIL away
+THREAD_PERIOD_NS = 9_870_000  # of the thread, on average
+GIL_RELEASE_S = (0.0005, 0.0031, 0.0013, 0.0044, 0.0022)  # until a thread is met that was met where it gave the GIL away
 _SWITCH_S = 0.00005
 _MICROSECOND = 1e-6
-MOST_POINTS = 32  # moments that one look stands for; more are thinned out and weigh more
+MAX_POINTS = 32  # moments that one look stands for; more are thinned out and weigh more
 _OURS = (__file__, os.path.join(os.path.dirname(__file__), "pauses.py"))  # what runs on the thread by itself, and is no line's
 _SS_DISABLE, _STACK_BYTES = 2, 1 << 18
 _CLOCK_MONOTONIC, _TIMER_ABSTIME, _SIGEV_THREAD_ID = 1, 1, 4
@@ -85,7 +90,9 @@ class _Claim:
         self.told: Callable[[FrameType], None] | None = None
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """The signal's handler; a tick that comes late finds nobody to tell. Python sleeps through what is pending, and not through signals."""
+        """The signal's handler; a tick that comes late finds nobody to tell. Python sleeps through
+        what is pending, and not through signals.
+        """
         run_requests(frame)
         told = self.told
         if told is not None and frame is not None:
@@ -105,8 +112,10 @@ _claim = _Claim()
 _stack: ctypes.Array[ctypes.c_char] | None = None
 
 
-def prepare() -> bool:
-    """Claim a free real-time signal; False where there is none, or outside the main thread before it was done. Once is enough."""
+def claim_signal() -> bool:
+    """Claim a free real-time signal; False where there is none, or outside the main thread before
+    it was done. Once is enough.
+    """
     if _claim.number is not None:
         return True
     if sys.platform != "linux" or not _in_main() or not _has_own_stack():
@@ -121,7 +130,9 @@ def prepare() -> bool:
 
 
 def _has_own_stack() -> bool:
-    """Whether handlers of this thread run on a stack of their own (Python's do since 3.10); gives them one where there is none."""
+    """Whether handlers of this thread run on a stack of their own (Python's do since 3.10); gives
+    them one where there is none.
+    """
     global _stack
     libc = ctypes.CDLL(None)
     known = _Stack()
@@ -142,17 +153,17 @@ def _in_main() -> bool:
 
 
 class SignalTicks:
-    """Moments by signals to the main thread; `prepare` must have claimed one."""
+    """Moments by signals to the main thread; `claim_signal` must have claimed one."""
 
     def __init__(self) -> None:
         self._timers: list[tuple[ctypes.c_void_p, list[int]]] = []  # each with its period and its next moment, ns
         self._libc: Any = None
         self._busy = False
-        self._take: Take | None = None
+        self._take: SampleCallback | None = None
         self._gap = 0  # time that one moment stands for, ns
         self._slower_at: int | None = None
 
-    def start(self, take: Take) -> bool:
+    def start(self, callback: SampleCallback) -> bool:
         """Begin; False where the system has no such timers."""
         main = threading.main_thread()
         if _claim.number is None or _claim.told is not None or main.native_id is None:
@@ -160,10 +171,10 @@ class SignalTicks:
         self._libc = ctypes.CDLL(None)
         if not hasattr(self._libc, "timer_create"):  # the GNU C library before 2.34
             self._libc = ctypes.CDLL("librt.so.1")
-        self._take = take
+        self._take = callback
         now = time.monotonic_ns()
         shift = now % 1_009  # not the same periods in every capture
-        periods = [period + 500 * shift for period in PERIODS_NS]
+        periods = [period + 500 * shift for period in SIGNAL_PERIODS_NS]
         self._slower_at = now + SLOWER_AFTER_NS
         self._gap = round(1 / sum(1 / period for period in periods))
         for period in periods:
@@ -216,7 +227,7 @@ class SignalTicks:
             while frame.f_code.co_filename in _OURS and frame.f_back is not None:  # a signal as one of our own calls began
                 frame = frame.f_back
             now = time.monotonic_ns()
-            points: list[Point] = []
+            points: list[SamplePoint] = []
             for _, plan in self._timers:
                 points += _due(plan, now, self._gap)
             if points:
@@ -224,22 +235,24 @@ class SignalTicks:
             if self._slower_at is not None and now >= self._slower_at:
                 self._slow_down(now)
         except Exception as error:
-            count(error)
+            count_fault(error)
             _claim.told = None  # a profile without Python lines, and a program that runs on
         finally:
             self._busy = False
 
 
-def _due(plan: list[int], now: int, each: int) -> list[Point]:
-    """The moments of one timer that have passed, `each` ns in weight; `plan` (period and next moment) moves on."""
+def _due(plan: list[int], now: int, each: int) -> list[SamplePoint]:
+    """The moments of one timer that have passed, `each` ns in weight; `plan` (period and next
+    moment) moves on.
+    """
     period, first = plan
     count = (now - first) // period + 1
     if count <= 0:
         return []
     plan[1] = first + count * period
-    if count <= MOST_POINTS:
+    if count <= MAX_POINTS:
         return [(first + index * period, each) for index in range(count)]
-    return [(first + index * count * period // MOST_POINTS, each * count // MOST_POINTS) for index in range(MOST_POINTS)]
+    return [(first + index * count * period // MAX_POINTS, each * count // MAX_POINTS) for index in range(MAX_POINTS)]
 
 
 class _Switches:
@@ -278,25 +291,30 @@ class _Switches:
 _switches = _Switches()
 
 
-def run_on(seconds: float) -> None:
-    """Let the other threads run so long, and then be stopped wherever they are. Without that, a thread of ours that wakes gets the GIL where
-    another one gives it away by itself, as it reads a file, and never between two such places (before 5 ms are over); a callback from C, at
-    whose end it is free, is not met at all. Whoever wants the GIL meanwhile gets it within a twentieth of a millisecond."""
+def release_gil(seconds: float) -> None:
+    """Let the other threads run so long, and then be stopped wherever they are. Without that, a
+    thread of ours that wakes gets the GIL where another one gives it away by itself, as it reads a
+    file, and never between two such places (before 5 ms are over); a callback from C, at whose end
+    it is free, is not met at all. Whoever wants the GIL meanwhile gets it within a twentieth of a
+    millisecond.
+    """
     with _switches:
         time.sleep(seconds)
 
 
 class ThreadTicks:
-    """Moments by a thread of our own, for any thread and any system; see the module for what it misses."""
+    """Moments by a thread of our own, for any thread and any system; see the module for what it
+    misses.
+    """
 
-    def __init__(self, watched: int) -> None:
-        self._watched = watched
+    def __init__(self, thread_id: int) -> None:
+        self._watched = thread_id
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self, take: Take) -> bool:
+    def start(self, callback: SampleCallback) -> bool:
         """Begin."""
-        self._thread = threading.Thread(target=self._run, args=(take,), name="outpace-sampler", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(callback,), name="outpace-sampler", daemon=True)
         self._thread.start()
         return True
 
@@ -306,18 +324,18 @@ class ThreadTicks:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(1.0)
 
-    def _run(self, take: Take) -> None:
+    def _run(self, take: SampleCallback) -> None:
         last = time.monotonic_ns()
         seed = last
-        with quietly():
+        with suppress_faults():
             while True:
                 seed = (seed * 6364136223846793005 + 1442695040888963407) % 2**64  # the program's `random` is its own
-                more = RUN_ON_S[seed % len(RUN_ON_S)]
-                wait = PERIOD_NS // 2 + (seed >> 33) % PERIOD_NS
+                more = GIL_RELEASE_S[seed % len(GIL_RELEASE_S)]
+                wait = THREAD_PERIOD_NS // 2 + (seed >> 33) % THREAD_PERIOD_NS
                 wanted = time.monotonic_ns() + wait
                 if self._over.wait(max(0.0, wait / 1e9 - more)):
                     return
-                run_on(more)
+                release_gil(more)
                 now = time.monotonic_ns()
                 frame = sys._current_frames().get(self._watched)
                 if frame is None:  # the thread has ended
@@ -326,7 +344,9 @@ class ThreadTicks:
                 last = now
 
 
-def _spread(last: int, wanted: int, now: int) -> list[Point]:
-    """One look's moments: when it was wanted, and more when the GIL came late, which is time that the watched thread held it."""
-    count = min(MOST_POINTS, 1 + max(0, now - wanted) // PERIOD_NS)
+def _spread(last: int, wanted: int, now: int) -> list[SamplePoint]:
+    """One look's moments: when it was wanted, and more when the GIL came late, which is time that
+    the watched thread held it.
+    """
+    count = min(MAX_POINTS, 1 + max(0, now - wanted) // THREAD_PERIOD_NS)
     return [(wanted + index * (now - wanted) // count, (now - last) // count) for index in range(count)]

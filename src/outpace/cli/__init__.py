@@ -1,6 +1,7 @@
 """The command line: one file per command, and one place where errors become exit codes.
 
-Commands import what they work with when they run: help is instant, and `report` settles its process before NumPy is loaded.
+Commands import what they work with when they run: help is instant, and `report` settles its process
+before NumPy is loaded.
 """
 
 from __future__ import annotations
@@ -15,9 +16,16 @@ import typer
 from typer.core import TyperGroup
 
 from outpace._version import __version__
-from outpace.cli.console import note
+from outpace.cli.console import print_note
 from outpace.cli.options import PASSED_ON
-from outpace.cli.process import Ended, end_on_signals, leave, needs_posix, open_missing_streams, whole_writes
+from outpace.cli.process import (
+    TerminationSignal,
+    exit_process,
+    install_full_writes,
+    open_missing_streams,
+    raise_on_signals,
+    require_posix,
+)
 
 COMMANDS = (
     "report",
@@ -43,9 +51,10 @@ _ANYWHERE = ("report", "explain", "compare", "baseline", "export", "trace", "lin
 _OF_SCRIPTS = ("profile", "serve", "tune")  # what follows the script is passed on to it
 
 
-class Commands(TyperGroup):
-    """Each command is a function of a module of its name in this package, imported when that command is asked for; one that has commands of its
-    own is their `Typer`."""
+class CommandGroup(TyperGroup):
+    """Each command is a function of a module of its name in this package, imported when that
+    command is asked for; one that has commands of its own is their `Typer`.
+    """
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names, in the order of the help."""
@@ -64,35 +73,41 @@ class Commands(TyperGroup):
         return self.commands.get(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the arguments begin with; UsageError, with what may have been meant, where there is none."""
+        """The command that the arguments begin with; UsageError, with what may have been meant,
+        where there is none.
+        """
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             from outpace.model import UsageError
-            from outpace.model.text import meant
+            from outpace.model.text import format_suggestion
 
             if os.path.exists(name) or "://" in name:
                 raise UsageError(f"'{name}' is no command: 'outpace report {name}' analyses a profile.")
-            raise UsageError(f"There is no command '{name}'.{meant(name, COMMANDS)} There are: {', '.join(COMMANDS)}.")
+            raise UsageError(
+                f"There is no command '{name}'.{format_suggestion(name, COMMANDS)} There are: {', '.join(COMMANDS)}."
+            )
         if name in COMMANDS and name not in _ANYWHERE:
-            needs_posix(f"'outpace {name}'")
+            require_posix(f"'outpace {name}'")
         command, words = _meaning(name)
         return super().resolve_command(ctx, [command, *words, *args[1:]])
 
 
 def _meaning(name: str) -> tuple[str, tuple[str, ...]]:
-    """The command that a name means, and the arguments that it brings: a tool's name, also TensorBoard's and XProf's, is a report of it."""
+    """The command that a name means, and the arguments that it brings: a tool's name, also
+    TensorBoard's and XProf's, is a report of it.
+    """
     if name in COMMANDS or not name.isidentifier():
         return name, ()
     if name == "trace_viewer":
         return "trace", ()
-    from outpace.tools import known
+    from outpace.tools import find_tool
 
-    tool = known(name)
+    tool = find_tool(name)
     return (name, ()) if tool is None else ("report", ("--tool", tool.id))
 
 
 app = typer.Typer(
-    cls=Commands,
+    cls=CommandGroup,
     name="outpace",
     help="Find where a training step's time goes, and what to change first.",
     no_args_is_help=True,
@@ -119,18 +134,20 @@ def _root(
 
 
 def main() -> None:
-    """Entry point. Exit codes are those of `OutpaceError` and its kinds; `docs/exit-codes.md` lists them."""
+    """Entry point. Exit codes are those of `OutpaceError` and its kinds; `docs/exit-codes.md` lists
+    them.
+    """
     try:
-        end_on_signals()
+        raise_on_signals()
         open_missing_streams()
-        whole_writes()
+        install_full_writes()
         code = _run()
         try:
             sys.stdout.flush()
         except OSError as error:
             code = _lost_output(error) or code
-        leave(code)
-    except Ended as ended:
+        exit_process(code)
+    except TerminationSignal as ended:
         ended.end()
 
 
@@ -145,14 +162,14 @@ def _run() -> int:
     except OSError as error:
         return _lost_output(error)
     except MemoryError as error:
-        note(f"outpace: There is not enough memory: {str(error) or 'the system gives no more'}.")
+        print_note(f"outpace: There is not enough memory: {str(error) or 'the system gives no more'}.")
         return 1
     except Exception as error:
         from outpace.model import OutpaceError
 
         if not isinstance(error, OutpaceError):
             raise
-        note(f"outpace: {error}")
+        print_note(f"outpace: {error}")
         return error.exit_code
     return 0
 
@@ -168,5 +185,5 @@ def _lost_output(error: OSError) -> int:
 
     closed = "The report cannot be written: standard output is closed. Use --html or --csv, or redirect it to a file."
     failed = f"The report cannot be written to standard output: {error.strerror}."
-    note(f"outpace: {closed if error.errno == errno.EBADF else failed}")
+    print_note(f"outpace: {closed if error.errno == errno.EBADF else failed}")
     return OutputError.exit_code

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from outpace.cli.options import Color, Csv, Html, Json, Width
-from outpace.cli.process import tune
-from outpace.compare import places
+from outpace.cli.process import configure_process
+from outpace.compare import baseline_store
 
 baseline = typer.Typer(
     add_completion=False,
@@ -27,51 +27,53 @@ def save(
     runs: Annotated[
         list[str], typer.Argument(metavar="RUN...", help="Captures of one program: profiles, as 'outpace compare' takes them.")
     ],
-    folder: Folder = places.FOLDER,
+    folder: Folder = baseline_store.FOLDER,
     force: Annotated[bool, typer.Option("--force", help="Replace a baseline of that name.")] = False,
 ) -> None:
     """Keep captures of a program as a baseline, to compare others with."""
-    tune()
-    from outpace.cli.sides import side
+    configure_process()
+    from outpace.cli.side_sources import read_side
     from outpace.compare import baseline as kept
 
-    path = places.free(name, folder, force=force)
-    found = side(runs)
-    kept.save(found, path)
-    typer.echo(f"{found.amount} are kept in {path} ({path.stat().st_size / 1000:,.0f} kB).")
+    path = baseline_store.require_free(name, folder, force=force)
+    found = read_side(runs)
+    kept.write_baseline(found, path)
+    typer.echo(f"{found.size_text} are kept in {path} ({path.stat().st_size / 1000:,.0f} kB).")
 
 
 @baseline.command("list")
-def list_(folder: Folder = places.FOLDER, json: Json = False, width: Width = None, color: Color = None) -> None:
+def list_(folder: Folder = baseline_store.FOLDER, json: Json = False, width: Width = None, color: Color = None) -> None:
     """List the baselines."""
-    from outpace.cli.output import show
-    from outpace.compare.baseline_page import all_of
+    from outpace.cli.output import show_report
+    from outpace.compare.baseline_page import build_baselines_report
 
-    show(all_of(folder), single=True, json=json, width=width, color=color)
+    show_report(build_baselines_report(folder), single=True, json=json, width=width, color=color)
 
 
 @baseline.command("show")
 def show_(
     name: Name,
-    folder: Folder = places.FOLDER,
+    folder: Folder = baseline_store.FOLDER,
     html: Html = None,
     csv: Csv = None,
     json: Json = False,
     width: Width = None,
     color: Color = None,
 ) -> None:
-    """Show what a baseline holds: its step time, its parts, and the facts that a comparison asks for."""
-    from outpace.cli.output import show
+    """Show what a baseline holds: its step time, its parts, and the facts that a comparison asks
+    for.
+    """
+    from outpace.cli.output import show_report
     from outpace.compare import baseline as kept
-    from outpace.compare.baseline_page import report_of
+    from outpace.compare.baseline_page import build_baseline_report
 
-    found = kept.load(places.existing(name, folder), name)
-    show(report_of(found), single=True, html=html, csv=csv, json=json, width=width, color=color)
+    found = kept.read_baseline(baseline_store.require_existing(name, folder), name)
+    show_report(build_baseline_report(found), single=True, html=html, csv=csv, json=json, width=width, color=color)
 
 
 @baseline.command()
-def remove(name: Name, folder: Folder = places.FOLDER) -> None:
+def remove(name: Name, folder: Folder = baseline_store.FOLDER) -> None:
     """Remove a baseline."""
-    path = places.existing(name, folder)
+    path = baseline_store.require_existing(name, folder)
     path.unlink()
     typer.echo(f"{path} is removed.")

@@ -1,4 +1,6 @@
-"""`outpace capture`: capture running training processes, here or on other machines, and explain what they did."""
+"""`outpace capture`: capture running training processes, here or on other machines, and explain
+what they did.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from outpace.capture.options import DEFAULT_LOGDIR
-from outpace.cli.console import note, option
+from outpace.cli.console import name_option, print_note
 from outpace.cli.options import Color, DeviceLevel, HostLevel, Html, PythonLevel, Width
 
 if TYPE_CHECKING:
@@ -64,20 +66,21 @@ def capture(
 ) -> None:
     """Capture running training processes and explain where their steps' time goes.
 
-    Each process needs a profiler server: 'outpace serve SCRIPT', or outpace.serve(), tf.profiler.experimental.server.start(port),
-    jax.profiler.start_server(port) in the script, outpace.ray.worker() on Ray. All workers are captured at once, into one run of the log
+    Each process needs a profiler server: 'outpace serve SCRIPT', or outpace.serve(),
+    tf.profiler.experimental.server.start(port), jax.profiler.start_server(port) in the script,
+    outpace.ray.worker() on Ray. All workers are captured at once, into one run of the log
     directory.
     """
     from outpace.capture.remote.fleet import capture_addresses
-    from outpace.capture.remote.options import RemoteOptions, seconds
-    from outpace.cli.capture_progress import showing
+    from outpace.capture.remote.options import RemoteOptions, parse_seconds
+    from outpace.cli.capture_progress import show_capture_progress
     from outpace.model import UsageError
 
     if html and not report:
         raise UsageError("--html and --no-report contradict each other. Leave one of them out.")
-    times = seconds(duration), seconds(delay), seconds(timeout)
+    times = parse_seconds(duration), parse_seconds(delay), parse_seconds(timeout)
     options = RemoteOptions(times[0], host_level, python_level, device_level, retries, times[1], times[2])
-    with showing(options.duration) as watch:
+    with show_capture_progress(options.duration) as watch:
         result = capture_addresses(_workers(addresses or [], cluster, port, run), logdir, options, watch)
     _show(result, report, html, json, width, color)
 
@@ -89,23 +92,23 @@ def _show(result: RemoteResult, report: bool, html: Path | None, json: bool, wid
     if json:
         _print_json(result, report, html)
     elif result.run is not None and report:
-        from outpace.cli.output import show_captured
+        from outpace.cli.output import show_capture
 
-        show_captured(result.run, html=html, width=width, color=color)
+        show_capture(result.run, html=html, width=width, color=color)
     error = result.error(reasons=result.run is None and len(result.hosts) == 1)
     if error is not None:
         raise error
 
 
 def _workers(given: list[str], cluster: Cluster | None, port: int, run: str) -> Addresses:
-    from outpace.capture.remote.addresses import cluster_addresses, read_addresses
+    from outpace.capture.remote.addresses import read_addresses, read_cluster_addresses
     from outpace.model import UsageError
 
     if cluster and (given or run):
         raise UsageError("Addresses and --cluster contradict each other, as --run and --cluster do. Give one of them.")
-    workers = cluster_addresses(port=port) if cluster else read_addresses(given, port, run)
-    for address in workers.repeated:
-        note(f"outpace: {address} was given more than once; it is captured once")
+    workers = read_cluster_addresses(port=port) if cluster else read_addresses(given, port, run)
+    for address in workers.duplicates:
+        print_note(f"outpace: {address} was given more than once; it is captured once")
     return workers
 
 
@@ -150,8 +153,8 @@ def _print_json(result: RemoteResult, report: bool, html: Path | None) -> None:
         from outpace.report import json_
 
         made = api.open(result.run).report()
-        data["report"] = json_.document(made)
+        data["report"] = json_.encode_report(made)
         if html is not None:
-            with option("--html"):
-                note(f"The HTML report is {html_.write(made, html)}")
+            with name_option("--html"):
+                print_note(f"The HTML report is {html_.write(made, html)}")
     sys.stdout.write(json.dumps(data, indent=1, ensure_ascii=False) + "\n")

@@ -1,4 +1,6 @@
-"""What `outpace capture` shows on stderr while it waits: one moving line in a terminal, a line per event elsewhere."""
+"""What `outpace capture` shows on stderr while it waits: one moving line in a terminal, a line per
+event elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +9,30 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from outpace.capture.remote.result import sentence
-from outpace.cli.console import note
+from outpace.capture.remote.result import format_progress
+from outpace.cli.console import print_note
 
 if TYPE_CHECKING:
-    from outpace.capture.remote.result import Progress
+    from outpace.capture.remote.result import CaptureProgress
 
-PATIENCE = 10.0  # seconds between two lines that say the same, where lines stay
+REPEAT_SECONDS = 10.0  # seconds between two lines that say the same, where lines stay
 
 
 @contextlib.contextmanager
-def showing(duration: float) -> Iterator[Callable[[Progress], None]]:
-    """A function that shows the progress it is told, as long as the block lasts. `duration` is that of the capture, in seconds."""
+def show_capture_progress(duration_s: float) -> Iterator[Callable[[CaptureProgress], None]]:
+    """A function that shows the progress it is told, as long as the block lasts. `duration_s` is
+    that of the capture, in seconds.
+    """
     if not sys.stderr.isatty():
-        yield Lines(duration).show
+        yield ProgressLines(duration_s).show
         return
     from rich.console import Console
 
     with Console(stderr=True, highlight=False).status("", spinner="dots") as status:
-        yield lambda progress: status.update(sentence(progress, duration, moving=True))
+        yield lambda progress: status.update(format_progress(progress, duration_s, live=True))
 
 
-class Lines:
+class ProgressLines:
     """Prints a line when something new is to be said, and again after some time without news."""
 
     def __init__(self, duration: float) -> None:
@@ -36,9 +40,9 @@ class Lines:
         self._said = ""
         self._since = 0.0
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: CaptureProgress) -> None:
         """Print what is new."""
-        text = sentence(progress, self._duration, moving=False)
-        if text != self._said or progress.elapsed - self._since >= PATIENCE:
+        text = format_progress(progress, self._duration, live=False)
+        if text != self._said or progress.elapsed - self._since >= REPEAT_SECONDS:
             self._said, self._since = text, progress.elapsed
-            note(f"outpace: {text}")
+            print_note(f"outpace: {text}")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from outpace.cli.console import option
-from outpace.cli.options import Color, Csv, Html, Json, Memory, Redact, Width, Window, percent, within
-from outpace.cli.process import needs_posix, tune
+from outpace.cli.console import name_option
+from outpace.cli.options import Color, Csv, Html, Json, Memory, Redact, Width, Window, build_open_options, parse_percent
+from outpace.cli.process import configure_process, require_posix
 
 if TYPE_CHECKING:
     from outpace.compare import Comparison, Gate, Side
@@ -35,13 +35,14 @@ _Warmup = Annotated[int | None, typer.Option(min=0, help="Steps to run before ea
 _Steps = Annotated[int | None, typer.Option(min=1, help="Steps to capture (default: 20, and at least two seconds).")]
 _Logdir = Annotated[str | None, typer.Option(metavar="DIR", help="Keep these captures in a folder, local or a URL.")]
 _Effect = Annotated[
-    float | None, typer.Option(metavar="PERCENT", parser=percent, help='Up to where "no difference" is said; 5% by default.')
+    float | None,
+    typer.Option(metavar="PERCENT", parser=parse_percent, help='Up to where "no difference" is said; 5% by default.'),
 ]
 _Gate = Annotated[
     float | None,
     typer.Option(
         metavar="PERCENT",
-        parser=percent,
+        parser=parse_percent,
         help="Let the exit code speak: 0 passed, 10 the program takes more of a step than that, 11 inconclusive. Sets --effect.",
     ),
 ]
@@ -75,10 +76,12 @@ def compare(
     width: Width = None,
     color: Color = None,
 ) -> None:
-    """Compare two runs: is the second one faster or slower, what makes the difference, and is that the program or the machine?
+    """Compare two runs: is the second one faster or slower, what makes the difference, and is that
+    the program or the machine?
 
-    A machine that is slower, or busy, changes whole classes of work alike; what leaves its class is the program's. The more captures of each
-    side, the more their own spread decides; with one a stated one does, and small changes of the whole step stay open.
+    A machine that is slower, or busy, changes whole classes of work alike; what leaves its class is
+    the program's. The more captures of each side, the more their own spread decides; with one a
+    stated one does, and small changes of the whole step stay open.
 
     --run and --against capture both sides first, in turns, each time in a fresh process that is stopped after the capture. Exit code 5 where
     one of them cannot be captured, 130 after Ctrl-C.
@@ -87,8 +90,8 @@ def compare(
     runs = [before, *(more_before or ())], [after, *(more_after or ())]
     one, two, interrupted = _sides(runs, (against, run), (captures, warmup, steps, logdir), redact, (window, memory))
     found, said = _judged(one, two, effect, gate, junit, in_turns=run is not None)
-    from outpace.cli.output import show
-    from outpace.compare import report_of
+    from outpace.cli.output import show_report
+    from outpace.compare import build_report
 
     wanted: dict[str, Any] = {
         "details": details,
@@ -100,7 +103,7 @@ def compare(
         "color": color,
     }
     with contextlib.suppress(BrokenPipeError):  # a reader that goes away, as `head` does, changes no verdict
-        show(report_of(found, said), single=True, **wanted)
+        show_report(build_report(found, said), single=True, **wanted)
     if interrupted:
         raise typer.Exit(130)
     if said is not None:
@@ -128,7 +131,7 @@ def _sides(
             raise _usage(
                 "Give two runs; or two commands, with --run and --against, to capture (which other options of captures are for)."
             )
-        return *_read(one, two, redact, within(*part)), False
+        return *_read(one, two, redact, build_open_options(*part)), False
     if against is None or run is None or runs != ([None], [None]):
         raise _usage("--run and --against each name a command, and take the place of runs.")
     if redact or part != (None, None):
@@ -139,24 +142,26 @@ def _sides(
 
 
 def _read(before: list[str], after: list[str], redact: bool, part: dict[str, Any]) -> tuple[Side, Side]:
-    tune()
-    from outpace.cli.sides import side
-    from outpace.model.redact import Redaction
+    configure_process()
+    from outpace.cli.side_sources import read_side
+    from outpace.model.redaction import Redaction
 
     redaction = Redaction() if redact else None
-    return side(before, redaction, part), side(after, redaction, part)
+    return read_side(before, redaction, part), read_side(after, redaction, part)
 
 
 def _captured(
     against: str, run: str, captures: int | None, warmup: int | None, steps: int | None, logdir: str | None
 ) -> tuple[Side, Side, bool]:
-    """Both sides, captured now, and whether Ctrl-C ended that early. This process is not settled (`tune`): scripts inherit its environment."""
-    needs_posix("'outpace compare --run'")
+    """Both sides, captured now, and whether Ctrl-C ended that early. This process is not settled
+    (`configure_process`): scripts inherit its environment.
+    """
+    require_posix("'outpace compare --run'")
     from outpace.capture.options import CaptureOptions
-    from outpace.cli.rounds import CAPTURES, sides
+    from outpace.cli.interleaved_capture import CAPTURES_PER_SIDE, capture_sides
 
-    options = CaptureOptions.of_window(steps, logdir=logdir, warmup=CaptureOptions.warmup if warmup is None else warmup)
-    found, interrupted = sides(against, run, captures or CAPTURES, options)
+    options = CaptureOptions.for_command(steps, logdir=logdir, warmup=CaptureOptions.warmup if warmup is None else warmup)
+    found, interrupted = capture_sides(against, run, captures or CAPTURES_PER_SIDE, options)
     if not found:
         raise typer.Exit(130)
     return found[0], found[1], interrupted
@@ -173,15 +178,17 @@ def _check(effect: float | None, gate: float | None, junit: Path | None) -> None
 def _judged(
     before: Side, after: Side, effect: float | None, gate: float | None, junit: Path | None, *, in_turns: bool
 ) -> tuple[Comparison, Gate | None]:
-    """What a comparison finds, and what the gate says of it, which is also written as JUnit XML where that is asked for."""
+    """What a comparison finds, and what the gate says of it, which is also written as JUnit XML
+    where that is asked for.
+    """
     from outpace.compare import compare as compared
-    from outpace.compare import judged
+    from outpace.compare import evaluate_gate
     from outpace.compare import junit as junit_
-    from outpace.compare.verdict import EFFECT
+    from outpace.compare.verdict import MIN_EFFECT
 
-    found = compared(before, after, gate or effect or EFFECT, in_turns=in_turns)
-    said = judged(found, gate) if gate is not None else None
+    found = compared(before, after, gate or effect or MIN_EFFECT, in_turns=in_turns)
+    said = evaluate_gate(found, gate) if gate is not None else None
     if said is not None and junit is not None:
-        with option("--junit"):
+        with name_option("--junit"):
             junit_.write(found, said, junit)
     return found, said

@@ -1,4 +1,6 @@
-"""What the commands print beside a report: sentences, to people. What stands in them may come from anywhere, and is text."""
+"""What the commands print beside a report: sentences, to people. What stands in them may come from
+anywhere, and is text.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _WIDEST = 110  # columns: longer lines of prose are hard to read
 
 
 @contextlib.contextmanager
-def option(name: str) -> Iterator[None]:
+def name_option(name: str) -> Iterator[None]:
     """Name the option that asked for a file which cannot be written."""
     from outpace.model import OutputError
 
@@ -28,13 +30,15 @@ def option(name: str) -> Iterator[None]:
         raise OutputError(f"{name}: {error}") from error
 
 
-def note(text: str) -> None:
+def print_note(text: str) -> None:
     """A line on standard error."""
     typer.echo(clean_prose(text), err=True)
 
 
-def sentences(width: int | None, color: bool | None) -> PlainConsole:
-    """A console of so many columns (by default the terminal's, up to 110), with colours when asked for or when printing to a terminal."""
+def build_console(width: int | None, color: bool | None) -> PlainConsole:
+    """A console of so many columns (by default the terminal's, up to 110), with colours when asked
+    for or when printing to a terminal.
+    """
     from outpace.report.console import PlainConsole
 
     return PlainConsole(

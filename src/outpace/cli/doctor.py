@@ -38,8 +38,9 @@ def doctor(
 ) -> None:
     """Check whether captures work here, and say what to type where they do not.
 
-    Looks at versions, GPUs, CUPTI, the log directory and other profilers, then makes a trial capture. Exit code 0 when captures work, 5 when
-    something stops them, which includes a Python without TensorFlow and JAX.
+    Looks at versions, GPUs, CUPTI, the log directory and other profilers, then makes a trial
+    capture. Exit code 0 when captures work, 5 when something stops them, which includes a Python
+    without TensorFlow and JAX.
     """
     from outpace.doctor import diagnose
     from outpace.model import CaptureError
@@ -57,16 +58,18 @@ def doctor(
 
 
 def _tell(text: str) -> None:
-    """What is being done, on one line of the terminal that the next text replaces; nothing where nobody watches."""
+    """What is being done, on one line of the terminal that the next text replaces; nothing where
+    nobody watches.
+    """
     if sys.stderr.isatty():
         sys.stderr.write("\r\033[K" + (f"{text} …" if text else ""))
         sys.stderr.flush()
 
 
 def _show(diagnosis: Diagnosis, width: int | None, color: bool | None) -> None:
-    from outpace.cli.console import sentences
+    from outpace.cli.console import build_console
 
-    console = sentences(width, color)
+    console = build_console(width, color)
     console.print(diagnosis.verdict, style="bold")
     console.print(diagnosis.python, style="dim", overflow="fold")
     console.print()
@@ -77,7 +80,9 @@ def _show(diagnosis: Diagnosis, width: int | None, color: bool | None) -> None:
 
 
 def _line(console: Console, result: CheckResult, side: int) -> None:
-    """Mark, name and sentence in columns; below it, for what is not well, where it was seen and the command that mends it."""
+    """Mark, name and sentence in columns; below it, for what is not well, where it was seen and the
+    command that mends it.
+    """
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from outpace.cli.options import Color, Memory, Redact, Width, Window, within
-from outpace.cli.process import tune
+from outpace.cli.options import Color, Memory, Redact, Width, Window, build_open_options
+from outpace.cli.process import configure_process
 
 _NUMBER = re.compile(r"-?[0-9]+")
 
@@ -30,15 +30,17 @@ def explain(
     width: Width = None,
     color: Color = None,
 ) -> None:
-    """List the events that make up a step, or one category of it: outpace explain logs step 7 kernel_launch."""
-    tune()
+    """List the events that make up a step, or one category of it: outpace explain logs step 7
+    kernel_launch.
+    """
+    configure_process()
     from outpace import api
     from outpace.cli.output import print_report
-    from outpace.cli.patience import reading
+    from outpace.cli.progress import show_reading
 
     step, category = _parse(what or [])
-    with reading(path):
-        profile = api.open(path, redact=redact, **within(window, memory))
+    with show_reading(path):
+        profile = api.open(path, redact=redact, **build_open_options(window, memory))
         report = profile.report_of(profile.explain(step=step, category=category, host=host))
     print_report(
         report,

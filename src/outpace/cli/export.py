@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from outpace.cli.console import note, option
+from outpace.cli.console import name_option, print_note
 from outpace.cli.options import Redact
-from outpace.cli.process import tune
+from outpace.cli.process import configure_process
 
 if TYPE_CHECKING:
-    from outpace.tables import Told
+    from outpace.tables import ProgressCallback
 
 
 def export(
@@ -41,31 +41,33 @@ def export(
 ) -> None:
     """Write the tables of one or many runs as Parquet files, for DuckDB, Polars and pandas.
 
-    One file per table, `TOOL.TABLE.parquet`, holds the rows of all runs; the columns `run` and `host` come first. Times are whole
-    picoseconds, missing values null. The tables `runs` and `findings` say what each run is (versions, script, time of capture, headline) and
-    what to change in it. Each column carries its unit and meaning, whether it is of the table's key, and whether it may be
-    added up. A run that cannot be read is left out, and said. Needs pyarrow: pip install pyarrow.
+    One file per table, `TOOL.TABLE.parquet`, holds the rows of all runs; the columns `run` and
+    `host` come first. Times are whole picoseconds, missing values null. The tables `runs` and
+    `findings` say what each run is (versions, script, time of capture, headline) and what to change
+    in it. Each column carries its unit and meaning, whether it is of the table's key, and whether
+    it may be added up. A run that cannot be read is left out, and said. Needs pyarrow: pip install
+    pyarrow.
 
-    Example: outpace export logs --parquet tables && duckdb -c "SELECT run, avg(duration_ps) / 1e9 AS ms FROM
-    'tables/overview.steps.parquet' WHERE aside = '' GROUP BY run"
+    Example: outpace export logs --parquet tables && duckdb -c "SELECT run, avg(duration_ps) / 1e9
+    AS ms FROM 'tables/overview.steps.parquet' WHERE aside = '' GROUP BY run"
     """
-    tune()
+    configure_process()
     from outpace.model import ToolError
-    from outpace.model.units import counted
+    from outpace.model.units import format_count
     from outpace.tables import export as exported
 
-    with option("--parquet"), _progress() as progress:
+    with name_option("--parquet"), _progress() as progress:
         made = exported(*paths, parquet=parquet, tables=table or (), progress=progress, redact=redact)
     for remark in made.remarks:
-        note(f"Note: {remark}")
-    note(f"{counted(len(made.files), 'table')} of {counted(len(made.runs), 'run')} are in {parquet}")
+        print_note(f"Note: {remark}")
+    print_note(f"{format_count(len(made.files), 'table')} of {format_count(len(made.runs), 'run')} are in {parquet}")
     if made.failed:
         which = ", ".join(sorted({f"{page.id} ({page.failure.error})" for page in made.failed if page.failure}))
         raise ToolError(f"Tools failed: {which}. What the others say is written; 'outpace report PATH --json' has the traces.")
 
 
 @contextlib.contextmanager
-def _progress() -> Iterator[Told]:
+def _progress() -> Iterator[ProgressCallback]:
     """A line that moves, in a terminal; nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda name, at, of: None

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from outpace.cli.console import note
+from outpace.cli.console import print_note
 from outpace.cli.options import Color, Json, Width
-from outpace.model.units import counted
+from outpace.model.units import format_count
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from outpace.lint import Message
-    from outpace.lint.run import Checked
+    from outpace.lint.runner import CheckedFile
     from outpace.store.record import CaptureRecord
 
 _STYLES = {"warning": "bold yellow", "note": "cyan"}
 
 
-class Form(str, Enum):
+class OutputFormat(str, Enum):
     """In what form the messages are printed."""
 
     TEXT = "text"
@@ -47,8 +47,8 @@ def lint(
     ] = None,
     ignore: Annotated[list[str] | None, typer.Option(metavar="RULES", help="All but these rules.")] = None,
     form: Annotated[
-        Form, typer.Option("--format", help="SARIF is what code hosts and editors read; --json is short for json.")
-    ] = Form.TEXT,
+        OutputFormat, typer.Option("--format", help="SARIF is what code hosts and editors read; --json is short for json.")
+    ] = OutputFormat.TEXT,
     json: Json = False,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit code 0 also when there are warnings.")] = False,
     width: Width = None,
@@ -56,18 +56,19 @@ def lint(
 ) -> None:
     """Check training scripts for what slows TensorFlow down, without running them.
 
-    The files are only read. Warnings name what costs time or does not do what it seems to do; notes name what TensorFlow may already do by
-    itself. Exit code: 0 without warnings, 1 with warnings (0 with --exit-zero), 2 when a file cannot be parsed (docs/exit-codes.md).
+    The files are only read. Warnings name what costs time or does not do what it seems to do; notes
+    name what TensorFlow may already do by itself. Exit code: 0 without warnings, 1 with warnings (0
+    with --exit-zero), 2 when a file cannot be parsed (docs/exit-codes.md).
     """
     from outpace.lint import lint_file
-    from outpace.lint.run import Checked, files_in, selected
+    from outpace.lint.runner import CheckedFile, find_files, select_messages
     from outpace.model import UsageError
 
     form = _form(form, json)
-    files, facts = files_in(paths), _record(record)
+    files, facts = find_files(paths), _record(record)
     chosen, left_out = _rules(select), _rules(ignore)
-    selected([], chosen, left_out)  # a rule that does not exist is told before any work
-    found: list[Checked] = []
+    select_messages([], chosen, left_out)  # a rule that does not exist is told before any work
+    found: list[CheckedFile] = []
     failures: list[str] = []
     for path in files:
         try:
@@ -75,13 +76,13 @@ def lint(
         except UsageError as error:
             failures.append(str(error))
             continue
-        found.append(Checked(path, selected(messages, chosen, left_out), lines))
-    if form is Form.TEXT:
+        found.append(CheckedFile(path, select_messages(messages, chosen, left_out), lines))
+    if form is OutputFormat.TEXT:
         _show(found, width, color)
     else:
-        _encode(_as_json(found, failures, facts) if form is Form.JSON else _as_sarif(found, failures))
+        _encode(_as_json(found, failures, facts) if form is OutputFormat.JSON else _as_sarif(found, failures))
     for failure in failures:
-        note(f"outpace: {failure}")
+        print_note(f"outpace: {failure}")
     if failures:
         raise typer.Exit(UsageError.exit_code)
     if any(message.level == "warning" for _, messages, _ in found for message in messages) and not exit_zero:
@@ -94,19 +95,19 @@ def _rules(given: Sequence[str] | None) -> list[str]:
 
 def _record(place: str) -> CaptureRecord | None:
     from outpace.capture.options import DEFAULT_LOGDIR
-    from outpace.lint.run import newest_record, read_record
+    from outpace.lint.runner import find_newest_record, read_record
 
-    if place == "none" or (place == "auto" and newest_record(DEFAULT_LOGDIR) is None):
+    if place == "none" or (place == "auto" and find_newest_record(DEFAULT_LOGDIR) is None):
         return None
     return read_record(DEFAULT_LOGDIR if place == "auto" else place)
 
 
-def _form(form: Form, json: bool) -> Form:
+def _form(form: OutputFormat, json: bool) -> OutputFormat:
     from outpace.model import UsageError
 
-    if json and form not in (Form.TEXT, Form.JSON):
+    if json and form not in (OutputFormat.TEXT, OutputFormat.JSON):
         raise UsageError(f"--json and --format {form.value} contradict each other. Give one of them.")
-    return Form.JSON if json else form
+    return OutputFormat.JSON if json else form
 
 
 def _encode(found: dict[str, Any]) -> None:
@@ -115,13 +116,13 @@ def _encode(found: dict[str, Any]) -> None:
     sys.stdout.write(encoder.dumps(found, indent=1) + "\n")
 
 
-def _as_sarif(found: Sequence[Checked], failures: Sequence[str]) -> dict[str, Any]:
+def _as_sarif(found: Sequence[CheckedFile], failures: Sequence[str]) -> dict[str, Any]:
     from outpace.lint import sarif
 
-    return sarif.log(found, failures)
+    return sarif.build_log(found, failures)
 
 
-def _as_json(found: Sequence[Checked], failures: Sequence[str], facts: CaptureRecord | None) -> dict[str, Any]:
+def _as_json(found: Sequence[CheckedFile], failures: Sequence[str], facts: CaptureRecord | None) -> dict[str, Any]:
     messages = [message.to_dict() for _, some, _ in found for message in some]
     warnings = sum(message["level"] == "warning" for message in messages)
     return {
@@ -134,10 +135,10 @@ def _as_json(found: Sequence[Checked], failures: Sequence[str], facts: CaptureRe
     }
 
 
-def _show(found: Sequence[Checked], width: int | None, color: bool | None) -> None:
-    from outpace.cli.console import sentences
+def _show(found: Sequence[CheckedFile], width: int | None, color: bool | None) -> None:
+    from outpace.cli.console import build_console
 
-    console = sentences(width, color)
+    console = build_console(width, color)
     for path, messages, lines in found:
         if messages:
             console.print(os.path.normpath(path), style="bold underline", soft_wrap=True)
@@ -172,7 +173,9 @@ def _message(console: Console, message: Message, lines: Sequence[str]) -> None:
 
 
 def _excerpt(line: str, message: Message, room: int) -> tuple[str, int, int]:
-    """The part of a source line that fits, with how many columns stand before the marked text and how many it takes."""
+    """The part of a source line that fits, with how many columns stand before the marked text and
+    how many it takes.
+    """
     from rich.cells import cell_len
 
     start, end = message.column - 1, message.end_column - 1
@@ -190,5 +193,5 @@ def _excerpt(line: str, message: Message, room: int) -> tuple[str, int, int]:
 def _summary(files: int, messages: Sequence[Message]) -> str:
     warnings = sum(message.level == "warning" for message in messages)
     captured = sum(message.origin == "capture" for message in messages)
-    said = f"{counted(warnings, 'warning')} and {counted(len(messages) - warnings, 'note')} in {counted(files, 'file')}"
+    said = f"{format_count(warnings, 'warning')} and {format_count(len(messages) - warnings, 'note')} in {format_count(files, 'file')}"
     return f"{said}, {captured} of them confirmed by the capture." if captured else f"{said}."

@@ -1,4 +1,6 @@
-"""`outpace mcp`: what Outpace knows of some folders, for programs that ask by the Model Context Protocol."""
+"""`outpace mcp`: what Outpace knows of some folders, for programs that ask by the Model Context
+Protocol.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,12 @@ def mcp(
     ] = False,
     skill: Annotated[bool, typer.Option("--skill", help="Print the skill file, SKILL.md, and exit.")] = False,
 ) -> None:
-    """Answer questions about runs by the Model Context Protocol (MCP), on standard input and output: a client starts this command.
+    """Answer questions about runs by the Model Context Protocol (MCP), on standard input and
+    output: a client starts this command.
 
-    Read-only: runs, verdict, tables, table, explain, compare, lint, tune_dry_run. An answer has at most 2,000 tokens, and says how to ask for
-    the rest; what cannot be answered says why. Needs the SDK: pip install 'outpace[mcp]'.
+    Read-only: runs, verdict, tables, table, explain, compare, lint, tune_dry_run. An answer has at
+    most 2,000 tokens, and says how to ask for the rest; what cannot be answered says why. Needs the
+    SDK: pip install 'outpace[mcp]'.
     """
     from outpace.mcp import skill as skill_file
     from outpace.model import UsageError
@@ -31,8 +35,8 @@ def mcp(
         return
     if not folders:
         raise UsageError("Give the folders that may be asked about: 'outpace mcp LOGDIR'.")
-    from outpace.mcp.dry_run import planned
-    from outpace.mcp.folders import Folders
-    from outpace.mcp.server import server
+    from outpace.mcp.dry_run import run_dry_run
+    from outpace.mcp.folders import ServedFolders
+    from outpace.mcp.server import build_server
 
-    server(Folders(folders), planned if run_scripts else None).run("stdio")
+    build_server(ServedFolders(folders), run_dry_run if run_scripts else None).run("stdio")

@@ -18,14 +18,14 @@ PythonLevel = Annotated[int, typer.Option(min=0, max=1, help="1 also records Pyt
 DeviceLevel = Annotated[int, typer.Option(min=0, max=1, help="0 leaves devices out.")]
 
 
-def percent(given: str) -> float:
+def parse_percent(text: str) -> float:
     """A share of a step from `5%` or `5`."""
     try:
-        share = float(given.strip().removesuffix("%")) / 100
+        share = float(text.strip().removesuffix("%")) / 100
     except ValueError:
         share = math.nan
     if not 0 < share <= 1:
-        raise typer.BadParameter(f"{given!r} is no percentage above 0 and up to 100, as in 5%")
+        raise typer.BadParameter(f"{text!r} is no percentage above 0 and up to 100, as in 5%")
     return share
 
 
@@ -60,22 +60,31 @@ Width = Annotated[int | None, typer.Option(min=40, help="Columns to print to; th
 Color = Annotated[bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")]
 
 
-def of_script(context: typer.Context, args: list[str] | None) -> list[str]:
-    """The script's arguments; an option of ours among them may stand there by mistake, which is said."""
-    from outpace.capture.tell import tell
+def check_script_args(context: typer.Context, args: list[str] | None) -> list[str]:
+    """The script's arguments; an option of ours among them may stand there by mistake, which is
+    said.
+    """
+    from outpace.capture.messages import print_message
 
     own = {name for param in context.command.params for name in param.opts if name.startswith("--")}
     meant = next((arg for arg in args or () if arg.partition("=")[0] in own), None)
     if meant is not None:
-        tell(f"{meant} is given to the script, because it stands behind it; Outpace's own options stand before the script")
+        print_message(
+            f"{meant} is given to the script, because it stands behind it; Outpace's own options stand before the script"
+        )
     return args or []
 
 
-def within(window: str | None, memory: str | None) -> dict[str, Any]:
-    """Options of `outpace.open` for --window and --memory. Where nobody says, other programs and the tables get three quarters."""
-    from outpace._memory import granted_memory
-    from outpace.trace import bytes_of, window_of
+def build_open_options(window: str | None, memory: str | None) -> dict[str, Any]:
+    """Options of `outpace.open` for --window and --memory. Where nobody says, other programs and
+    the tables get three quarters.
+    """
+    from outpace._memory import memory_limit
+    from outpace.trace import parse_size, parse_window
 
-    granted = granted_memory()
+    granted = memory_limit()
     usual = None if granted is None else granted // 4
-    return {"window": None if window is None else window_of(window), "memory": usual if memory is None else bytes_of(memory)}
+    return {
+        "window": None if window is None else parse_window(window),
+        "memory": usual if memory is None else parse_size(memory),
+    }

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from outpace.cli.console import note, option
+from outpace.cli.console import name_option, print_note
 from outpace.model import CaptureError, Report, ToolError
-from outpace.model.units import counted
+from outpace.model.units import format_count
 
 
-def show(
+def show_report(
     report: Report,
     *,
     single: bool = False,
@@ -26,26 +26,28 @@ def show(
     width: int | None = None,
     color: bool | None = None,
 ) -> None:
-    """Write the files that were asked for, print the report (JSON instead, when asked), and say where the files are.
+    """Write the files that were asked for, print the report (JSON instead, when asked), and say
+    where the files are.
 
-    The files come first: whoever reads the text may go away, as `head` does. `single` shows the pages instead of the first screen;
-    `details` shows them behind it. ToolError at the end, when a tool failed.
+    The files come first: whoever reads the text may go away, as `head` does. `single` shows the
+    pages instead of the first screen; `details` shows them behind it. ToolError at the end, when a
+    tool failed.
     """
     said = []
     if csv is not None:
         from outpace.report import csv_
 
-        with option("--csv"):
-            said.append(f"{counted(len(csv_.write(report, csv)), 'table is', 'tables are')} in {csv}")
+        with name_option("--csv"):
+            said.append(f"{format_count(len(csv_.write(report, csv)), 'table is', 'tables are')} in {csv}")
     if html is not None:
         from outpace.report import html as html_
 
-        with option("--html"):
+        with name_option("--html"):
             said.append(f"The HTML report is {html_.write(report, html)}")
     print_report(report, single=single, details=details, markdown=markdown, json=json, width=width, color=color)
     for line in said:
-        note(line)
-    if failed := report.failed():
+        print_note(line)
+    if failed := report.failed_pages():
         tools_of: dict[str, list[str]] = {}
         for page in failed:
             tools_of.setdefault(page.failure.error if page.failure else "", []).append(page.id)
@@ -55,13 +57,15 @@ def show(
         )
 
 
-def show_captured(run: str, *, steps: bool = False, redact: bool = False, **wanted: Any) -> None:
-    """Show a run that was just captured. CaptureError behind it where `steps` are wanted, and none is whole."""
+def show_capture(folder: str, *, require_steps: bool = False, redact: bool = False, **wanted: Any) -> None:
+    """Show a run that was just captured. CaptureError behind it where `require_steps` are wanted,
+    and none is whole.
+    """
     from outpace import api
 
-    profile = api.open(run, redact=redact)
-    show(profile.report(), **wanted)
-    if steps and not any(host.steps.complete.any() for host in profile.run.hosts):
+    profile = api.open(folder, redact=redact)
+    show_report(profile.report(), **wanted)
+    if require_steps and not any(host.steps.complete.any() for host in profile.run.hosts):
         raise CaptureError("The capture holds no whole step. What was recorded is in the report.")
 
 
@@ -75,7 +79,7 @@ def print_report(
     width: int | None = None,
     color: bool | None = None,
 ) -> None:
-    """Print a report (JSON or Markdown instead, when asked); see `show`."""
+    """Print a report (JSON or Markdown instead, when asked); see `show_report`."""
     if json:
         from outpace.report import json_
 
@@ -93,15 +97,19 @@ def print_report(
 
 
 def _to_type(report: Report) -> Report:
-    """The report with paths and commands as they can be typed here and now. What is stored goes elsewhere, and keeps the whole paths."""
-    from outpace.store.logdir import shortest
-    from outpace.store.tree import near
+    """The report with paths and commands as they can be typed here and now. What is stored goes
+    elsewhere, and keeps the whole paths.
+    """
+    from outpace.store.logdir import shorten_path
+    from outpace.store.tree import relative_path
 
     def short(line: str) -> str:
         with contextlib.suppress(ValueError):  # a stored report may hold anything
-            return shlex.join(shortest(word) if "/" in word else word for word in shlex.split(line))
+            return shlex.join(shorten_path(word) if "/" in word else word for word in shlex.split(line))
         return line
 
     return replace(
-        report, source=near(report.source), next=tuple(replace(command, line=short(command.line)) for command in report.next)
+        report,
+        source=relative_path(report.source),
+        next=tuple(replace(command, line=short(command.line)) for command in report.next),
     )

@@ -1,4 +1,6 @@
-"""What makes a short run shorter, at its start and its end. For processes that are Outpace's own: a training script keeps its settings."""
+"""What makes a short run shorter, at its start and its end. For processes that are Outpace's own: a
+training script keeps its settings.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,12 @@ _AGAIN = 20.0  # seconds; supervisors wait 10 to 90 before they kill
 _ARENA_MAX, _MMAP_THRESHOLD, _TOP_PAD, _TRIM_THRESHOLD = -8, -3, -2, -1  # of glibc's malloc.h
 
 
-def tune() -> None:
+def configure_process() -> None:
     """Settings to make before NumPy is imported.
 
-    A report makes large arrays, uses each once and ends: memory that is freed serves the next array, in whatever thread, instead of going
-    back to the system (fresh pages cost a sixth of a report's time), no garbage is collected, and BLAS, which is not used, starts no
-    threads.
+    A report makes large arrays, uses each once and ends: memory that is freed serves the next
+    array, in whatever thread, instead of going back to the system (fresh pages cost a sixth of a
+    report's time), no garbage is collected, and BLAS, which is not used, starts no threads.
     """
     gc.disable()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -39,8 +41,10 @@ def tune() -> None:
 
 
 @contextlib.contextmanager
-def in_background(work: Callable[[], object]) -> Iterator[None]:
-    """Do something else on another core while the block runs; its failures are left to whoever needs its result."""
+def run_in_background(work: Callable[[], object]) -> Iterator[None]:
+    """Do something else on another core while the block runs; its failures are left to whoever
+    needs its result.
+    """
 
     def quietly() -> None:
         with contextlib.suppress(Exception):
@@ -54,28 +58,32 @@ def in_background(work: Callable[[], object]) -> Iterator[None]:
         thread.join()
 
 
-class Ended(BaseException):
-    """The process was told to end. What is under way is left as after an error: what it made for a while goes."""
+class TerminationSignal(BaseException):
+    """The process was told to end. What is under way is left as after an error: what it made for a
+    while goes.
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
-        self.number = number
+        self.signal_number = number
 
     def end(self) -> NoReturn:
         """End by the signal itself, as whoever sent it expects."""
         if sys.platform != "win32":  # where nothing raises this
             signal.setitimer(signal.ITIMER_REAL, 0)
         atexit._run_exitfuncs()
-        signal.signal(self.number, signal.SIG_DFL)
-        os.kill(os.getpid(), self.number)
-        os._exit(128 + self.number)  # not reached, unless the signal is blocked
+        signal.signal(self.signal_number, signal.SIG_DFL)
+        os.kill(os.getpid(), self.signal_number)
+        os._exit(128 + self.signal_number)  # not reached, unless the signal is blocked
 
 
 def open_missing_streams() -> None:
-    """Stand in for standard streams that were closed before this process started (`2>&-`, some daemons and schedulers). Python has None in
-    their place, and the next files to be opened would get their numbers, and with those what libraries and child processes print.
+    """Stand in for standard streams that were closed before this process started (`2>&-`, some
+    daemons and schedulers). Python has None in their place, and the next files to be opened would
+    get their numbers, and with those what libraries and child processes print.
 
-    Input is at its end, and what goes to standard error is lost. Writing to standard output fails here; what a child process prints is lost.
+    Input is at its end, and what goes to standard error is lost. Writing to standard output fails
+    here; what a child process prints is lost.
     """
     missing = [name for name in _STREAMS if getattr(sys, name) is None]
     for name in missing:
@@ -105,8 +113,9 @@ class _Whole(io.BufferedWriter):
 
 
 class _Sayings(io.FileIO):
-    """Standard error, to which people are told something: where nobody takes it (a full disk, a reader that went away), that is lost, and
-    nothing else is."""
+    """Standard error, to which people are told something: where nobody takes it (a full disk, a
+    reader that went away), that is lost, and nothing else is.
+    """
 
     def write(self, data: Any, /) -> int:
         """Bytes that are done with. Waits where the other side is slow."""
@@ -117,10 +126,12 @@ class _Sayings(io.FileIO):
         return len(data)
 
 
-def whole_writes() -> None:
-    """Let standard output and error write all of a text, also where Python's own are unbuffered (PYTHONUNBUFFERED): of what a pipe takes in
-    part, as when the process was stopped meanwhile, those lose the rest (python/cpython#85393). A path or a name may hold characters
-    that the output lacks; and standard error may take no more, which is no reason to fail."""
+def install_full_writes() -> None:
+    """Let standard output and error write all of a text, also where Python's own are unbuffered
+    (PYTHONUNBUFFERED): of what a pipe takes in part, as when the process was stopped meanwhile,
+    those lose the rest (python/cpython#85393). A path or a name may hold characters that the output
+    lacks; and standard error may take no more, which is no reason to fail.
+    """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if not isinstance(stream, io.TextIOWrapper):
@@ -136,16 +147,20 @@ def whole_writes() -> None:
 
 
 def _is_own(stream: io.TextIOWrapper) -> bool:
-    """Whether a stream is standard error as the process was given it; a console of Windows has a writer of its own."""
+    """Whether a stream is standard error as the process was given it; a console of Windows has a
+    writer of its own.
+    """
     with contextlib.suppress(OSError):
         return sys.platform != "win32" and stream.fileno() == _STREAMS.index("stderr")
     return False
 
 
-def end_on_signals() -> None:
-    """From now on the signals that end a process raise `Ended`; one that is ignored (`nohup`) stays so.
+def raise_on_signals() -> None:
+    """From now on the signals that end a process raise `TerminationSignal`; one that is ignored
+    (`nohup`) stays so.
 
-    Where that is raised inside a `__del__` or a callback of C, Python prints it and goes on: it is raised again every 20 seconds.
+    Where that is raised inside a `__del__` or a callback of C, Python prints it and goes on: it is
+    raised again every 20 seconds.
     """
     if sys.platform == "win32":  # it ends a process without a word
         return
@@ -153,34 +168,35 @@ def end_on_signals() -> None:
 
     def told(number: int, frame: FrameType | None) -> None:
         def again(_: int, frame: FrameType | None) -> NoReturn:
-            raise Ended(number)
+            raise TerminationSignal(number)
 
         for each in ending:
             signal.signal(each, signal.SIG_IGN)  # supervisors send two in a row
         signal.signal(signal.SIGALRM, again)
         signal.setitimer(signal.ITIMER_REAL, _AGAIN, _AGAIN)
-        raise Ended(number)
+        raise TerminationSignal(number)
 
     for number in ending:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, told)
 
 
-def needs_posix(what: str) -> None:
+def require_posix(command: str) -> None:
     """Raises UsageError on Windows, where Outpace reads profiles and makes none."""
     if sys.platform == "win32":
         from outpace.model import UsageError
 
         raise UsageError(
-            f"{what} needs Linux or macOS. On Windows, 'outpace report LOGDIR' explains a profile from any machine."
+            f"{command} needs Linux or macOS. On Windows, 'outpace report LOGDIR' explains a profile from any machine."
         )
 
 
-def leave(code: int) -> NoReturn:
+def exit_process(exit_code: int) -> NoReturn:
     """End the process once everything registered for its end has run.
 
-    Without the interpreter's teardown, which spends 20 ms on freeing memory that the system takes back anyway.
+    Without the interpreter's teardown, which spends 20 ms on freeing memory that the system takes
+    back anyway.
     """
     atexit._run_exitfuncs()
     sys.stderr.flush()
-    os._exit(code)
+    os._exit(exit_code)

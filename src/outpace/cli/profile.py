@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from outpace.capture.options import DEFAULT_LOGDIR
-from outpace.cli.console import note
+from outpace.cli.console import print_note
 from outpace.cli.options import (
     Color,
     DeviceLevel,
@@ -22,7 +22,7 @@ from outpace.cli.options import (
     ScriptArgs,
     ShowSecrets,
     Width,
-    of_script,
+    check_script_args,
 )
 
 if TYPE_CHECKING:
@@ -34,11 +34,14 @@ _ReportFile = Annotated[
 ]
 
 
-class Then(str, Enum):
+class AfterCapture(str, Enum):
     """What becomes of the script after the capture."""
 
     STOP = "stop"
     CONTINUE = "continue"
+
+
+_Then = Annotated[AfterCapture, typer.Option(help="After the capture, stop the script or let it train on.")]
 
 
 class Switch(str, Enum):
@@ -70,7 +73,7 @@ def profile(
         float | None, typer.Option(help="Seconds to capture at most; also works where no steps can be seen.")
     ] = None,
     delay: _Delay = 10.0,
-    then: Annotated[Then, typer.Option(help="After the capture, stop the script or let it train on.")] = Then.STOP,
+    then: _Then = AfterCapture.STOP,
     host_level: HostLevel = 2,
     python_level: PythonLevel = 0,
     device_level: DeviceLevel = 1,
@@ -86,20 +89,21 @@ def profile(
 ) -> None:
     """Run a training script, capture some of its steps, and explain where their time goes.
 
-    The script needs no change. Keras fit, evaluate and predict, tf.function loops and eager loops are recognised automatically; the
-    capture starts after a warm-up. Then the script is stopped, and none of its code runs any more: --then continue lets it train on.
-    Exit code: the script's own when the script fails, otherwise Outpace's (docs/exit-codes.md).
+    The script needs no change. Keras fit, evaluate and predict, tf.function loops and eager loops
+    are recognised automatically; the capture starts after a warm-up. Then the script is stopped,
+    and none of its code runs any more: --then continue lets it train on. Exit code: the script's
+    own when the script fails, otherwise Outpace's (docs/exit-codes.md).
     """
     from outpace.capture import CaptureOptions
-    from outpace.cli.output import show_captured
+    from outpace.cli.output import show_capture
 
-    options = CaptureOptions.of_window(
+    options = CaptureOptions.for_command(
         steps,
         seconds,
         logdir=logdir,
         warmup=warmup,
         delay=delay,
-        stop=then is Then.STOP,
+        stop=then is AfterCapture.STOP,
         host_level=host_level,
         python_level=python_level,
         device_level=device_level,
@@ -108,41 +112,47 @@ def profile(
         secrets=show_secrets,
         command_buffers=command_buffers is Switch.ON,
     )
-    result = _captured(script, of_script(context, args), options)
+    result = _captured(script, check_script_args(context, args), options)
     if result.run is not None:
         html, asked = html or _report_file(logdir, result.run), seconds is None and not result.exit_code
-        show_captured(result.run, steps=asked, html=html, csv=csv, json=json, redact=redact, width=width, color=color)
+        show_capture(result.run, require_steps=asked, html=html, csv=csv, json=json, redact=redact, width=width, color=color)
     if result.exit_code:
         raise typer.Exit(result.exit_code)
 
 
 def _captured(script: str, argv: list[str], options: CaptureOptions) -> CaptureResult:
-    """Run the script, and say what becomes of it; what is printed next begins a line, whatever the script printed last."""
+    """Run the script, and say what becomes of it; what is printed next begins a line, whatever the
+    script printed last.
+    """
     from outpace.capture import run_script
+    from outpace.capture.interpreter import require_script
     from outpace.capture.line_start import line_start
-    from outpace.capture.relaunch import require_script
-    from outpace.capture.runner import crash, ended_by
-    from outpace.capture.tell import tell
+    from outpace.capture.messages import print_message
+    from outpace.capture.runner import explain_crash, signal_name
     from outpace.model import CaptureError
 
     require_script(script, options.module)
     if options.stop:
-        tell("the training will be stopped after the capture (not with --then continue)")
+        print_message("the training will be stopped after the capture (not with --then continue)")
     result = run_script(script, argv, options)
     if result.stopped:
-        tell("the training was stopped; the rest of the script did not run")
+        print_message("the training was stopped; the rest of the script did not run")
     sys.stdout.write(line_start(sys.stdout, unknown="\n"))
     if result.run is None and not result.exit_code:
         raise CaptureError(result.reason or "No profile was captured.")
     if result.run is None and result.reason:  # the exit code is the script's, and says nothing of the capture
-        note(f"outpace: {result.reason}")
-    if result.run is not None and not result.stopped and (why := crash(result.exit_code)):
-        note(f"outpace: The script's process was ended by {ended_by(result.exit_code)} after its profile was saved. {why}")
+        print_note(f"outpace: {result.reason}")
+    if result.run is not None and not result.stopped and (why := explain_crash(result.exit_code)):
+        print_note(
+            f"outpace: The script's process was ended by {signal_name(result.exit_code)} after its profile was saved. {why}"
+        )
     return result
 
 
 def _report_file(logdir: str, run: str) -> Path:
-    """Where the HTML goes by default: beside the log directory, named after the run, never among the profile's own files."""
+    """Where the HTML goes by default: beside the log directory, named after the run, never among
+    the profile's own files.
+    """
     name = run.rstrip("/").rsplit("/", 1)[-1]
     folder = Path(DEFAULT_LOGDIR) if "://" in logdir else Path(logdir)
     return folder / f"outpace-{name}.html"

@@ -11,7 +11,7 @@ import typer
 from outpace.cli.options import Color, Html, ShowSecrets, Width
 
 
-class Per(str, Enum):
+class RateUnit(str, Enum):
     """What rates count; the protocol's own type is imported when the command runs."""
 
     STEP = "step"
@@ -30,7 +30,9 @@ def race(
     baseline: Annotated[
         str | None, typer.Option(metavar="SCRIPT", help="The variant to compare with; the first by default.")
     ] = None,
-    per: Annotated[Per, typer.Option(help="Compare steps, or examples (where the batch size can be seen).")] = Per.STEP,
+    per: Annotated[
+        RateUnit, typer.Option(help="Compare steps, or examples (where the batch size can be seen).")
+    ] = RateUnit.STEP,
     effect: Annotated[float, typer.Option(metavar="PERCENT", help="Smallest difference to report.")] = 3.0,
     alive: Annotated[
         int | None,
@@ -48,20 +50,22 @@ def race(
     width: Width = None,
     color: Color = None,
 ) -> None:
-    """Time variants of a training script against each other, fairly, and say which differences are real.
+    """Time variants of a training script against each other, fairly, and say which differences are
+    real.
 
-    Each script runs in two processes or more, which are paused while others are timed. A script is raced by the step that its function
-    outpace_race() returns, else by the steps of its first Keras fit (repeated without end), else by those of its loop. Exit code 0 whatever the
-    verdicts, 5 if no variant ran a step, 130 after Ctrl-C.
+    Each script runs in two processes or more, which are paused while others are timed. A script is
+    raced by the step that its function outpace_race() returns, else by the steps of its first Keras
+    fit (repeated without end), else by those of its loop. Exit code 0 whatever the verdicts, 5 if
+    no variant ran a step, 130 after Ctrl-C.
     """
-    from outpace.capture.remote.options import seconds
-    from outpace.cli.output import show
+    from outpace.capture.remote.options import parse_seconds
+    from outpace.cli.output import show_report
     from outpace.tune.race import race_scripts
     from outpace.tune.trial import Per as Rates
 
     result = race_scripts(
         variants,
-        budget=seconds(budget),
+        budget=parse_seconds(budget),
         baseline=baseline,
         effect=effect / 100,
         per=Rates(per.value),
@@ -70,6 +74,6 @@ def race(
         out=out,
         show_secrets=show_secrets,
     )
-    show(result.report, single=True, html=html, json=json, width=width, color=color)
+    show_report(result.report, single=True, html=html, json=json, width=width, color=color)
     if result.experiment.interrupted:
         raise typer.Exit(130)

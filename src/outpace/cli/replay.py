@@ -24,7 +24,8 @@ def replay(
 ) -> None:
     """Repeat a race of scripts as its record says, and compare the two outcomes.
 
-    Run it in the folder that the scripts' paths start from. Exit code 0 when the race could be repeated, whether or not the outcomes agree.
+    Run it in the folder that the scripts' paths start from. Exit code 0 when the race could be
+    repeated, whether or not the outcomes agree.
     """
     from outpace.cli.output import print_report
     from outpace.model import Report, UsageError

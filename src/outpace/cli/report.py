@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from outpace.cli.console import note
-from outpace.cli.options import Color, Memory, Redact, Width, Window, within
-from outpace.cli.process import in_background, tune
+from outpace.cli.console import print_note
+from outpace.cli.options import Color, Memory, Redact, Width, Window, build_open_options
+from outpace.cli.process import configure_process, run_in_background
 
 if TYPE_CHECKING:
     from outpace.api import Profile
     from outpace.model import Report
 
 _ANALYSIS = 2.0  # what analysing takes of the time that reading took (measured: 1.5 to 2, of 5 to 74 million events)
-STORED = ".json"
+REPORT_SUFFIX = ".json"
 """Ending of a report that '--json' printed."""
 
 
@@ -55,23 +55,24 @@ def report(
 ) -> None:
     """Analyse a profile: identify the bottleneck, show the evidence, and rank the fixes.
 
-    Reads profiles of TensorFlow 2.4 to 2.21 and JAX, gzipped or not, of one host or many. Nothing is written beside the profile.
+    Reads profiles of TensorFlow 2.4 to 2.21 and JAX, gzipped or not, of one host or many. Nothing
+    is written beside the profile.
     """
-    tune()
+    configure_process()
     from outpace import api
-    from outpace.cli.output import show
-    from outpace.cli.patience import reading
+    from outpace.cli.output import show_report
+    from outpace.cli.progress import show_reading
 
     began = time.monotonic()
     with (
-        in_background(
+        run_in_background(
             lambda: api.load(tool, "json_" if json else "terminal")
         ),  # most of this work is the core's, without Python
-        reading(path),
+        show_reading(path),
     ):
         profile = _opened(path, host, device, steps, window, redact=redact, memory=memory)
     report = api.stored(path, tool) if profile is None else _analysed(profile, tool, time.monotonic() - began)
-    show(
+    show_report(
         report,
         single=tool is not None,
         details=details,
@@ -86,11 +87,11 @@ def report(
 
 def _analysed(profile: Profile, tools: list[str] | None, reading: float) -> Report:
     """The report of a profile that was read in so many seconds."""
-    from outpace.cli.patience import left, patience
-    from outpace.model.units import counted
+    from outpace.cli.progress import format_remaining, show_progress
+    from outpace.model.units import format_count
 
-    events = counted(profile.run.events, "event")
-    with patience(lambda passed: f"{events}: {profile.made}, {left(passed, _ANALYSIS * reading)}"):
+    events = format_count(profile.run.events, "event")
+    with show_progress(lambda passed: f"{events}: {profile.made}, {format_remaining(passed, _ANALYSIS * reading)}"):
         return profile.report(tools)
 
 
@@ -107,10 +108,10 @@ def _opened(
     """The profile, or the asked part of it; None for a report that was stored."""
     from outpace import api
     from outpace.model import UsageError
-    from outpace.model.units import counted
-    from outpace.timeline.part import steps_of
+    from outpace.model.units import format_count
+    from outpace.timeline.run_part import parse_step_range
 
-    if path.endswith(STORED) and api.is_stored(path):
+    if path.endswith(REPORT_SUFFIX) and api.is_stored(path):
         if hosts or devices or steps or window:
             raise UsageError("A stored report cannot be divided: give the profile with --host, --device, --steps or --window.")
         if redact:
@@ -118,10 +119,10 @@ def _opened(
                 "A stored report cannot be redacted: give the profile with --redact, and store the report of that."
             )
         return None
-    profile = api.open(path, redact=redact, **within(window, memory))
+    profile = api.open(path, redact=redact, **build_open_options(window, memory))
     profile.run.prepare()
     if profile.older:
-        runs = counted(profile.older, "older run")
+        runs = format_count(profile.older, "older run")
         place = profile.run.source if redact else path
-        note(f"Note: {place} also holds {runs}; this is the newest. 'outpace ui {shlex.quote(place)}' shows all.")
-    return profile.part(hosts=hosts or (), devices=devices or (), steps=steps_of(steps, "--steps") if steps else None)
+        print_note(f"Note: {place} also holds {runs}; this is the newest. 'outpace ui {shlex.quote(place)}' shows all.")
+    return profile.part(hosts=hosts or (), devices=devices or (), steps=parse_step_range(steps, "--steps") if steps else None)

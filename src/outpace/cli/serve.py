@@ -1,4 +1,6 @@
-"""`outpace serve`: run a training script with a profiler server inside, so that it can be captured while it trains."""
+"""`outpace serve`: run a training script with a profiler server inside, so that it can be captured
+while it trains.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,17 @@ def serve(
 ) -> None:
     """Run a training script that `outpace capture` can profile at any time while it trains.
 
-    The server starts when the script imports TensorFlow or JAX. Everything else, the exit code too, is the script's own.
+    The server starts when the script imports TensorFlow or JAX. Everything else, the exit code too,
+    is the script's own.
     """
-    from outpace.capture.relaunch import become, python_command, require_script
-    from outpace.capture.remote.hosted import MODULE, SCRIPT
-    from outpace.capture.server import check_port
+    from outpace.capture.interpreter import exec_command, python_command, require_script
+    from outpace.capture.remote.served_script import MODULE, SCRIPT
+    from outpace.capture.server import require_port
 
     require_script(script, module)
-    check_port(port, host)
-    become(
-        python_command("outpace.capture.remote.hosted", host, str(port), MODULE if module else SCRIPT, script, *(args or []))
+    require_port(port, host)
+    exec_command(
+        python_command(
+            "outpace.capture.remote.served_script", host, str(port), MODULE if module else SCRIPT, script, *(args or [])
+        )
     )

@@ -9,10 +9,10 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from outpace.cli.console import note, option
-from outpace.cli.options import Memory, Redact, within
-from outpace.cli.process import needs_posix, tune
-from outpace.model.units import counted
+from outpace.cli.console import name_option, print_note
+from outpace.cli.options import Memory, Redact, build_open_options
+from outpace.cli.process import configure_process, require_posix
+from outpace.model.units import format_count
 
 if TYPE_CHECKING:
     from outpace.api import Profile
@@ -70,16 +70,19 @@ def trace(
         int, typer.Option(min=0, max=65535, help="Port of the viewer on this machine; any free one by default.")
     ] = 0,
 ) -> None:
-    """Look at a profile's timeline: every event of every thread and device, steps, memory, and arrows from launch to kernel.
+    """Look at a profile's timeline: every event of every thread and device, steps, memory, and
+    arrows from launch to kernel.
 
-    Opens Perfetto's viewer, served from this machine and cut off from every other: nothing of the profile leaves it. End it with Ctrl-C.
-    Keys in the viewer: W and S zoom, A and D move, M marks the selected slice, ? lists all; a click on a slice shows its arguments.
+    Opens Perfetto's viewer, served from this machine and cut off from every other: nothing of the
+    profile leaves it. End it with Ctrl-C. Keys in the viewer: W and S zoom, A and D move, M marks
+    the selected slice, ? lists all; a click on a slice shows its arguments.
 
-    With --out it writes the trace instead, for ui.perfetto.dev, for SQL with Perfetto's trace processor, or (--format json) for
-    chrome://tracing. All hosts of a run stand in one trace, on one clock. Nothing is written beside the profile.
+    With --out it writes the trace instead, for ui.perfetto.dev, for SQL with Perfetto's trace
+    processor, or (--format json) for chrome://tracing. All hosts of a run stand in one trace, on
+    one clock. Nothing is written beside the profile.
     """
-    tune()
-    from outpace.cli.patience import patience
+    configure_process()
+    from outpace.cli.progress import show_progress
     from outpace.model import UsageError
     from outpace.viewer import Arguments, parse_selection
 
@@ -92,53 +95,53 @@ def trace(
         if form == "perfetto" and out.name.endswith((".json", ".json.gz")):
             form = "json"
         profile = _opened(path, redact, window, memory)
-        with patience(lambda passed: f"Writing {out}: {passed:.0f} s"):
+        with show_progress(lambda passed: f"Writing {out}: {passed:.0f} s"):
             written = _to_file(profile, out, form, selection)
         _tell(profile, written, f"The trace is {out} ({out.stat().st_size / 1e6:,.1f} MB{place})")
     else:
-        needs_posix("The viewer ('outpace trace' without --out)")
+        require_posix("The viewer ('outpace trace' without --out)")
         _view(_opened(path, redact, window, memory), form, selection, browser, port)
 
 
 def _opened(path: str, redact: bool, window: str | None, memory: str | None) -> Profile:
     """The profile; of one host with many events, what reaches into the window."""
     from outpace import api
-    from outpace.cli.patience import reading
+    from outpace.cli.progress import show_reading
 
-    wanted = within(window, memory)
+    wanted = build_open_options(window, memory)
     if wanted["window"] is not None:
-        wanted["window"] = replace(wanted["window"], touching=True, spare=True)
-    with reading(path):
+        wanted["window"] = replace(wanted["window"], include_overlapping=True, optional=True)
+    with show_reading(path):
         return api.open(path, redact=redact, **wanted)
 
 
 def _write(profile: Profile, file: IO[bytes], form: str, selection: Selection) -> ExportSummary:
-    from outpace.trace.export import Format
+    from outpace.trace.export import ExportFormat
     from outpace.viewer import write_trace
 
-    return write_trace(profile.run, file.fileno(), Format[form.upper()], selection)
+    return write_trace(profile.run, file.fileno(), ExportFormat[form.upper()], selection)
 
 
 def _to_file(profile: Profile, target: Path, form: str, selection: Selection) -> ExportSummary:
-    from outpace.model.files import whole
-    from outpace.viewer.pack import packed
+    from outpace.model.files import write_atomically
+    from outpace.viewer.gzip_pipe import open_gzip_pipe
 
-    with option("--out"), whole(target, "The trace") as file:
+    with name_option("--out"), write_atomically(target, "The trace") as file:
         if target.suffix != ".gz":
             return _write(profile, file, form, selection)
-        with packed(file) as pipe:
+        with open_gzip_pipe(file) as pipe:
             return _write(profile, pipe, form, selection)
 
 
 def _view(profile: Profile, form: str, selection: Selection, browser: bool, port: int) -> None:
-    from outpace.cli.ui import serve
+    from outpace.cli.ui import run_server
     from outpace.model import OutputError
     from outpace.ui.server import Server
-    from outpace.ui.timeline import Alone
-    from outpace.viewer.build import interface
-    from outpace.viewer.sight import selected
+    from outpace.ui.timeline import TraceSite
+    from outpace.viewer.perfetto import find_interface
+    from outpace.viewer.view_range import find_selection_view
 
-    folder = interface()
+    folder = find_interface()
     with tempfile.TemporaryFile() as file:
         try:
             written = _write(profile, file, form, selection)
@@ -146,25 +149,27 @@ def _view(profile: Profile, form: str, selection: Selection, browser: bool, port
             raise OutputError(
                 f"The trace cannot be written to {tempfile.gettempdir()}: {error.strerror or error}. Set TMPDIR to another place."
             ) from error
-        seen = selected(profile.run, selection)
-        server = Server(Alone(folder, file, seen).answer, port)
+        seen = find_selection_view(profile.run, selection)
+        server = Server(TraceSite(folder, file, seen).answer, port)
         _tell(profile, written, f"The viewer is at {server.address} (end it with Ctrl-C)")
-        serve(server, browser, _IDLE)
+        run_server(server, browser, _IDLE)
 
 
 def _tell(profile: Profile, written: ExportSummary, place: str) -> None:
     """What stands in the trace, what is missing from the profile, and where the trace is."""
     for warning in profile.warnings:
-        note(f"Note: {warning}")
+        print_note(f"Note: {warning}")
     parts = [
         f"{written.events:,} of {profile.run.events:,} events",
-        f"{counted(written.steps, 'step')}",
+        f"{format_count(written.steps, 'step')}",
     ]
     parts += [
-        f"{count:,} {what}" for count, what in ((written.arrows, "launch arrows"), (written.counts, "memory values")) if count
+        f"{count:,} {what}"
+        for count, what in ((written.flows, "launch arrows"), (written.counter_values, "memory values"))
+        if count
     ]
-    parts += [f"{counted(written.stages, 'call')} of tf.data stages by source line"] if written.stages else []
-    note(f"{', '.join(parts)}.")
-    note(place)
+    parts += [f"{format_count(written.stages, 'call')} of tf.data stages by source line"] if written.stages else []
+    print_note(f"{', '.join(parts)}.")
+    print_note(place)
     if written.slices == 0:
-        note("The trace is empty: nothing was recorded, or nothing of it was selected (--window, --steps, --track).")
+        print_note("The trace is empty: nothing was recorded, or nothing of it was selected (--window, --steps, --track).")

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from outpace.cli.options import Color, Html, Module, Script, ScriptArgs, ShowSecrets, Width, of_script
+from outpace.cli.options import Color, Html, Module, Script, ScriptArgs, ShowSecrets, Width, check_script_args
 
 if TYPE_CHECKING:
-    from outpace.capture.options import Outcome
+    from outpace.capture.options import ScriptOutcome
     from outpace.model import Page
     from outpace.tune.climb.environment import EnvironmentOutcome
     from outpace.tune.searched import Seen
@@ -25,7 +25,7 @@ _BUDGET, _LIMITS_BUDGET = "140s", "20s"
 _ENVIRONMENT_SHARE = 0.5  # of the budget, where the environment is tried too
 
 
-class Then(str, Enum):
+class AfterTuning(str, Enum):
     """What becomes of the script after the tuning."""
 
     STOP = "stop"
@@ -61,7 +61,7 @@ HowLong = Annotated[
     ),
 ]
 Afterwards = Annotated[
-    Then,
+    AfterTuning,
     typer.Option(
         "--then",
         help="stop: end the script; continue: restart it unchanged; apply: restart it and train with what is kept.",
@@ -110,7 +110,7 @@ def tune(
     module: Module = False,
     fit: WhichFit = 1,
     budget: HowLong = None,
-    then: Afterwards = Then.STOP,
+    then: Afterwards = AfterTuning.STOP,
     allow: Allowed = None,
     require: Required = Require.COMPARED,
     only_limits: OnlyLimits = False,
@@ -127,15 +127,17 @@ def tune(
     width: Width = None,
     color: Color = None,
 ) -> None:
-    """Make a training faster: measure its speed limits, try each optimisation that applies, keep what a comparison and a fair race confirm.
+    """Make a training faster: measure its speed limits, try each optimisation that applies, keep
+    what a comparison and a fair race confirm.
 
-    The script runs up to its fit, or into its loop, in a process that ends with the tuning: none of its code behind it runs, nothing is saved.
-    What changes results by more than rounding is raced, too, and kept only with --allow. A training that is too long to be compared as a
-    whole is cut, and the headline says how many of its passes were compared. Exit code: 0, 8 if nothing can be tuned, 13 if --require proven is
-    not met; the script's own if it trains afterwards.
+    The script runs up to its fit, or into its loop, in a process that ends with the tuning: none of
+    its code behind it runs, nothing is saved. What changes results by more than rounding is raced,
+    too, and kept only with --allow. A training that is too long to be compared as a whole is cut,
+    and the headline says how many of its passes were compared. Exit code: 0, 8 if nothing can be
+    tuned, 13 if --require proven is not met; the script's own if it trains afterwards.
     """
-    from outpace.capture.relaunch import require_script
-    from outpace.capture.remote.options import seconds
+    from outpace.capture.interpreter import require_script
+    from outpace.capture.remote.options import parse_seconds
     from outpace.tune.patch.make import require_new
 
     require_script(script, module)
@@ -143,11 +145,11 @@ def tune(
         require_new(patch)
     plan: dict[str, Any] = {
         "script": script,
-        "argv": of_script(context, args),
+        "argv": check_script_args(context, args),
         "module": module,
         "fit": fit,
         "asked_budget": budget,
-        "budget": seconds(budget or (_LIMITS_BUDGET if only_limits else _BUDGET)),
+        "budget": parse_seconds(budget or (_LIMITS_BUDGET if only_limits else _BUDGET)),
         "then": then.value,
         "allow": sorted({each.value for each in allow or []}),
         "require": require.value,
@@ -171,8 +173,10 @@ def _place(path: Path | None) -> str | None:
 
 
 def _environment(plan: dict[str, Any]) -> tuple[Page, ...]:
-    """Try the environment first: print what came of it, and set the variables that were shown to be faster for what follows; its page."""
-    from outpace.capture.tell import tell
+    """Try the environment first: print what came of it, and set the variables that were shown to be
+    faster for what follows; its page.
+    """
+    from outpace.capture.messages import print_message
 
     if plan["dry_run"]:
         _say_what_would_be_tried()
@@ -184,34 +188,36 @@ def _environment(plan: dict[str, Any]) -> tuple[Page, ...]:
     plan["budget"] -= share
     page = _report(outcome, plan)
     if outcome.variables:
-        tell(f"to keep it, start the script with: {outcome.command.line(plan['show_secrets'])}")
-    if outcome.variables and plan["then"] == Then.CONTINUE.value:  # the training is then the user's own, to the bit
-        tell("the variables are not set for the training that follows, because of --then continue")
+        print_message(f"to keep it, start the script with: {outcome.command.line(plan['show_secrets'])}")
+    if outcome.variables and plan["then"] == AfterTuning.CONTINUE.value:  # the training is then the user's own, to the bit
+        print_message("the variables are not set for the training that follows, because of --then continue")
     elif outcome.variables:
-        tell("the variables are set for the tuning that follows")
+        print_message("the variables are set for the tuning that follows")
         os.environ.update(outcome.variables)
     return (page,)
 
 
 def _search(plan: dict[str, Any], budget: float) -> EnvironmentOutcome | None:
     """What came of the search; None where the script cannot be raced, which is said."""
-    from outpace.capture.family import Family
-    from outpace.capture.tell import tell
+    from outpace.capture.messages import print_message
+    from outpace.capture.process_tree import ProcessTree
     from outpace.model import CaptureError
     from outpace.tune.climb.environment import tune_environment
     from outpace.tune.pages.progress import shown
 
     try:
-        with Family(), shown() as watch:
+        with ProcessTree(), shown() as watch:
             return tune_environment(plan["script"], plan["argv"], plan["module"], budget, watch)
     except CaptureError as error:
-        tell(f"the environment is not tried: {error}")
+        print_message(f"the environment is not tried: {error}")
         return None
 
 
 def _report(outcome: EnvironmentOutcome, plan: dict[str, Any]) -> Page:
-    """Print the page, where it is not left to the whole JSON; write the samples where they are wanted."""
-    from outpace.capture.tell import tell
+    """Print the page, where it is not left to the whole JSON; write the samples where they are
+    wanted.
+    """
+    from outpace.capture.messages import print_message
     from outpace.tune.pages.environment import ID, page_of
     from outpace.tune.trial.record import write_experiment
 
@@ -225,12 +231,16 @@ def _report(outcome: EnvironmentOutcome, plan: dict[str, Any]) -> Page:
         )
     if plan["out"]:
         for at, experiment in enumerate(outcome.races):
-            tell(f"the samples of a race are in {write_experiment(experiment, Path(plan['out']) / f'environment-{at}.jsonl')}")
+            print_message(
+                f"the samples of a race are in {write_experiment(experiment, Path(plan['out']) / f'environment-{at}.jsonl')}"
+            )
     return page
 
 
 def _say_what_would_be_tried() -> None:
-    """The optimisations, without running the script; which of them apply shows only when it runs."""
+    """The optimisations, without running the script; which of them apply shows only
+    when it runs.
+    """
     from outpace.tune.optimisations import environment_knobs
 
     for knob in environment_knobs():
@@ -238,22 +248,24 @@ def _say_what_would_be_tried() -> None:
 
 
 def _tune_script(plan: dict[str, Any], pages: tuple[Page, ...]) -> int:
-    """Tune as planned, report, and start the script anew where it is to train, tuned or not; the exit code. Does not come back where the
-    script trains afterwards: this process becomes the script's then.
+    """Tune as planned, report, and start the script anew where it is to train, tuned or not; the
+    exit code. Does not come back where the script trains afterwards: this process becomes the
+    script's then.
 
-    plan: see `session.tuning`, and `then`, `out`, `patch`, `html`, `json`, `width`, `color`. pages: of what was tried before.
+    plan: see `session.tuning`, and `then`, `out`, `patch`, `html`, `json`, `width`, `color`. pages:
+    of what was tried before.
     """
-    from outpace.capture.family import Family
-    from outpace.capture.relaunch import become, script_command
-    from outpace.capture.tell import tell
+    from outpace.capture.interpreter import exec_command, script_command
+    from outpace.capture.messages import print_message
+    from outpace.capture.process_tree import ProcessTree
     from outpace.tune.climb.climb import INTERRUPTED
     from outpace.tune.session import tuning
 
     trains = plan["then"] != "stop" and not plan["dry_run"]
     if trains:
-        tell("the script runs twice: what it does before its training is done again, in a new process, for that")
+        print_message("the script runs twice: what it does before its training is done again, in a new process, for that")
     began = time.monotonic()
-    with Family() as family:
+    with ProcessTree() as family:
         try:
             tuned = replace(tuning(plan, family.folder), pages=pages)
         except KeyboardInterrupt:
@@ -270,8 +282,8 @@ def _tune_script(plan: dict[str, Any], pages: tuple[Page, ...]) -> int:
     if plan["then"] == "apply" and tuned.proof is not None and tuned.proof.stack is not None:
         from outpace.tune.edited import edited_command
 
-        become(edited_command(tuned.proof.stack.texts, plan["script"], plan["argv"], plan["module"]))
-    become(script_command(plan["script"], plan["argv"], plan["module"]))
+        exec_command(edited_command(tuned.proof.stack.texts, plan["script"], plan["argv"], plan["module"]))
+    exec_command(script_command(plan["script"], plan["argv"], plan["module"]))
 
 
 def _would_try(seen: Seen, *, as_json: bool) -> int:
@@ -291,35 +303,37 @@ def _would_try(seen: Seen, *, as_json: bool) -> int:
 
 def _told(tuned: Tuned, whole: float) -> int:
     """Report what was found, and where the time went (`whole` seconds); the exit code."""
-    from outpace.capture.tell import tell
+    from outpace.capture.messages import print_message
     from outpace.model.errors import UnprovenError
     from outpace.tune.written import report, times
 
     assert tuned.searched is not None
     code = report(tuned)
     if tuned.unmet:
-        tell(tuned.unmet)
+        print_message(tuned.unmet)
         code = code or UnprovenError.exit_code
     if tuned.searched.unwritten:
-        tell(tuned.searched.unwritten)
+        print_message(tuned.searched.unwritten)
     raced = tuned.experiment.seconds if tuned.experiment is not None else 0.0
-    tell(times(tuned.searched.climbed.seconds, raced, tuned.plan["budget"], whole))
+    print_message(times(tuned.searched.climbed.seconds, raced, tuned.plan["budget"], whole))
     return code
 
 
-def _untuned(code: int, outcome: Outcome | None, trains: bool) -> int:
-    """Say why nothing was tuned of a script that ended by itself, and that nothing is left of it; the exit code where it does not train."""
-    from outpace.capture.tell import tell
+def _untuned(code: int, outcome: ScriptOutcome | None, trains: bool) -> int:
+    """Say why nothing was tuned of a script that ended by itself, and that nothing is left of it;
+    the exit code where it does not train.
+    """
+    from outpace.capture.messages import print_message
     from outpace.model.errors import TuneError
     from outpace.tune.climb.climb import INTERRUPTED
 
     if code == INTERRUPTED or (outcome is None and code):  # something else ended it
         return code
     if outcome is None:
-        tell("the script ended by itself before any tuning")
+        print_message("the script ended by itself before any tuning")
     elif code:
-        tell(f"nothing is tuned: the script ended with exit code {code} before its training could be tuned")
+        print_message(f"nothing is tuned: the script ended with exit code {code} before its training could be tuned")
     elif outcome.reason:
-        tell(outcome.reason)
-    tell("it ran without writing any file of yours" + ("; it is started anew, and trains" if trains else ""))
+        print_message(outcome.reason)
+    print_message("it ran without writing any file of yours" + ("; it is started anew, and trains" if trains else ""))
     return code or TuneError.exit_code

@@ -1,18 +1,22 @@
-"""Two runs, one verdict: is one faster than the other, which op, stage or line makes the difference, and is it the program or the machine?"""
+"""Two runs, one verdict: is one faster than the other, which op, stage or line makes the
+difference, and is it the program or the machine?
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from outpace._lazy import lazy
+from outpace._lazy import lazy_getattr
 
 if TYPE_CHECKING:
-    from outpace.compare.gate import Gate, Outcome, judged
-    from outpace.compare.page import report_of
+    from outpace.compare.gate import Gate, GateOutcome, evaluate_gate
+    from outpace.compare.page import build_report
     from outpace.compare.side import Side
     from outpace.compare.verdict import Comparison, Verdict, compare
 
-__all__ = ["Comparison", "Gate", "Outcome", "Side", "Verdict", "compare", "judged", "report_of"]
-__getattr__ = lazy(
-    __name__, {"gate": "Gate Outcome judged", "page": "report_of", "side": "Side", "verdict": "Comparison Verdict compare"}
+__all__ = ["Comparison", "Gate", "GateOutcome", "Side", "Verdict", "build_report", "compare", "evaluate_gate"]
+__getattr__ = lazy_getattr(
+    __name__,
+    {"gate": "Gate GateOutcome evaluate_gate", "page": "build_report", "side": "Side", "verdict": "Comparison Verdict compare"},
+    {"Outcome": "GateOutcome", "judged": "evaluate_gate", "report_of": "build_report"},  # names of 0.2
 )

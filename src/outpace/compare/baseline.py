@@ -1,8 +1,10 @@
-"""A side of a comparison in a file that a repository can hold: its captures as tables, without their profiles.
+"""A side of a comparison in a file that a repository can hold: its captures as tables, without
+their profiles.
 
-`docs/compare.md` describes the file. One part stands on one line and nothing in it depends on when or where it was written, so that equal
-captures give equal bytes, and what changes is what a diff shows. Times are whole numbers of the largest unit that all of them are multiples of:
-profilers count nanoseconds or less.
+`docs/compare.md` describes the file. One part stands on one line and nothing in it depends on when
+or where it was written, so that equal captures give equal bytes, and what changes is what a diff
+shows. Times are whole numbers of the largest unit that all of them are multiples of: profilers
+count nanoseconds or less.
 """
 
 from __future__ import annotations
@@ -16,27 +18,27 @@ from typing import Any
 
 import numpy as np
 
-from outpace.compare.evidence import LOOPS, Machine
-from outpace.compare.facts import EXAMPLES
-from outpace.compare.sampled import Line
-from outpace.compare.side import SIDES, Capture, Part, Side
+from outpace.compare.evidence import CALIBRATION_LOOPS, Machine
+from outpace.compare.facts import EXAMPLES_FACT
+from outpace.compare.sampled_lines import SampledLine
+from outpace.compare.side import LOCATIONS, CaptureTimes, PartKey, Side
 from outpace.model import Category, ProfileError
 from outpace.model.arrays import Values
 from outpace.model.codec import decode
-from outpace.model.files import read_json, whole
-from outpace.model.inputs import BASELINE
+from outpace.model.files import read_json, write_atomically
+from outpace.model.input_files import BASELINE
 
 FORMAT = 1
 _MOST = 2**62  # ps
 
 
-def save(side: Side, path: Path) -> None:
+def write_baseline(side: Side, path: Path) -> None:
     """Write a side to a file."""
-    with whole(path, "The baseline") as file:
+    with write_atomically(path, "The baseline") as file:
         file.write("".join(_lines(side)).encode("ascii"))
 
 
-def load(path: Path, name: str = "") -> Side:
+def read_baseline(path: Path, name: str = "") -> Side:
     """The side that a file holds, called by its path if by nothing else.
 
     Raises NotFoundError where there is none, ProfileError where it is no baseline that can be read.
@@ -56,15 +58,17 @@ def load(path: Path, name: str = "") -> Side:
 
 def _facts(value: Any) -> dict[str, str]:
     facts: dict[str, str] = decode(dict[str, str], value)
-    examples = facts.get(EXAMPLES, "")
+    examples = facts.get(EXAMPLES_FACT, "")
     if examples and (not examples.isascii() or not examples.isdigit() or not int(examples[:18])):
         raise ValueError(f"a step has no {examples:.20} examples")
     return facts
 
 
 def _lines(side: Side) -> Iterator[str]:
-    """The document, a line for each capture and each part. Escapes keep names that are no valid Unicode as they are."""
-    every = (times for each in side.captures for times in (each.steps, *each.categories.values(), *each.parts.values()))
+    """The document, a line for each capture and each part. Escapes keep names that are no valid
+    Unicode as they are.
+    """
+    every = (times for each in side.captures for times in (each.step_ps, *each.category_ps.values(), *each.part_ps.values()))
     unit = int(np.gcd.reduce(np.rint(np.concatenate(list(every))).astype(np.int64)))
 
     def counts(times: Values) -> list[int]:
@@ -74,22 +78,24 @@ def _lines(side: Side) -> Iterator[str]:
     yield ",\n".join(
         _json(
             {
-                "steps": counts(each.steps),
-                "categories": {key.value: counts(times) for key, times in each.categories.items()},
-                "short": sorted(each.short),
+                "steps": counts(each.step_ps),
+                "categories": {key.value: counts(times) for key, times in each.category_ps.items()},
+                "short": sorted(each.short_parts),
                 "hosts": _runs(each.hosts),
                 "machine": {
-                    "loops": {loop: round(ns) for loop, ns in each.machine.loops.items()},
-                    "others": _known(each.machine.others),
+                    "loops": {loop: round(ns) for loop, ns in each.machine.loop_ns.items()},
+                    "others": _known(each.machine.others_share),
                 },
-                "lines": [[line.function, line.text, line.name, round(line.time), round(line.error)] for line in each.lines],
+                "lines": [
+                    [line.function, line.code, line.name, round(line.time_ps), round(line.error_ps)] for line in each.lines
+                ],
             }
         )
         for each in side.captures
     )
     yield '\n],\n"parts":[\n'
     yield ",\n".join(
-        _json([*part, *(counts(each.parts[part]) if part in each.parts else None for each in side.captures)])
+        _json([*part, *(counts(each.part_ps[part]) if part in each.part_ps else None for each in side.captures)])
         for part in side.parts
     )
     yield "\n]}\n"
@@ -99,17 +105,19 @@ def _json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _captures(document: Mapping[str, Any]) -> Iterator[Capture]:
-    """The captures of a document; TypeError, KeyError or ValueError where it holds none that can be compared."""
+def _captures(document: Mapping[str, Any]) -> Iterator[CaptureTimes]:
+    """The captures of a document; TypeError, KeyError or ValueError where it holds none that can be
+    compared.
+    """
     captures = decode(tuple[dict[str, Any], ...], document["captures"])
     if not captures:
         raise ValueError("it holds no capture")
     rows = decode(tuple[tuple[Any, ...], ...], document["parts"])
-    parts = [decode(Part, row[:3]) for row in rows]
+    parts = [decode(PartKey, row[:3]) for row in rows]
     if len(set(parts)) < len(parts):
         raise ValueError("a part is there twice")
     columns = list(zip(*(row[3:] for row in rows), strict=True)) if rows else [()] * len(captures)
-    if not {part[0] for part in parts} <= SIDES:
+    if not {part[0] for part in parts} <= LOCATIONS:
         raise ValueError("a part runs nowhere")
     unit = decode(int, document["unit_ps"])
     if not 1 <= unit < _MOST:
@@ -120,12 +128,12 @@ def _captures(document: Mapping[str, Any]) -> Iterator[Capture]:
             raise ValueError("a capture has no steps, or one that takes no time")
         categories = {key: _times(capture["categories"][key.value], unit, len(steps)) for key in Category}
         times = {part: _times(cell, unit, len(steps)) for part, cell in zip(parts, column, strict=True) if cell is not None}
-        short = frozenset(decode(tuple[Part, ...], capture["short"]))
+        short = frozenset(decode(tuple[PartKey, ...], capture["short"]))
         hosts = decode(tuple[tuple[str, int], ...], capture.get("hosts", ()))
         if hosts and (min(count for _, count in hosts) < 1 or sum(count for _, count in hosts) != len(steps)):
             raise ValueError(f"there are hosts of another number of steps than {len(steps)}")
         named = tuple(host for host, count in hosts for _ in range(count))
-        yield Capture(
+        yield CaptureTimes(
             times, steps, categories, tuple(map(_line, capture["lines"])), short, _machine(capture.get("machine")), named
         )
 
@@ -145,7 +153,7 @@ def _machine(value: Any) -> Machine:
     if value is None:
         return Machine()
     loops = decode(dict[str, int], value["loops"])
-    if any(loop not in LOOPS or ns <= 0 for loop, ns in loops.items()):
+    if any(loop not in CALIBRATION_LOOPS or ns <= 0 for loop, ns in loops.items()):
         raise ValueError("a loop is not known, or takes no time")
     others = decode(float | None, value["others"])
     if others is not None and not 0 <= others <= 1:
@@ -153,11 +161,11 @@ def _machine(value: Any) -> Machine:
     return Machine(loops, math.nan if others is None else others)
 
 
-def _line(value: Any) -> Line:
+def _line(value: Any) -> SampledLine:
     """A line of Python."""
     *names, time, error = decode(tuple[Any, ...], value)
     function, text, name = decode(tuple[str, str, str], names)
-    return Line(function, text, name, float(_times([time], 1)[0]), float(_times([error], 1)[0]))
+    return SampledLine(function, text, name, float(_times([time], 1)[0]), float(_times([error], 1)[0]))
 
 
 def _times(value: Any, unit: int, steps: int | None = None) -> Values:

@@ -1,7 +1,9 @@
-"""The differential flame graph: as wide as the second run's time, coloured by what the program made of the first one's.
+"""The differential flame graph: as wide as the second run's time, coloured by what the program made
+of the first one's.
 
-A place in the tree holds the changes of its parts. Its colour is of those that are the program's own, as a share of the time that the place
-would take if only the machine had changed, so that picture and verdict agree.
+A place in the tree holds the changes of its parts. Its colour is of those that are the program's
+own, as a share of the time that the place would take if only the machine had changed, so that
+picture and verdict agree.
 """
 
 from __future__ import annotations
@@ -12,14 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from outpace._dataclass import dataclass
-from outpace.compare.changes import Change, Kind, total
-from outpace.compare.side import BESIDE, INPUT
+from outpace.compare.changes import Change, ChangeKind, sum_changes
+from outpace.compare.side import INPUT, STEP_SIDE
 from outpace.compare.verdict import Comparison
-from outpace.metrics.model.op_metrics import DEVICE, HOST
-from outpace.metrics.model.op_scopes import place_of
-from outpace.model import Category, Chart, ChartKind, Table, schema
+from outpace.metrics.facts.op_metrics import DEVICE, HOST
+from outpace.metrics.op_scopes import scope_path
+from outpace.model import Category, Chart, ChartKind, Table, parse_schema
 
-FIELDS = schema("""
+FLAME_COLUMNS = parse_schema("""
     * id        | text | place in the tree: its names from the top down | Place
       parent    | text | place that it is in; empty at the top
       name      | text | scope, op, stage of the input pipeline, or line of Python
@@ -34,9 +36,9 @@ FIELDS = schema("""
       gone      | bool | whether the second run has none of it | What is gone
 """)
 
-_GROUPS = {HOST: "Host ops", DEVICE: "Device ops", BESIDE: "Python and gaps"}
+_GROUPS = {HOST: "Host ops", DEVICE: "Device ops", STEP_SIDE: "Python and gaps"}
 _INPUT = "Input pipeline"
-_GAPS = (_GROUPS[BESIDE], Category.ALL_OTHERS.label)  # within which lines of Python lie
+_GAPS = (_GROUPS[STEP_SIDE], Category.ALL_OTHERS.label)  # within which lines of Python lie
 
 _MUCH, _SLIGHT = 0.25, 0.01  # of the expected time
 _MUCH_MORE, _MORE, _LESS, _MUCH_LESS = f"over {_MUCH:.0%} more", "more", "less", f"over {_MUCH:.0%} less"
@@ -52,7 +54,9 @@ COLORS = {
     _NEW: Category.COMPILATION.value,
     _GONE: Category.DEVICE_COMPUTE_16.value,
 }
-"""Of the palette, whose colours everybody can tell apart, warm ones for more and cold ones for less."""
+"""Of the palette, whose colours everybody can tell apart, warm ones for more and cold ones for
+less.
+"""
 
 _REMARK = (
     "Width: self time per step in the second run; threads at work at once add up. Colour: what the program changed against the first run, "
@@ -78,10 +82,10 @@ class _Place:
         return sum(each.after.value for each in self.held)
 
 
-def picture(found: Comparison, lines: Sequence[Change]) -> Chart:
+def build_flame_graph(comparison: Comparison, lines: Sequence[Change]) -> Chart:
     """The chart of all parts, with the `lines` of Python in the time that no op stands for."""
     table = Table.from_rows(
-        "flame", "Where the second run's step goes, and what changed", FIELDS, list(_rows(_tree(found, lines)))
+        "flame", "Where the second run's step goes, and what changed", FLAME_COLUMNS, list(_rows(_tree(comparison, lines)))
     )
     shown = ("parent", "name", "time_ps", "before_ps", "after_ps", "delta_ps", "low_ps", "high_ps")
     return Chart(table.title, ChartKind.ICICLE, table, "id", shown, COLORS, _REMARK, state="became", aside="gone")
@@ -102,14 +106,16 @@ def _tree(found: Comparison, lines: Sequence[Change]) -> dict[_Path, _Place]:
 def _path(change: Change) -> _Path:
     """Where a part stands, by its name in the second run."""
     side, name = change.part[0], change.name_after
-    if change.work == INPUT:
+    if change.work_class == INPUT:
         stages = name.split("::")
         return (_INPUT, *(stages[1:] or stages))
-    return _GROUPS[side], *(place_of(name) if side != BESIDE else (name,))
+    return _GROUPS[side], *(scope_path(name) if side != STEP_SIDE else (name,))
 
 
 def _widen(places: Mapping[_Path, _Place]) -> None:
-    """Give each place its width: samples are rough, so that lines may together take more than what they lie in."""
+    """Give each place its width: samples are rough, so that lines may together take more than what
+    they lie in.
+    """
     inner: dict[_Path, float] = defaultdict(float)
     for path in sorted(places, key=len, reverse=True):
         place = places[path]
@@ -129,16 +135,16 @@ def _rows(places: Mapping[_Path, _Place]) -> Iterator[tuple[object, ...]]:
         waiting += sorted(below[path], key=lambda each: places[each].width)
         if not path or not (place := places[path]).width:
             continue
-        times = place.width, place.before, place.after, *total(place.held)
+        times = place.width, place.before, place.after, *sum_changes(place.held)
         yield "/".join(path), "/".join(path[:-1]), path[-1], len(path) - 1, _became(place), *times, not place.after
 
 
 def _became(place: _Place) -> str:
     """What the program made of a place, in a word."""
-    if all(each.kind is Kind.MOVED for each in place.held):
+    if all(each.kind is ChangeKind.MOVED for each in place.held):
         return _MOVED
     if not place.before or not place.after:
         return _GONE if place.before else _NEW
-    own = sum(each.delta for each in place.held if each.kind in (Kind.CHANGED, Kind.NEW, Kind.GONE))
-    share = own / sum(each.expected for each in place.held)
+    own = sum(each.delta_ps for each in place.held if each.kind in (ChangeKind.CHANGED, ChangeKind.NEW, ChangeKind.GONE))
+    share = own / sum(each.expected_ps for each in place.held)
     return next(word for word, least in _LEAST.items() if share >= least)

@@ -1,7 +1,8 @@
 """A comparison as a gate: is the second side slower by more than is allowed?
 
-It fails for the program alone. It passes only where more than is allowed would have been seen, and where evidence from outside the parts says
-that the machine makes whatever the step takes longer beyond that. What lies between is inconclusive. It reads the same numbers as the headline.
+It fails for the program alone. It passes only where more than is allowed would have been seen, and
+where evidence from outside the parts says that the machine makes whatever the step takes longer
+beyond that. What lies between is inconclusive. It reads the same numbers as the headline.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import math
 from enum import Enum
 
 from outpace._dataclass import dataclass
-from outpace.compare.verdict import Comparison, State, Verdict
+from outpace.compare.verdict import Comparison, Verdict, VerdictBasis
 from outpace.model.errors import InconclusiveError, OutpaceError, RegressionError
 
 
-class Outcome(str, Enum):
+class GateOutcome(str, Enum):
     """What a gate comes to."""
 
     PASSED = "passed"
@@ -22,21 +23,23 @@ class Outcome(str, Enum):
     OPEN = "inconclusive"
 
 
-_ERRORS: dict[Outcome, type[OutpaceError]] = {Outcome.FAILED: RegressionError, Outcome.OPEN: InconclusiveError}
+_ERRORS: dict[GateOutcome, type[OutpaceError]] = {GateOutcome.FAILED: RegressionError, GateOutcome.OPEN: InconclusiveError}
 
 
 @dataclass(frozen=True)
 class Gate:
-    """allowed: what the program may add, as a share of a step. why: what the outcome rests on, in words."""
+    """allowed: what the program may add, as a share of a step. why: what the outcome rests on, in
+    words.
+    """
 
-    allowed: float
-    outcome: Outcome
-    why: str
+    tolerance: float
+    outcome: GateOutcome
+    reason: str
 
     @property
     def sentence(self) -> str:
         """The outcome, with what it rests on."""
-        return f"Gate of {100 * self.allowed:g}% {self.outcome.value}: {self.why}."
+        return f"Gate of {100 * self.tolerance:g}% {self.outcome.value}: {self.reason}."
 
     def enforce(self) -> None:
         """Raises RegressionError where it failed, InconclusiveError where that is open."""
@@ -45,41 +48,49 @@ class Gate:
             raise error(self.sentence)
 
 
-def judged(found: Comparison, allowed: float) -> Gate:
+def evaluate_gate(comparison: Comparison, tolerance: float) -> Gate:
     """What a comparison says of a gate."""
-    if found.state is State.IDENTICAL:
-        return Gate(allowed, Outcome.OPEN, "both sides are the same run, so that nothing is compared")
-    if not found.comparable:
-        what = ", ".join(name for name, *_, forbids in found.differs if forbids)
-        return Gate(allowed, Outcome.OPEN, f"the runs cannot be compared, because they differ in {what}")
-    if found.state is State.FEW_SHARED and not found.evidence.loops:
-        return Gate(allowed, Outcome.OPEN, "too few ops are known on both sides to tell the program from the machine")
-    if found.verdict is Verdict.SLOWER and found.program.low > allowed:
-        return Gate(allowed, Outcome.FAILED, f"the program {adds(found)}")
-    at_most = f"the program {adds(found) if found.verdict in (Verdict.FASTER, Verdict.SLOWER) else _at_most(found)}"
-    if found.bound.high > allowed:
-        beyond = f", and all that is not sure together up to {found.bound.high:.1%}" if "CI" in at_most else ""
-        return Gate(allowed, Outcome.OPEN, f"{at_most}{beyond}; more captures would tell")
-    rest, limit = math.log1p(found.rest), math.log1p(allowed)
-    if min(rest, math.log(found.ratio)) <= limit + min(found.evidence.high, 0.0):
-        return Gate(allowed, Outcome.PASSED, at_most)
-    if found.machine_known and (found.verdict is Verdict.FASTER or rest <= limit + found.evidence.expected):
-        return Gate(allowed, Outcome.PASSED, f"{at_most}; what the step takes beyond that is the machine's")
-    takes = f"{found.rest:.1%} longer" if found.rest >= 0 else f"{-found.rest:.1%} less"
-    slower = "nothing says that the machine is slower" + " by as much" * found.evidence.known
-    faster = f"the machine is faster by more: it should take {-math.expm1(found.evidence.expected):.0%} less"
+    if comparison.basis is VerdictBasis.IDENTICAL:
+        return Gate(tolerance, GateOutcome.OPEN, "both sides are the same run, so that nothing is compared")
+    if not comparison.is_comparable:
+        what = ", ".join(name for name, *_, forbids in comparison.differences if forbids)
+        return Gate(tolerance, GateOutcome.OPEN, f"the runs cannot be compared, because they differ in {what}")
+    if comparison.basis is VerdictBasis.FEW_SHARED and not comparison.evidence.loop_ratios:
+        return Gate(tolerance, GateOutcome.OPEN, "too few ops are known on both sides to tell the program from the machine")
+    if comparison.verdict is Verdict.SLOWER and comparison.program_share.low > tolerance:
+        return Gate(tolerance, GateOutcome.FAILED, f"the program {format_program_share(comparison)}")
+    at_most = f"the program {format_program_share(comparison) if comparison.verdict in (Verdict.FASTER, Verdict.SLOWER) else _at_most(comparison)}"
+    if comparison.bound_share.high > tolerance:
+        beyond = f", and all that is not sure together up to {comparison.bound_share.high:.1%}" if "CI" in at_most else ""
+        return Gate(tolerance, GateOutcome.OPEN, f"{at_most}{beyond}; more captures would tell")
+    rest, limit = math.log1p(comparison.unexplained_share), math.log1p(tolerance)
+    if min(rest, math.log(comparison.ratio)) <= limit + min(comparison.evidence.high_log, 0.0):
+        return Gate(tolerance, GateOutcome.PASSED, at_most)
+    if comparison.machine_may_explain and (
+        comparison.verdict is Verdict.FASTER or rest <= limit + comparison.evidence.expected_log
+    ):
+        return Gate(tolerance, GateOutcome.PASSED, f"{at_most}; what the step takes beyond that is the machine's")
+    takes = (
+        f"{comparison.unexplained_share:.1%} longer"
+        if comparison.unexplained_share >= 0
+        else f"{-comparison.unexplained_share:.1%} less"
+    )
+    slower = "nothing says that the machine is slower" + " by as much" * comparison.evidence.available
+    faster = f"the machine is faster by more: it should take {-math.expm1(comparison.evidence.expected_log):.0%} less"
     return Gate(
-        allowed, Outcome.OPEN, f"{at_most}, but the step takes {takes} and {slower if found.rest > allowed else faster}"
+        tolerance,
+        GateOutcome.OPEN,
+        f"{at_most}, but the step takes {takes} and {slower if comparison.unexplained_share > tolerance else faster}",
     )
 
 
-def adds(found: Comparison) -> str:
+def format_program_share(comparison: Comparison) -> str:
     """What the program adds to a step, or saves of it, with its interval."""
-    value, low, high = found.program
+    value, low, high = comparison.program_share
     if value >= 0:
         return f"adds {value:.1%} of a step (95% CI {low:.1%} to {high:.1%})"
     return f"saves {-value:.1%} of a step (95% CI {-high:.1%} to {-low:.1%})"
 
 
 def _at_most(found: Comparison) -> str:
-    return f"adds at most {max(found.bound.high, 0.0):.1%} of a step"
+    return f"adds at most {max(found.bound_share.high, 0.0):.1%} of a step"

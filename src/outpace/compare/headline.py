@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from outpace.compare.changes import ENOUGH, Change, Kind
-from outpace.compare.facts import EXAMPLES
-from outpace.compare.lines import above_all, lines, suspected
-from outpace.compare.machine import FEW
-from outpace.compare.side import waits
-from outpace.compare.verdict import Comparison, State, Verdict
+from outpace.compare.changes import MIN_CAPTURES, Change, ChangeKind
+from outpace.compare.facts import EXAMPLES_FACT
+from outpace.compare.line_changes import compute_line_changes, find_main_line, find_suspect
+from outpace.compare.machine_model import MIN_PARTS
+from outpace.compare.side import is_waiting
+from outpace.compare.verdict import Comparison, Verdict, VerdictBasis
 from outpace.model import Unit, humanize
-from outpace.model.units import counted
+from outpace.model.units import format_count
 
 _SUSPECT = 0.25  # of the change of the step that a part must take to be the suspect
 _ALIKE = 0.5  # of the log of the step's ratio that all work must have changed by, to be told as what changed
 _REST = 0.03  # of a step, from which on it is told that all work changed alike
 
 
-def headline(found: Comparison) -> str:
+def render_headline(comparison: Comparison) -> str:
     """The verdict in a sentence, with what explains it."""
     says = {
         Verdict.IDENTICAL: _identical,
@@ -27,124 +27,126 @@ def headline(found: Comparison) -> str:
         Verdict.SLOWER: _changed,
         Verdict.MACHINE: _of_machine,
         Verdict.SAME: _same,
-        Verdict.OPEN: _open if found.comparable else _apart,
+        Verdict.OPEN: _open if comparison.is_comparable else _apart,
     }
-    return says[found.verdict](found)
+    return says[comparison.verdict](comparison)
 
 
-def said(change: Change) -> str:
+def format_change(change: Change) -> str:
     """What became of a part, as the rest of a sentence that its name begins."""
-    if change.kind is Kind.NEW or change.before.value == 0:
+    if change.kind is ChangeKind.NEW or change.before.value == 0:
         return f"is new ({humanize(change.after.value, Unit.PS)})"
-    if change.kind is Kind.GONE or change.after.value == 0:
+    if change.kind is ChangeKind.GONE or change.after.value == 0:
         return f"is gone ({humanize(change.before.value, Unit.PS)})"
     return f"takes {humanize(change.after.value, Unit.PS)} instead of {humanize(change.before.value, Unit.PS)}"
 
 
-def deciding(found: Comparison) -> str:
+def render_remedy(comparison: Comparison) -> str:
     """What would decide where it is inconclusive."""
-    count = min(len(found.before.captures), len(found.after.captures))
-    times = "three times" if count < ENOUGH else f"{2 * count} times"
+    count = min(len(comparison.before.captures), len(comparison.after.captures))
+    times = "three times" if count < MIN_CAPTURES else f"{2 * count} times"
     return f"Capture each side {times}, in turns (--captures with --run and --against; --before and --after): their own spread then decides."
 
 
 def _identical(found: Comparison) -> str:
-    return f"The same run: both sides are {found.before.amount} of {found.before.name}, and there is nothing to compare."
+    return f"The same run: both sides are {found.before.size_text} of {found.before.name}, and there is nothing to compare."
 
 
 def _apart(found: Comparison) -> str:
-    what = ", ".join(name for name, *_, forbids in found.differs if forbids)
+    what = ", ".join(name for name, *_, forbids in found.differences if forbids)
     return f"Not to be compared by the step: the runs differ in {what}. The step takes {_longer(found.ratio)}{_per_example(found)}."
 
 
 def _per_example(found: Comparison) -> str:
-    """What an example takes, where steps have other numbers of them and that is all that forbids a comparison."""
-    if [name for name, *_, forbids in found.differs if forbids] != [EXAMPLES]:
+    """What an example takes, where steps have other numbers of them and that is all that forbids a
+    comparison.
+    """
+    if [name for name, *_, forbids in found.differences if forbids] != [EXAMPLES_FACT]:
         return ""
-    one, two = (int(side.facts[EXAMPLES]) for side in (found.before, found.after))
+    one, two = (int(side.facts[EXAMPLES_FACT]) for side in (found.before, found.after))
     return f", an example {_longer(found.ratio * one / two)}"
 
 
 def _changed(found: Comparison) -> str:
-    if found.state in (State.IN_TURNS, State.FEW_SHARED):
-        by = f"{abs(found.program.value):.1%}"
-        shift = found.evidence.shift
+    if found.basis in (VerdictBasis.IN_TURNS, VerdictBasis.FEW_SHARED):
+        by = f"{abs(found.program_share.value):.1%}"
+        shift = found.evidence.log_shift
         machine = f" where the machine alone makes {math.exp(shift):.2f}" if shift else ""
         return f"{found.after.name} is {by} {found.verdict.value} ({_interval(found)}{machine}); {_as_a_whole(found)}."
-    time = humanize(abs(found.program.value) * found.step_expected, Unit.PS)
-    share = f"{abs(found.program.value):.1%} of a step {'more' if found.program.value > 0 else 'less'} ({time})"
+    time = humanize(abs(found.program_share.value) * found.step_expected_ps, Unit.PS)
+    share = f"{abs(found.program_share.value):.1%} of a step {'more' if found.program_share.value > 0 else 'less'} ({time})"
     return f"{found.after.name} is {found.verdict.value}: {share}; {_parts(found)}.{_straggler(found)}{_rest(found)}"
 
 
 def _of_machine(found: Comparison) -> str:
     slower = "slower" if found.ratio > 1 else "faster"
-    bound = f"the program adds or saves at most {found.most:.1%} of it"
-    if found.most > found.effect:
-        bound = f"what the program changes beside it is not seen up to {found.most:.0%} of a step. {deciding(found)}"
+    bound = f"the program adds or saves at most {found.max_program_share:.1%} of it"
+    if found.max_program_share > found.min_effect:
+        bound = f"what the program changes beside it is not seen up to {found.max_program_share:.0%} of a step. {render_remedy(found)}"
     return f"The machine is {slower} ({_outside(found)}): the step takes {_longer(found.ratio)}, and {bound.rstrip('.')}."
 
 
 def _same(found: Comparison) -> str:
-    bound = f"the program adds or saves at most {found.most:.1%} of it"
+    bound = f"the program adds or saves at most {found.max_program_share:.1%} of it"
     return f"No difference: the step takes {_longer(found.ratio)}, and {bound}.{_beside(found)}"
 
 
 def _open(found: Comparison) -> str:
-    bound = f"the program may add or save up to {found.most:.0%} of it"
-    return f"Inconclusive: the step takes {_longer(found.ratio)}, and {bound}.{_suspect(found)} {deciding(found)}"
+    bound = f"the program may add or save up to {found.max_program_share:.0%} of it"
+    return f"Inconclusive: the step takes {_longer(found.ratio)}, and {bound}.{_suspect(found)} {render_remedy(found)}"
 
 
 def _straggler(found: Comparison) -> str:
     """The host on which a part takes longer than on the others, which wait for it."""
-    told = [(each, most_work(each)) for each in found.hosts]
-    late = [(each, change) for each, change in told if change is not None and change.kind is not Kind.MACHINE]
+    told = [(each, find_slowed_part(each)) for each in found.host_comparisons]
+    late = [(each, change) for each, change in told if change is not None and change.kind is not ChangeKind.MACHINE]
     if not late or found.ratio <= 1:
         return ""
-    host, change = max(late, key=lambda each: each[1].delta)
+    host, change = max(late, key=lambda each: each[1].delta_ps)
     others = [other for other, _ in told if other is not host]
-    if any(2 * _more(other, change) > change.delta for other in others):
+    if any(2 * _more(other, change) > change.delta_ps for other in others):
         return ""
-    return f" On {host.after.name} {change.named} {said(change)}, and the other {'hosts wait' if len(others) > 1 else 'host waits'} for it."
+    return f" On {host.after.name} {change.label} {format_change(change)}, and the other {'hosts wait' if len(others) > 1 else 'host waits'} for it."
 
 
-def most_work(host: Comparison) -> Change | None:
+def find_slowed_part(host: Comparison) -> Change | None:
     """The part of a host that takes most more, and is no waiting for others."""
-    return max((each for each in host.changes if not waits(each.part)), key=lambda each: each.delta, default=None)
+    return max((each for each in host.changes if not is_waiting(each.part)), key=lambda each: each.delta_ps, default=None)
 
 
 def _more(host: Comparison, change: Change) -> float:
     """What the same part takes more on a host, ps."""
-    return next((each.delta for each in host.changes if each.part == change.part), 0.0)
+    return next((each.delta_ps for each in host.changes if each.part == change.part), 0.0)
 
 
 def _interval(found: Comparison) -> str:
-    return f"95% CI of the step's ratio {found.low:.2f} to {found.high:.2f}"
+    return f"95% CI of the step's ratio {found.ratio_low:.2f} to {found.ratio_high:.2f}"
 
 
 def _beside(found: Comparison) -> str:
     """What changed without a change of the step."""
-    if found.state is not State.BESIDE or not found.own:
+    if found.basis is not VerdictBasis.BESIDE or not found.own_changes:
         return ""
-    return f" {found.leading.named} {said(found.leading)}, on threads that work beside the step."
+    return f" {found.main_change.label} {format_change(found.main_change)}, on threads that work beside the step."
 
 
 def _suspect(found: Comparison) -> str:
     """Where most of the change seems to be, though it is not sure."""
     more = found.step_after.value - found.step_before.value
-    change, line = suspected(found, more)
+    change, line = find_suspect(found, more)
     straggler = _straggler(found)
     if straggler:
         return straggler
-    if change is not None and abs(change.delta) >= _SUSPECT * abs(more):
-        captures = counted(min(len(found.before.captures), len(found.after.captures)), "capture")
-        where = f"Python in {line.named}" if line is not None else change.named
-        amount = abs((line or change).delta)
+    if change is not None and abs(change.delta_ps) >= _SUSPECT * abs(more):
+        captures = format_count(min(len(found.before.captures), len(found.after.captures)), "capture")
+        where = f"Python in {line.label}" if line is not None else change.label
+        amount = abs((line or change).delta_ps)
         of = f"{humanize(abs(more), Unit.PS)} {'more' if more > 0 else 'less'}"
         part = f"{humanize(amount, Unit.PS)} of the {of}" if amount <= abs(more) else f"The {of}"
-        return f" {part} may be {where}, which {said(line or change)}: {captures} a side cannot tell."
-    if found.machine_known or abs(math.log(found.ratio)) <= math.log1p(found.effect):
+        return f" {part} may be {where}, which {format_change(line or change)}: {captures} a side cannot tell."
+    if found.machine_may_explain or abs(math.log(found.ratio)) <= math.log1p(found.min_effect):
         return _beside(found)
-    return _alike(found.ratio) if found.alike >= _ALIKE else f" No part explains it.{_beside(found)}"
+    return _alike(found.ratio) if found.common_share >= _ALIKE else f" No part explains it.{_beside(found)}"
 
 
 def _alike(ratio: float) -> str:
@@ -156,39 +158,41 @@ def _alike(ratio: float) -> str:
 
 def _as_a_whole(found: Comparison) -> str:
     """What is known beyond the step's ratio, where the step alone says it."""
-    if found.state is State.FEW_SHARED:
+    if found.basis is VerdictBasis.FEW_SHARED:
         known = "too few ops are known to tell where, and whether it was the machine"
-    elif not found.factors or not any(factor.parts >= FEW for factor in found.factors.values()):
-        known = f"captures in turns rule the machine out{'' if found.own else ', and too few ops are known to tell where'}"
+    elif not found.factors or not any(factor.part_count >= MIN_PARTS for factor in found.factors.values()):
+        known = (
+            f"captures in turns rule the machine out{'' if found.own_changes else ', and too few ops are known to tell where'}"
+        )
     else:
         known = f"captures in turns rule the machine out, so that whole classes of work are the program's ({_largest(found)})"
-    return f"{known}; {_parts(found)}" if found.own else known
+    return f"{known}; {_parts(found)}" if found.own_changes else known
 
 
 def _largest(found: Comparison) -> str:
     """The classes of work that hold most of the step, with their ratios."""
-    held = {work: sum(each.before.value for each in found.changes if each.work == work) for work in found.factors}
-    works = sorted((work for work in held if found.factors[work].parts >= FEW), key=lambda work: -held[work])
-    return ", ".join(f"{work} {math.exp(found.factors[work].log):.2f} times" for work in works[:2])
+    held = {work: sum(each.before.value for each in found.changes if each.work_class == work) for work in found.factors}
+    works = sorted((work for work in held if found.factors[work].part_count >= MIN_PARTS), key=lambda work: -held[work])
+    return ", ".join(f"{work} {math.exp(found.factors[work].log_factor):.2f} times" for work in works[:2])
 
 
 def _parts(found: Comparison) -> str:
     """The program's changes that make most of it."""
-    first = found.leading
-    line = above_all(first, lines(found))
-    named = f"{first.named} {said(first)}{f', above all {line.named}' if line else ''}"
-    rest = len(found.own) - (first in found.own)
+    first = found.main_change
+    line = find_main_line(first, compute_line_changes(found))
+    named = f"{first.label} {format_change(first)}{f', above all {line.label}' if line else ''}"
+    rest = len(found.own_changes) - (first in found.own_changes)
     return f"{named}{f', and {rest} more changes' if rest > 1 else ', and one more change' if rest else ''}"
 
 
 def _rest(found: Comparison) -> str:
     """What the step does beyond the program's change, and whose that is."""
     whole = f" The step as a whole takes {_longer(found.ratio)}"
-    if found.state is State.MORE:
+    if found.basis is VerdictBasis.MORE:
         return f"{whole}: nothing tells whose the rest is."
-    if abs(found.step_expected / found.step_before.value - 1) <= _REST:
+    if abs(found.step_expected_ps / found.step_before.value - 1) <= _REST:
         return ""
-    if found.machine_known:
+    if found.machine_may_explain:
         return f"{whole}: the rest may be the machine's ({_outside(found)})."
     return f"{whole}: the rest changed all work alike, and nothing says whether the machine did that."
 
@@ -196,10 +200,10 @@ def _rest(found: Comparison) -> str:
 def _outside(found: Comparison) -> str:
     """What is known of the machine from outside the parts."""
     known = found.evidence
-    loops = [f"{loop} {ratio:.2f}" for loop, ratio in known.loops.items()]
+    loops = [f"{loop} {ratio:.2f}" for loop, ratio in known.loop_ratios.items()]
     said = [f"loops take {_listed(loops)} times as long"] if loops else []
-    if known.others is not None:
-        said.append(f"other programs used {known.others[1]:.0%} of it instead of {known.others[0]:.0%}")
+    if known.others_shares is not None:
+        said.append(f"other programs used {known.others_shares[1]:.0%} of it instead of {known.others_shares[0]:.0%}")
     return "; ".join(said)
 
 

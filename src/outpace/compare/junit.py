@@ -1,42 +1,48 @@
-"""A gate as JUnit XML, which continuous integration shows: the step is a test case, and so is every part that the program changed."""
+"""A gate as JUnit XML, which continuous integration shows: the step is a test case, and so is every
+part that the program changed.
+"""
 
 from __future__ import annotations
 
 import os
 from xml.etree import ElementTree
 
-from outpace.compare.gate import Gate, Outcome
-from outpace.compare.headline import headline, said
+from outpace.compare.gate import Gate, GateOutcome
+from outpace.compare.headline import format_change, render_headline
 from outpace.compare.verdict import Comparison
-from outpace.model.files import whole
+from outpace.model.files import write_atomically
 from outpace.model.text import clean
 
 _SUITE = "outpace compare"
 _SECONDS = 1e-12  # of a picosecond
 _NONE = dict.fromkeys((0xFFFE, 0xFFFF), "\N{REPLACEMENT CHARACTER}")  # what `clean` leaves, and XML forbids
-_TAGS = {Outcome.FAILED: ("failure", "failures"), Outcome.OPEN: ("skipped", "skipped")}
+_TAGS = {GateOutcome.FAILED: ("failure", "failures"), GateOutcome.OPEN: ("skipped", "skipped")}
 
 
-def write(found: Comparison, gate: Gate, path: str | os.PathLike[str]) -> None:
-    """Write the file at `path`. A part that takes more has the gate's outcome, with its own numbers; one that takes less has passed."""
+def write(comparison: Comparison, gate: Gate, path: str | os.PathLike[str]) -> None:
+    """Write the file at `path`. A part that takes more has the gate's outcome, with its own
+    numbers; one that takes less has passed.
+    """
     root = ElementTree.Element("testsuites")
     suite = ElementTree.SubElement(root, "testsuite", name=_SUITE)
-    verdict = f"{gate.sentence} {headline(found)}"
-    _case(suite, "step", f"{found.before.name} → {found.after.name}", found.step_after.value, verdict, gate.outcome)
-    for change in found.own:
-        outcome = gate.outcome if change.delta > 0 else Outcome.PASSED
+    verdict = f"{gate.sentence} {render_headline(comparison)}"
+    _case(
+        suite, "step", f"{comparison.before.name} → {comparison.after.name}", comparison.step_after.value, verdict, gate.outcome
+    )
+    for change in comparison.own_changes:
+        outcome = gate.outcome if change.delta_ps > 0 else GateOutcome.PASSED
         kind = f"{change.part[0]}: {change.part[1]}"
-        _case(suite, kind, change.named, change.after.value, f"{change.named} {said(change)}.", outcome)
+        _case(suite, kind, change.label, change.after.value, f"{change.label} {format_change(change)}.", outcome)
     counts = {attribute: str(len(suite.findall(f"*/{tag}"))) for tag, attribute in _TAGS.values()}
     for element in (root, suite):
         element.attrib.update({"tests": str(len(suite)), "errors": "0", **counts})
     ElementTree.indent(root)
-    with whole(path, "The JUnit file") as file:
+    with write_atomically(path, "The JUnit file") as file:
         ElementTree.ElementTree(root).write(file, "utf-8", xml_declaration=True)
         file.write(b"\n")
 
 
-def _case(suite: ElementTree.Element, kind: str, name: str, ps: float, says: str, outcome: Outcome) -> None:
+def _case(suite: ElementTree.Element, kind: str, name: str, ps: float, says: str, outcome: GateOutcome) -> None:
     """A test case."""
     time = f"{ps * _SECONDS:.9f}"
     case = ElementTree.SubElement(suite, "testcase", classname=_text(kind), name=_text(name), time=time)

@@ -6,35 +6,35 @@ import math
 from statistics import fmean
 
 from outpace.compare.changes import Change
-from outpace.compare.evidence import LOOPS
-from outpace.compare.facts import OUTPACE
-from outpace.compare.flame import picture
-from outpace.compare.gate import Gate, Outcome
-from outpace.compare.headline import deciding, headline, most_work
-from outpace.compare.lines import lines
+from outpace.compare.evidence import CALIBRATION_LOOPS
+from outpace.compare.facts import VERSION_FACT
+from outpace.compare.flame import build_flame_graph
+from outpace.compare.gate import Gate, GateOutcome
+from outpace.compare.headline import find_slowed_part, render_headline, render_remedy
+from outpace.compare.line_changes import compute_line_changes
 from outpace.compare.side import Side
-from outpace.compare.verdict import Comparison, State, Verdict
+from outpace.compare.verdict import Comparison, Verdict, VerdictBasis
 from outpace.model import (
     Category,
     Field,
     Figure,
     Figures,
     Page,
+    Paragraph,
     Report,
-    Rows,
     Section,
     Table,
-    Text,
+    TableView,
     Unit,
     humanize,
-    schema,
+    parse_schema,
 )
 
 _SAME = 0.005  # two step times that are told as one
 ID, TITLE = "compare", "Comparison"
 QUESTION = "Is the second run faster or slower than the first, where, and is it the program?"
 
-CHANGES = schema("""
+CHANGE_COLUMNS = parse_schema("""
     * part      | text     | op, stage of the input pipeline, or what no op stands for
     * type      | text     | type of the op
     * where     | text     | host, devices, or the step itself
@@ -50,7 +50,7 @@ CHANGES = schema("""
       became    | text     | changed, new, gone, moved to or from another; empty where it changed as its class did
       now       | text     | its name in the second run, where that is another
 """)
-LINES = schema(
+LINE_COLUMNS = parse_schema(
     """
     * part | text | line of your own code with its function, or the function of a library | Line
     * type | text | source of the line | Code
@@ -67,22 +67,22 @@ LINES = schema(
       became
       now
     """,
-    *CHANGES,
+    *CHANGE_COLUMNS,
 )
-CATEGORIES = schema("""
+CATEGORY_COLUMNS = parse_schema("""
     * category  | text     | step-time category
     + before_ps | ps       | mean per step in the first run | Before
     + after_ps  | ps       | mean per step in the second run | After
     + more_ps   | ps       | the second less the first | More
     + share     | fraction | of the change of the step time | Of change
 """)
-CLASSES = schema("""
+CLASS_COLUMNS = parse_schema("""
     * work   | text     | class of work
     + parts  | count    | ops of it that say how it changed
       ratio  | ratio    | time in the second run to that in the first, of its middle op
       spread | fraction | how far its ops lie from that
 """)
-MACHINE = schema("""
+MACHINE_COLUMNS = parse_schema("""
     * what   | text     | loop, or who used the machine
       before | ps       | mean of the first run's captures
       after  | ps       | mean of the second run's captures
@@ -90,7 +90,7 @@ MACHINE = schema("""
       used_before | fraction | of the machine's processor time, that other programs used in the first run's captures | Used before
       used_after  | fraction | the same in the second run's | Used after
 """)
-HOSTS = schema("""
+HOST_COLUMNS = parse_schema("""
     * host      | text     | host, by its name in the second run
     + before_ps | ps       | its mean step in the first run | Before
     + after_ps  | ps       | its mean step in the second run | After
@@ -100,7 +100,7 @@ HOSTS = schema("""
       part      | text     | the part that takes most more, and is no waiting for others
       more_ps   | ps       | what that takes more than its class explains | More
 """)
-DIFFERS = schema("""
+DIFFERENCE_COLUMNS = parse_schema("""
     * what    | text | what the runs do not share
       before  | text | in the first run
       after   | text | in the second run
@@ -109,36 +109,36 @@ DIFFERS = schema("""
 """)
 
 
-def report_of(found: Comparison, gate: Gate | None = None) -> Report:
+def build_report(comparison: Comparison, gate: Gate | None = None) -> Report:
     """The comparison as a report of one page; what its gate says comes first."""
-    page = page_of(found, gate)
-    names = f"{found.before.name} → {found.after.name}"
-    return Report(names, page.headline, _warnings(found), (), (page,), advises=False)
+    page = build_page(comparison, gate)
+    names = f"{comparison.before.name} → {comparison.after.name}"
+    return Report(names, page.headline, _warnings(comparison), (), (page,), advises=False)
 
 
-def page_of(found: Comparison, gate: Gate | None = None) -> Page:
+def build_page(comparison: Comparison, gate: Gate | None = None) -> Page:
     """Everything that a comparison says."""
-    one, two = found.step_before, found.step_after
+    one, two = comparison.step_before, comparison.step_after
     items = [
-        Figure("Before", one.value, Unit.PS, _of(found.before, one.value)),
-        Figure("After", two.value, Unit.PS, _of(found.after, two.value)),
-        Figure("Ratio", found.ratio, Unit.RATIO, f"95% CI {found.low:.2f} to {found.high:.2f}"),
-        Figure("Verdict", found.verdict.value, Unit.TEXT, _why(found)),
+        Figure("Before", one.value, Unit.PS, _of(comparison.before, one.value)),
+        Figure("After", two.value, Unit.PS, _of(comparison.after, two.value)),
+        Figure("Ratio", comparison.ratio, Unit.RATIO, f"95% CI {comparison.ratio_low:.2f} to {comparison.ratio_high:.2f}"),
+        Figure("Verdict", comparison.verdict.value, Unit.TEXT, _why(comparison)),
     ]
     if gate is not None:
-        items.append(Figure("Gate", gate.outcome.value, Unit.TEXT, f"{100 * gate.allowed:g}% of a step"))
+        items.append(Figure("Gate", gate.outcome.value, Unit.TEXT, f"{100 * gate.tolerance:g}% of a step"))
     sections: list[Section] = [Figures("Step time, trimmed mean", tuple(items))]
-    if found.state is State.IDENTICAL:
-        return Page(ID, TITLE, QUESTION, _says(found, gate), tuple(sections))
-    sections.append(Rows(_categories(found)))
-    own = found.own
+    if comparison.basis is VerdictBasis.IDENTICAL:
+        return Page(ID, TITLE, QUESTION, _says(comparison, gate), tuple(sections))
+    sections.append(TableView(_categories(comparison)))
+    own = comparison.own_changes
     if own:
-        sections.append(Rows(_changes(found, own, "own_changes", "What the program changed"), _SHOWN, limit=15))
-    sampled = lines(found)
-    sections.append(picture(found, sampled))
+        sections.append(TableView(_changes(comparison, own, "own_changes", "What the program changed"), _SHOWN, limit=15))
+    sampled = compute_line_changes(comparison)
+    sections.append(build_flame_graph(comparison, sampled))
     sections.append(
-        Rows(
-            _changes(found, found.changes, "changes", "All parts"),
+        TableView(
+            _changes(comparison, comparison.changes, "changes", "All parts"),
             _SHOWN,
             limit=10,
             folded=True,
@@ -147,30 +147,34 @@ def page_of(found: Comparison, gate: Gate | None = None) -> Page:
         )
     )
     if sampled:
-        sections.append(Rows(_changes(found, sampled, "lines", "Lines of Python", LINES), _SHOWN, limit=10, remark=_SAMPLED))
-    in_turns = found.state is State.IN_TURNS
-    sections.append(Rows(_classes(found), remark=_IN_TURNS if in_turns else _CLASSES))
-    if found.evidence.known:
-        sections.append(Rows(_machine(found), remark=_MACHINE))
-    if found.hosts:
-        sections.append(Rows(_hosts(found), remark=_HOSTS))
-    if found.differs:
-        sections.append(Rows(_differs(found), ("what", "before", "after", "means")))
-    undecided = found.verdict is Verdict.OPEN if gate is None else gate.outcome is Outcome.OPEN
-    if found.comparable and undecided:
-        sections.append(Text("What would decide", deciding(found)))
-    return Page(ID, TITLE, QUESTION, _says(found, gate), tuple(sections))
+        sections.append(
+            TableView(
+                _changes(comparison, sampled, "lines", "Lines of Python", LINE_COLUMNS), _SHOWN, limit=10, remark=_SAMPLED
+            )
+        )
+    in_turns = comparison.basis is VerdictBasis.IN_TURNS
+    sections.append(TableView(_classes(comparison), remark=_IN_TURNS if in_turns else _CLASSES))
+    if comparison.evidence.available:
+        sections.append(TableView(_machine(comparison), remark=_MACHINE))
+    if comparison.host_comparisons:
+        sections.append(TableView(_hosts(comparison), remark=_HOSTS))
+    if comparison.differences:
+        sections.append(TableView(_differs(comparison), ("what", "before", "after", "means")))
+    undecided = comparison.verdict is Verdict.OPEN if gate is None else gate.outcome is GateOutcome.OPEN
+    if comparison.is_comparable and undecided:
+        sections.append(Paragraph("What would decide", render_remedy(comparison)))
+    return Page(ID, TITLE, QUESTION, _says(comparison, gate), tuple(sections))
 
 
 def _says(found: Comparison, gate: Gate | None) -> str:
-    return headline(found) if gate is None else f"{gate.sentence} {headline(found)}"
+    return render_headline(found) if gate is None else f"{gate.sentence} {render_headline(found)}"
 
 
 def _of(side: Side, trimmed: float) -> str:
     """Whose step time it is; with the mean that a report of it has, where that is another."""
-    named = f"{side.name}, {side.amount}"
-    same = abs(side.reported / trimmed - 1) < _SAME
-    return named if same else f"{named}; untrimmed, as in its report, {humanize(side.reported, Unit.PS)}"
+    named = f"{side.name}, {side.size_text}"
+    same = abs(side.untrimmed_step_ps / trimmed - 1) < _SAME
+    return named if same else f"{named}; untrimmed, as in its report, {humanize(side.untrimmed_step_ps, Unit.PS)}"
 
 
 _OLDER = "They may tell parts apart in different ways: save the baseline anew where its profiles are at hand."
@@ -185,26 +189,26 @@ _SHOWN = ("part", "became", "before_ps", "after_ps", "delta_ps", "low_ps", "high
 
 
 def _why(found: Comparison) -> str:
-    return f"{len(found.own)} of {len(found.changes)} parts changed by more than their class of work"
+    return f"{len(found.own_changes)} of {len(found.changes)} parts changed by more than their class of work"
 
 
 def _warnings(found: Comparison) -> tuple[str, ...]:
     return tuple(
-        f"{name} differs: {one or 'unknown'} and {two or 'unknown'}. {_OLDER if name == OUTPACE else 'Step times say little.'}"
-        for name, one, two, _, forbids in found.differs
-        if forbids or name == OUTPACE
+        f"{name} differs: {one or 'unknown'} and {two or 'unknown'}. {_OLDER if name == VERSION_FACT else 'Step times say little.'}"
+        for name, one, two, _, forbids in found.differences
+        if forbids or name == VERSION_FACT
     )
 
 
 def _changes(
-    found: Comparison, changes: tuple[Change, ...], name: str, title: str, fields: tuple[Field, ...] = CHANGES
+    found: Comparison, changes: tuple[Change, ...], name: str, title: str, fields: tuple[Field, ...] = CHANGE_COLUMNS
 ) -> Table:
-    step = found.step_expected
+    step = found.step_expected_ps
     rows = [
         (
-            each.part[2], each.part[1], each.part[0], each.work, each.before.value, each.after.value,
-            each.after.value / each.before.value if each.before.value else math.nan, math.exp(found.factors[each.work].log),
-            each.delta, each.low, each.high, each.delta / step, each.kind.value, each.name_after if each.name_after != each.part[2] else "",
+            each.part[2], each.part[1], each.part[0], each.work_class, each.before.value, each.after.value,
+            each.after.value / each.before.value if each.before.value else math.nan, math.exp(found.factors[each.work_class].log_factor),
+            each.delta_ps, each.low_ps, each.high_ps, each.delta_ps / step, each.kind.value, each.name_after if each.name_after != each.part[2] else "",
         )
         for each in changes
     ]  # fmt: skip
@@ -218,44 +222,44 @@ def _categories(found: Comparison) -> Table:
         one, two = (each.value for each in found.categories[category])
         if one or two:
             rows.append((category.label, one, two, two - one, (two - one) / whole if whole else 0.0))
-    return Table.from_rows("categories", "Categories", CATEGORIES, rows)
+    return Table.from_rows("categories", "Categories", CATEGORY_COLUMNS, rows)
 
 
 def _classes(found: Comparison) -> Table:
-    rows = [(work, each.parts, math.exp(each.log), each.spread) for work, each in found.factors.items()]
-    return Table.from_rows("classes", "By class of work", CLASSES, rows)
+    rows = [(work, each.part_count, math.exp(each.log_factor), each.spread) for work, each in found.factors.items()]
+    return Table.from_rows("classes", "By class of work", CLASS_COLUMNS, rows)
 
 
 def _hosts(found: Comparison) -> Table:
     rows = []
-    for host in found.hosts:
-        part = most_work(host)
+    for host in found.host_comparisons:
+        part = find_slowed_part(host)
         times = host.step_before.value, host.step_after.value, host.ratio
         rows.append(
             (
                 host.after.name,
                 *times,
-                host.program.value,
+                host.program_share.value,
                 host.verdict.value,
-                part.named if part else "",
-                part.delta if part else 0.0,
+                part.label if part else "",
+                part.delta_ps if part else 0.0,
             )
         )
-    return Table.from_rows("hosts", "Host by host", HOSTS, rows)
+    return Table.from_rows("hosts", "Host by host", HOST_COLUMNS, rows)
 
 
 def _differs(found: Comparison) -> Table:
-    return Table.from_rows("differs", "What the runs do not share", DIFFERS, list(found.differs))
+    return Table.from_rows("differs", "What the runs do not share", DIFFERENCE_COLUMNS, list(found.differences))
 
 
 def _machine(found: Comparison) -> Table:
     known = found.evidence
     rows: list[tuple[object, ...]] = []
-    for loop in (each for each in LOOPS if each in known.loops):
+    for loop in (each for each in CALIBRATION_LOOPS if each in known.loop_ratios):
         one, two = (
-            1e3 * fmean(capture.machine.loops[loop] for capture in side.captures) for side in (found.before, found.after)
+            1e3 * fmean(capture.machine.loop_ns[loop] for capture in side.captures) for side in (found.before, found.after)
         )
-        rows.append((f"a loop of {loop}", one, two, known.loops[loop], math.nan, math.nan))
-    if known.others is not None:
-        rows.append(("other programs", math.nan, math.nan, math.nan, *known.others))
-    return Table.from_rows("machine", "The machine, from outside the program", MACHINE, rows)
+        rows.append((f"a loop of {loop}", one, two, known.loop_ratios[loop], math.nan, math.nan))
+    if known.others_shares is not None:
+        rows.append(("other programs", math.nan, math.nan, math.nan, *known.others_shares))
+    return Table.from_rows("machine", "The machine, from outside the program", MACHINE_COLUMNS, rows)

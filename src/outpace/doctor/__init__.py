@@ -1,7 +1,8 @@
 """`outpace doctor`: will a capture work here, and if not, what has to be typed.
 
-First everything is asked (`facts`, each framework in a process of its own, then the trial captures), then one function per subject judges;
-what the trial proves outweighs what files and variables suggest.
+First everything is asked (`facts`, each framework in a process of its own, then the trial
+captures), then one function per subject judges; what the trial proves outweighs what files and
+variables suggest.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import Any
 
 from outpace.capture.options import DEFAULT_LOGDIR
 from outpace.doctor import cupti, devices, profiler, storage, trial, versions
-from outpace.doctor.facts import Check, Facts, ask_driver, ask_framework, ask_python, ask_requirements
-from outpace.doctor.result import CheckResult, Diagnosis, Outcome
+from outpace.doctor.facts import Check, DoctorFacts, query_driver, query_framework, query_python, query_requirements
+from outpace.doctor.result import CheckResult, CheckStatus, Diagnosis
 from outpace.doctor.system import System
-from outpace.doctor.trial import run_by_time
-from outpace.model.units import counted
+from outpace.doctor.trial import run_timed_trial
+from outpace.model.units import format_count
 
-__all__ = ["CHECKS", "CheckResult", "Diagnosis", "Facts", "Outcome", "System", "diagnose", "examine", "gather"]
+__all__ = ["CHECKS", "CheckResult", "CheckStatus", "Diagnosis", "DoctorFacts", "System", "diagnose", "examine", "gather_facts"]
 
 CHECKS: tuple[Check, ...] = (versions.check, devices.check, cupti.check, storage.check, profiler.check, trial.check)
 Progress = Callable[[str], None]
@@ -35,23 +36,26 @@ def diagnose(
     system: System | None = None,
     progress: Progress = lambda text: None,
 ) -> Diagnosis:
-    """Examine the machine and this Python, or the one at path `python`; `progress` is told what is being done.
+    """Examine the machine and this Python, or the one at path `python`; `progress` is told what is
+    being done.
 
     Raises NotFoundError when that Python cannot be run.
     """
     system = system or System()
-    return examine(system, gather(system, logdir, trial=trial, python=python or sys.executable, progress=progress))
+    return examine(system, gather_facts(system, logdir, trial=trial, python=python or sys.executable, progress=progress))
 
 
-def gather(system: System, logdir: str, *, trial: bool, python: str, progress: Progress) -> Facts:
-    """Ask everything that takes time; 5 to 15 s, most of it for the frameworks and the trial captures."""
+def gather_facts(system: System, logdir: str, *, trial: bool, python: str, progress: Progress) -> DoctorFacts:
+    """Ask everything that takes time; 5 to 15 s, most of it for the frameworks and the trial
+    captures.
+    """
     progress("asking Python")
-    answer: Any = ask_python(system, python)
-    driver, requirements = ask_driver(system), ask_requirements(system, python)
+    answer: Any = query_python(system, python)
+    driver, requirements = query_driver(system), query_requirements(system, python)
     frameworks = []
     for name in answer["modules"]:
         progress(f"asking {'TensorFlow' if name == 'tensorflow' else 'JAX'}")
-        frameworks.append(ask_framework(system, python, name))
+        frameworks.append(query_framework(system, python, name))
     trials, timed_trial = None, None
     if trial:
         trials = []
@@ -61,8 +65,8 @@ def gather(system: System, logdir: str, *, trial: bool, python: str, progress: P
                 trials.append(_run_trial(system, python, framework.name))
                 if framework.name == "jax" and framework.gpus and not trials[-1].failure:
                     progress("making a trial capture by time with JAX")
-                    timed_trial = run_by_time(system, python)
-    return Facts(
+                    timed_trial = run_timed_trial(system, python)
+    return DoctorFacts(
         python=answer["executable"],
         python_version=answer["python"],
         packages=answer["packages"],
@@ -77,20 +81,22 @@ def gather(system: System, logdir: str, *, trial: bool, python: str, progress: P
     )
 
 
-def examine(system: System, facts: Facts) -> Diagnosis:
+def examine(system: System, facts: DoctorFacts) -> Diagnosis:
     """Judge the facts; nothing here takes long."""
     results: list[CheckResult] = []
     for check in CHECKS:
         results = _merged(results, [_exact(result, facts.python) for result in check(system, facts)])
-    problems = [result for result in results if result.outcome is Outcome.PROBLEM]
+    problems = [result for result in results if result.outcome is CheckStatus.PROBLEM]
     return Diagnosis(_verdict(facts, len(problems)), not problems, facts.python, tuple(results))
 
 
-_run_trial = trial.run  # `gather` has an argument of the module's name
+_run_trial = trial.run_trial  # `gather_facts` has an argument of the module's name
 
 
 def _exact(result: CheckResult, python: str) -> CheckResult:
-    """The same result, with the pip of the examined Python in its command: `pip` alone may be another environment's."""
+    """The same result, with the pip of the examined Python in its command: `pip` alone may be
+    another environment's.
+    """
     if result.command is None:
         return result
     pip = f"{shlex.quote(python)} -m pip"
@@ -98,20 +104,22 @@ def _exact(result: CheckResult, python: str) -> CheckResult:
 
 
 def _merged(before: list[CheckResult], later: list[CheckResult]) -> list[CheckResult]:
-    """Both, without what a problem of the same id outdates: the trial may show for certain what a check suspected."""
-    certain = {result.id for result in later if result.outcome is Outcome.PROBLEM}
+    """Both, without what a problem of the same id outdates: the trial may show for certain what a
+    check suspected.
+    """
+    certain = {result.id for result in later if result.outcome is CheckStatus.PROBLEM}
     return [result for result in before if result.id not in certain] + later
 
 
-def _verdict(facts: Facts, problems: int) -> str:
+def _verdict(facts: DoctorFacts, problems: int) -> str:
     if not facts.frameworks:
         return "Captures do not work with this Python: it has neither TensorFlow nor JAX. Reports work."
     if problems:
-        return f"Captures do not work here as they should: {counted(problems, 'problem')} to fix."
+        return f"Captures do not work here as they should: {format_count(problems, 'problem')} to fix."
     if facts.trials is None:
         return "Nothing was found that stops a capture; without a trial capture that is no proof."
-    if facts.gpu_recorded:
+    if facts.has_gpu_events:
         return "Captures work here; they hold host and GPU activity."
-    if facts.gpu_there:
+    if facts.has_gpu:
         return "Captures work here; they hold host activity only, the GPU is not used."
     return "Captures work here; they hold host activity only, as there is no GPU."

@@ -1,7 +1,9 @@
-"""CUPTI, NVIDIA's library through which GPU events reach a profile: is it found, does it fit, may it be used.
+"""CUPTI, NVIDIA's library through which GPU events reach a profile: is it found, does it fit, may
+it be used.
 
-The search follows TensorFlow's guide (https://www.tensorflow.org/guide/profiler, "Install the Profiler and GPU prerequisites") and what
-the dynamic linker does: LD_LIBRARY_PATH, the folders of pip's packages, the linker's cache.
+The search follows TensorFlow's guide (https://www.tensorflow.org/guide/profiler, "Install the
+Profiler and GPU prerequisites") and what the dynamic linker does: LD_LIBRARY_PATH, the folders of
+pip's packages, the linker's cache.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import os
 import re
 
 from outpace._dataclass import dataclass
-from outpace.doctor.facts import Facts
+from outpace.doctor.facts import DoctorFacts
 from outpace.doctor.result import CheckResult, note, ok, problem, unchecked
 from outpace.doctor.system import System
 
@@ -27,17 +29,20 @@ _IN_CONTAINER = "docker run --gpus all --cap-add=SYS_ADMIN IMAGE   # or --privil
 
 
 @dataclass(frozen=True)
-class Library:
-    """A libcupti: its path, the CUDA version in its name ("12", "11.8" or ""), and whether the linker finds it by itself."""
+class CuptiLibrary:
+    """A libcupti: its path, the CUDA version in its name ("12", "11.8" or ""), and whether the
+    linker finds it by itself.
+    """
 
     path: str
     version: str
-    reachable: bool
+    is_linkable: bool
 
 
-# What a capture says when CUPTI fails it: pattern, id, sentence, command ("" where it depends on the machine).
-# The texts are those of xla/backends/profiler/gpu/cupti_tracer.cc and cupti_error_manager.cc, and of TensorFlow's before 2.6.
-MESSAGES = (
+# What a capture says when CUPTI fails it: pattern, id, sentence, command ("" where it depends on
+# the machine). The texts are those of xla/backends/profiler/gpu/cupti_tracer.cc and
+# cupti_error_manager.cc, and of TensorFlow's before 2.6.
+FAULT_PATTERNS = (
     (
         r"CUPTI_ERROR_INSUFFICIENT_PRIVILEGES|Insufficient privilege to run libcupti|cupti\w+: error 35\b",
         "cupti-privileges",
@@ -78,23 +83,27 @@ MESSAGES = (
 )
 
 
-def recognise(system: System, text: str) -> CheckResult | None:
-    """The first known CUPTI fault in what a capture printed or wrote into the profile; None when there is none."""
-    for pattern, name, sentence, command in MESSAGES:
+def find_fault(system: System, text: str) -> CheckResult | None:
+    """The first known CUPTI fault in what a capture printed or wrote into the profile; None when
+    there is none.
+    """
+    for pattern, name, sentence, command in FAULT_PATTERNS:
         lines = [line.strip() for line in text.splitlines() if re.search(pattern, line)]
         if lines:
             return problem(name, sentence, *lines[:3], command=command or _permit(system))
     return None
 
 
-def check(system: System, facts: Facts) -> list[CheckResult]:
-    """Library and privileges. Events of a GPU in the trial's profile prove both, whatever else was found."""
-    if not facts.gpu_there:
+def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
+    """Library and privileges. Events of a GPU in the trial's profile prove both, whatever else was
+    found.
+    """
+    if not facts.has_gpu:
         return [unchecked("cupti", "CUPTI is not needed here: there is no GPU.")]
     if not facts.driver.gpus:
         return [unchecked("cupti", "CUPTI is not needed here: the GPU is not NVIDIA's.")]
-    found = [*library(system, facts), *privileges(system)]
-    if not facts.gpu_recorded:
+    found = [*check_library(system, facts), *check_privileges(system)]
+    if not facts.has_gpu_events:
         return found
     return [
         note(item.id, f"{item.text} The trial capture recorded the GPU all the same.", *item.evidence)
@@ -104,13 +113,15 @@ def check(system: System, facts: Facts) -> list[CheckResult]:
     ]
 
 
-def library(system: System, facts: Facts) -> list[CheckResult]:
-    """Whether a libcupti of the right CUDA version is where the framework looks for it, and loads."""
-    wanted = wanted_versions(facts)
-    libraries = find(system, facts)
+def check_library(system: System, facts: DoctorFacts) -> list[CheckResult]:
+    """Whether a libcupti of the right CUDA version is where the framework looks for it,
+    and loads.
+    """
+    wanted = built_cuda_versions(facts)
+    libraries = find_libraries(system, facts)
     built = " or ".join(wanted) or "any"
     fitting = [item for item in libraries if _fits(item.version, wanted)]
-    reachable = [item for item in fitting if item.reachable]
+    reachable = [item for item in fitting if item.is_linkable]
     if reachable:
         error = system.load_error(reachable[0].path)
         if error is None:
@@ -129,7 +140,7 @@ def library(system: System, facts: Facts) -> list[CheckResult]:
     return [problem("cupti", text, looked, command=_install(wanted))]
 
 
-def wanted_versions(facts: Facts) -> tuple[str, ...]:
+def built_cuda_versions(facts: DoctorFacts) -> tuple[str, ...]:
     """CUDA versions that the frameworks were built with ("12.5.1", "13"); none when none tells."""
     found = []
     for framework in facts.frameworks:
@@ -141,8 +152,10 @@ def wanted_versions(facts: Facts) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def find(system: System, facts: Facts) -> list[Library]:
-    """Every libcupti, in the order in which the dynamic linker would take them; toolkits outside its reach come last."""
+def find_libraries(system: System, facts: DoctorFacts) -> list[CuptiLibrary]:
+    """Every libcupti, in the order in which the dynamic linker would take them; toolkits outside
+    its reach come last.
+    """
     path = [folder for folder in system.environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
     packaged = [f"{site.rstrip('/')}/{folder}" for site in facts.site for folder in _PIP_FOLDERS]
     found = [item for folder in path + packaged for item in _in_folder(system, folder, True)]
@@ -151,12 +164,12 @@ def find(system: System, facts: Facts) -> list[Library]:
         match = re.match(r"\s*libcupti\.so\S*\s.*=>\s*(\S+)", line)
         if match:
             found.append(_library(system, match[1], True))
-    toolkits = [name for name in system.names(_TOOLKITS) if name.startswith("cuda")]
+    toolkits = [name for name in system.list_folder(_TOOLKITS) if name.startswith("cuda")]
     found += [item for name in toolkits for item in _in_folder(system, f"{_TOOLKITS}/{name}/{_EXTRAS}", False)]
     return list({item.path: item for item in reversed(found)}.values())[::-1]
 
 
-def privileges(system: System) -> list[CheckResult]:
+def check_privileges(system: System) -> list[CheckResult]:
     """Whether this process may profile; https://developer.nvidia.com/ERR_NVGPUCTRPERM."""
     parameters = system.read("/proc/driver/nvidia/params")
     if parameters is None:
@@ -176,7 +189,7 @@ def is_administrator(system: System) -> bool:
     return bool(int(match[1], 16) >> _SYS_ADMIN & 1) if match else system.uid == 0
 
 
-def in_container(system: System) -> bool:
+def is_in_container(system: System) -> bool:
     """Whether this process runs in a container, as far as that shows."""
     if any(system.read(path) is not None for path in _CONTAINER_FILES) or "KUBERNETES_SERVICE_HOST" in system.environment:
         return True
@@ -184,25 +197,29 @@ def in_container(system: System) -> bool:
 
 
 def _permit(system: System) -> str:
-    return _IN_CONTAINER if in_container(system) else _LIFT
+    return _IN_CONTAINER if is_in_container(system) else _LIFT
 
 
-def _in_folder(system: System, folder: str, reachable: bool) -> list[Library]:
-    names = [name for name in system.names(folder) if re.match(r"libcupti\.so(\.[0-9.]+)?$", name)]
+def _in_folder(system: System, folder: str, reachable: bool) -> list[CuptiLibrary]:
+    names = [name for name in system.list_folder(folder) if re.match(r"libcupti\.so(\.[0-9.]+)?$", name)]
     return [_library(system, f"{folder}/{name}", reachable) for name in sorted(names, key=len)]
 
 
-def _library(system: System, path: str, reachable: bool) -> Library:
-    """The version in the name: that of the link's target where the name itself has none (libcupti.so)."""
+def _library(system: System, path: str, reachable: bool) -> CuptiLibrary:
+    """The version in the name: that of the link's target where the name itself has none
+    (libcupti.so).
+    """
     for name in (path, system.real_path(path)):
         match = re.search(r"libcupti\.so\.([0-9.]+)$", name)
         if match:
-            return Library(path, match[1], reachable)
-    return Library(path, "", reachable)
+            return CuptiLibrary(path, match[1], reachable)
+    return CuptiLibrary(path, "", reachable)
 
 
 def _fits(version: str, wanted: tuple[str, ...]) -> bool:
-    """Whether a library of this version serves; since CUDA 12, one of the same major version does. Years are CUPTI's own numbers."""
+    """Whether a library of this version serves; since CUDA 12, one of the same major version does.
+    Years are CUPTI's own numbers.
+    """
     if not wanted or not version or version.startswith("20"):
         return True
     for built in wanted:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from outpace.doctor.facts import Facts, Framework
+from outpace.doctor.facts import DoctorFacts, FrameworkFacts
 from outpace.doctor.result import CheckResult, note, ok, problem
 from outpace.doctor.system import System
-from outpace.model.units import counted
+from outpace.model.units import format_count
 
 # What a framework writes to standard error when it leaves a GPU unused: pattern, sentence, command.
-MESSAGES = (
+UNUSED_GPU_PATTERNS = (
     (
         # https://github.com/tensorflow/tensorflow/issues/66987
         r"Cannot dlopen some GPU libraries|Could not load dynamic library 'lib(cudart|cublas|cufft|cusolver|cusparse|cudnn)",
@@ -36,13 +36,13 @@ MESSAGES = (
 )
 
 
-def check(system: System, facts: Facts) -> list[CheckResult]:
+def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
     """The driver's GPUs against those that each framework sees."""
     driver = facts.driver
-    if not facts.gpu_there:
+    if not facts.has_gpu:
         tpus = [framework for framework in facts.frameworks if framework.tpus]
         if tpus:
-            return [ok("devices", f"{counted(len(tpus[0].tpus), 'TPU core')} seen by {tpus[0].title}.", *tpus[0].tpus)]
+            return [ok("devices", f"{format_count(len(tpus[0].tpus), 'TPU core')} seen by {tpus[0].title}.", *tpus[0].tpus)]
         text = "This is a CPU-only machine: neither the NVIDIA driver nor a framework shows a GPU, so captures hold host activity only."
         return [note("devices", text)]
     found = []
@@ -51,29 +51,30 @@ def check(system: System, facts: Facts) -> list[CheckResult]:
         found.append(note("driver", text, driver.remark, command="nvidia-smi"))
     if driver.gpus:
         version = f", driver {driver.version}" if driver.version else ""
-        found.append(ok("devices", f"{counted(len(driver.gpus), 'GPU')}{version}.", *driver.gpus))
+        found.append(ok("devices", f"{format_count(len(driver.gpus), 'GPU')}{version}.", *driver.gpus))
     return found + [_seen(system, facts, framework) for framework in facts.frameworks if not framework.failure]
 
 
-def _seen(system: System, facts: Facts, framework: Framework) -> CheckResult:
+def _seen(system: System, facts: DoctorFacts, framework: FrameworkFacts) -> CheckResult:
     name = f"{framework.name}-gpu"
     there, seen = len(facts.driver.gpus), len(framework.gpus)
     hidden = system.environment.get("CUDA_VISIBLE_DEVICES")
     if seen and seen >= there:
-        return ok(name, f"{framework.title} sees {counted(seen, 'GPU')}.", *framework.gpus)
+        return ok(name, f"{framework.title} sees {format_count(seen, 'GPU')}.", *framework.gpus)
     if seen:
         reason = f": CUDA_VISIBLE_DEVICES is {hidden}" if hidden is not None else ""
-        return note(name, f"{framework.title} sees {seen} of {counted(there, 'GPU')}{reason}.", *framework.gpus)
+        return note(name, f"{framework.title} sees {seen} of {format_count(there, 'GPU')}{reason}.", *framework.gpus)
     if hidden is not None and hidden.strip() in ("", "-1", "none", "NoDevFiles"):
         text = f"CUDA_VISIBLE_DEVICES is {hidden!r} and hides the GPU from {framework.title}: captures hold host activity only."
         return note(name, text, command="unset CUDA_VISIBLE_DEVICES")
     sentence, command, said = _cause(system, facts, framework)
-    # JAX on the GPU beside a TensorFlow for the CPU, which only reads data, is a usual and sound choice.
-    make = note if facts.gpu_seen else problem
+    # JAX on the GPU beside a TensorFlow for the CPU, which only reads data, is a usual and sound
+    # choice.
+    make = note if facts.has_visible_gpu else problem
     return make(name, f"{framework.title} does not see the GPU, so captures miss it. {sentence}", *said, command=command)
 
 
-def _cause(system: System, facts: Facts, framework: Framework) -> tuple[str, str, tuple[str, ...]]:
+def _cause(system: System, facts: DoctorFacts, framework: FrameworkFacts) -> tuple[str, str, tuple[str, ...]]:
     """(sentence, command, what was said) for a framework that sees no GPU although there is one."""
     built = framework.answer.get("build", {}).get("is_cuda_build")
     if framework.name == "tensorflow" and built is False:
@@ -81,13 +82,13 @@ def _cause(system: System, facts: Facts, framework: Framework) -> tuple[str, str
         sentence = f"{cpu} {framework.version} is built without CUDA."
         command = f"pip uninstall -y {cpu} && pip install 'tensorflow[and-cuda]=={framework.version}'"
         return sentence, command, (str(framework.answer.get("file", "")),)
-    for pattern, sentence, command in MESSAGES:
-        lines = tuple(line.strip() for line in framework.said.splitlines() if re.search(pattern, line))
+    for pattern, sentence, command in UNUSED_GPU_PATTERNS:
+        lines = tuple(line.strip() for line in framework.stderr.splitlines() if re.search(pattern, line))
         if lines:
             return sentence, command, lines[:3]
     if framework.name == "jax" and not any(name.startswith("jax-cuda") for name in facts.packages):
         return "This JAX is installed without CUDA.", "pip install -U 'jax[cuda12]'", ()
-    if not system.names("/dev") or not any(name.startswith("nvidia") for name in system.names("/dev")):
+    if not system.list_folder("/dev") or not any(name.startswith("nvidia") for name in system.list_folder("/dev")):
         return "/dev has no nvidia devices: this container was started without GPUs.", "docker run --gpus all IMAGE", ()
     extra = "tensorflow[and-cuda]" if framework.name == "tensorflow" else "jax[cuda12]"
     return "It does not say why.", f"pip install -U '{extra}'", ()

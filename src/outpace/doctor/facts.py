@@ -1,6 +1,8 @@
-"""What the doctor knows before it judges: the Python, its packages, its frameworks, the driver's GPUs and the trial captures.
+"""What the doctor knows before it judges: the Python, its packages, its frameworks, the driver's
+GPUs and the trial captures.
 
-Everything slow happens here; the checks are functions of the facts and of what a `System` can read at once.
+Everything slow happens here; the checks are functions of the facts and of what a `System` can read
+at once.
 """
 
 from __future__ import annotations
@@ -14,17 +16,18 @@ from typing import Any
 from outpace._dataclass import dataclass
 from outpace.doctor import probe
 from outpace.doctor.result import CheckResult
-from outpace.doctor.system import Completed, System
+from outpace.doctor.system import CommandResult, System
 from outpace.model.errors import NotFoundError
 
-PROBE_SECONDS = 120.0  # a first import over a network file system can take a minute
+PROBE_TIMEOUT_S = 120.0  # a first import over a network file system can take a minute
 TITLES = {"tensorflow": "TensorFlow", "jax": "JAX"}
 _QUERY = ("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
 
 
 @dataclass(frozen=True)
-class Framework:
-    """One framework as its own process describes it; `answer` is empty where that process failed, and `failure` says how.
+class FrameworkFacts:
+    """One framework as its own process describes it; `answer` is empty where that process failed,
+    and `failure` says how.
 
     `said` is what it wrote to standard error.
     """
@@ -32,7 +35,7 @@ class Framework:
     name: str
     answer: Mapping[str, Any] = field(default_factory=dict)
     failure: str = ""
-    said: str = ""
+    stderr: str = ""
     seconds: float = 0.0
 
     @property
@@ -57,12 +60,14 @@ class Framework:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """A trial capture and what its profile holds; `failure` says why there is none, `said` is the end of what was printed."""
+class TrialCapture:
+    """A trial capture and what its profile holds; `failure` says why there is none, `said` is the
+    end of what was printed.
+    """
 
     framework: str
     failure: str = ""
-    said: str = ""
+    output: str = ""
     steps: int = 0
     source: str = ""
     events: int = 0
@@ -75,16 +80,20 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class TimedTrial:
-    """A capture by time of a JAX program on a GPU: `failure` says how its program ended ("": well), `said` is the end of what was printed."""
+class TimedTrialCapture:
+    """A capture by time of a JAX program on a GPU: `failure` says how its program ended ("": well),
+    `said` is the end of what was printed.
+    """
 
     failure: str = ""
-    said: str = ""
+    output: str = ""
 
 
 @dataclass(frozen=True)
 class Driver:
-    """GPUs as the NVIDIA driver lists them; `remark` is what `nvidia-smi` says when it does not work."""
+    """GPUs as the NVIDIA driver lists them; `remark` is what `nvidia-smi` says when it does not
+    work.
+    """
 
     gpus: tuple[str, ...] = ()
     version: str = ""
@@ -92,80 +101,85 @@ class Driver:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """Everything that was asked; `outpace` is where the asked Python finds Outpace, None when it does not."""
+class DoctorFacts:
+    """Everything that was asked; `outpace` is where the asked Python finds Outpace, None when it
+    does not.
+    """
 
     python: str
     python_version: str = ""
     packages: Mapping[str, str] = field(default_factory=dict)
     outpace: str | None = None
     site: tuple[str, ...] = ()
-    frameworks: tuple[Framework, ...] = ()
+    frameworks: tuple[FrameworkFacts, ...] = ()
     driver: Driver = Driver()
     logdir: str = ""
-    trials: tuple[Trial, ...] | None = None
-    timed_trial: TimedTrial | None = None
+    trials: tuple[TrialCapture, ...] | None = None
+    timed_trial: TimedTrialCapture | None = None
     requirements: tuple[str, ...] | None = None
 
     @property
-    def gpu_seen(self) -> bool:
+    def has_visible_gpu(self) -> bool:
         """Whether any framework sees a GPU."""
         return any(framework.gpus for framework in self.frameworks)
 
     @property
-    def gpu_there(self) -> bool:
+    def has_gpu(self) -> bool:
         """Whether the machine has a GPU, as far as the driver or a framework can tell."""
-        return bool(self.driver.gpus) or self.gpu_seen
+        return bool(self.driver.gpus) or self.has_visible_gpu
 
     @property
-    def gpu_recorded(self) -> bool:
-        """Whether a trial's profile holds events of a GPU: that beats everything that files and variables suggest."""
+    def has_gpu_events(self) -> bool:
+        """Whether a trial's profile holds events of a GPU: that beats everything that files and
+        variables suggest.
+        """
         return any("GPU" in device for trial in self.trials or () for device in trial.devices)
 
 
-Check = Callable[[System, Facts], list[CheckResult]]
+Check = Callable[[System, DoctorFacts], list[CheckResult]]
 
 
-def ask_python(system: System, python: str) -> Mapping[str, Any]:
+def query_python(system: System, python: str) -> Mapping[str, Any]:
     """The packages that a Python has; raises NotFoundError when it cannot be run."""
-    done = system.run([python, probe.__file__, "packages"], PROBE_SECONDS)
+    done = system.run([python, probe.__file__, "packages"], PROBE_TIMEOUT_S)
     answer = _answer(done)
     if answer is None:
         raise NotFoundError(f"{python} cannot be asked for its packages: {_last(done)}. Give another one with --python.")
     return answer
 
 
-def ask_framework(system: System, python: str, name: str) -> Framework:
+def query_framework(system: System, python: str, name: str) -> FrameworkFacts:
     """What a framework says of itself; a crash or a hang of its process is an answer too."""
-    # JAX would otherwise take most of the GPU's memory; errors must be said even where the user silenced them.
+    # JAX would otherwise take most of the GPU's memory; errors must be said even where the user
+    # silenced them.
     more = {"TF_CPP_MIN_LOG_LEVEL": "0", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    done = system.run([python, probe.__file__, name], PROBE_SECONDS, more)
+    done = system.run([python, probe.__file__, name], PROBE_TIMEOUT_S, more)
     answer = _answer(done)
     if answer is not None:
-        return Framework(name, answer, "", done.err, done.seconds)
+        return FrameworkFacts(name, answer, "", done.err, done.seconds)
     if done.timed_out:
-        failure = f"did not answer within {PROBE_SECONDS:.0f} s"
+        failure = f"did not answer within {PROBE_TIMEOUT_S:.0f} s"
     elif done.code < 0:
         failure = f"crashed with signal {-done.code} when it was imported"
     else:
         failure = f"cannot be imported: {_last(done)}"
-    return Framework(name, {}, failure, done.err, done.seconds)
+    return FrameworkFacts(name, {}, failure, done.err, done.seconds)
 
 
-def ask_driver(system: System) -> Driver:
+def query_driver(system: System) -> Driver:
     """The GPUs that `nvidia-smi` lists, or else the driver's own folder."""
     done = system.run(_QUERY, 30.0)
     rows = [line.rsplit(",", 1) for line in done.out.splitlines() if "," in line] if done.code == 0 else []
     if rows:
         return Driver(tuple(name.strip() for name, _ in rows), rows[0][1].strip())
     gpus = []
-    for folder in system.names("/proc/driver/nvidia/gpus"):
+    for folder in system.list_folder("/proc/driver/nvidia/gpus"):
         text = system.read(f"/proc/driver/nvidia/gpus/{folder}/information") or ""
         gpus.append(next((line.split(":", 1)[1].strip() for line in text.splitlines() if line.startswith("Model:")), folder))
     return Driver(tuple(gpus), "", (done.out + done.err).strip() if gpus else "")
 
 
-def ask_requirements(system: System, python: str) -> tuple[str, ...] | None:
+def query_requirements(system: System, python: str) -> tuple[str, ...] | None:
     """What `pip check` finds wrong, one sentence each; None where this Python has no pip."""
     done = system.run([python, "-m", "pip", "check"], 60.0)
     if "No module named pip" in done.err or done.timed_out:
@@ -178,21 +192,21 @@ def last_lines(text: str, count: int = 3) -> tuple[str, ...]:
     return tuple(line.rstrip() for line in text.splitlines() if line.strip())[-count:]
 
 
-def quoted(path: str) -> str:
+def quote_path(path: str) -> str:
     """A path as a shell takes it, with `~` for the home folder left to the shell."""
     import shlex
 
     return shlex.quote(os.fspath(path))
 
 
-def _answer(done: Completed) -> dict[str, Any] | None:
+def _answer(done: CommandResult) -> dict[str, Any] | None:
     for line in reversed(done.out.splitlines()):
-        if line.startswith(probe.MARK):
-            answer: dict[str, Any] = json.loads(line[len(probe.MARK) :])
+        if line.startswith(probe.ANSWER_PREFIX):
+            answer: dict[str, Any] = json.loads(line[len(probe.ANSWER_PREFIX) :])
             return answer
     return None
 
 
-def _last(done: Completed) -> str:
+def _last(done: CommandResult) -> str:
     lines = last_lines(done.err, 1)
     return lines[0].rstrip(".") if lines else f"it ended with code {done.code}"

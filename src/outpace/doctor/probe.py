@@ -1,7 +1,9 @@
-"""Asks one Python about its packages or one framework: `python probe.py packages|tensorflow|jax` prints one line of JSON.
+"""Asks one Python about its packages or one framework: `python probe.py
+describe_packages|describe_tensorflow|describe_jax` prints one line of JSON.
 
-Runs in a process of its own, under the Python that will train: TensorFlow takes seconds, prints a lot, and may crash inside CUDA.
-Standard library only, and no module of Outpace: it may not be installed there.
+Runs in a process of its own, under the Python that will train: TensorFlow takes seconds, prints a
+lot, and may crash inside CUDA. Standard library only, and no module of Outpace: it may not be
+installed there.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import platform
 import sys
 from typing import Any
 
-MARK = "OUTPACE-PROBE "  # in front of the answer: frameworks print to standard output, too
+ANSWER_PREFIX = "OUTPACE-PROBE "  # in front of the answer: frameworks print to standard output, too
 PACKAGES = (
     *(
         "tensorflow",
@@ -37,7 +39,7 @@ PACKAGES = (
 )
 
 
-def packages() -> dict[str, Any]:
+def describe_packages() -> dict[str, Any]:
     """Versions of the installed packages that matter, and where they are installed."""
     import importlib.util
     import site
@@ -60,7 +62,7 @@ def _version(name: str) -> str:
         return ""
 
 
-def tensorflow() -> dict[str, Any]:
+def describe_tensorflow() -> dict[str, Any]:
     """What TensorFlow says of itself: version, what it was built with, devices, its Keras."""
     import tensorflow as tf
 
@@ -75,7 +77,7 @@ def tensorflow() -> dict[str, Any]:
     return answer
 
 
-def jax() -> dict[str, Any]:
+def describe_jax() -> dict[str, Any]:
     """What JAX says of itself: version, platform, devices, whether its profiler takes levels."""
     import jax as module
 
@@ -87,12 +89,12 @@ def jax() -> dict[str, Any]:
     return answer
 
 
-def main(what: str) -> None:
+def main(subject: str) -> None:
     """Print the answer."""
     sys.path.pop(0)  # this file's folder: its modules must not hide anything of the asked Python
-    answer = {"packages": packages, "tensorflow": tensorflow, "jax": jax}[what]()
+    answer = {"packages": describe_packages, "tensorflow": describe_tensorflow, "jax": describe_jax}[subject]()
     answer.update(executable=sys.executable, python=platform.python_version())
-    sys.stdout.write("\n" + MARK + json.dumps(answer) + "\n")
+    sys.stdout.write("\n" + ANSWER_PREFIX + json.dumps(answer) + "\n")
     sys.stdout.flush()
 
 

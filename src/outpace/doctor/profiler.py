@@ -1,4 +1,6 @@
-"""Is something else profiling here, or set up so that a profile is wrong; and which tracer levels the framework honours."""
+"""Is something else profiling here, or set up so that a profile is wrong; and which tracer levels
+the framework honours.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from outpace._dataclass import dataclass
 from outpace.capture.profilers import IGNORES_LEVELS
-from outpace.doctor.facts import Facts, Framework
+from outpace.doctor.facts import DoctorFacts, FrameworkFacts
 from outpace.doctor.result import CheckResult, note, ok, problem
 from outpace.doctor.system import System
 
@@ -29,7 +31,9 @@ _PRELOADED = re.compile(
 
 @dataclass(frozen=True)
 class Setting:
-    """An environment variable that changes what a capture shows; `gpu_only` ones hurt only where there is a GPU."""
+    """An environment variable that changes what a capture shows; `gpu_only` ones hurt only where
+    there is a GPU.
+    """
 
     variable: str
     applies: Callable[[str], bool]
@@ -48,7 +52,8 @@ SETTINGS = (
         gpu_only=True,
     ),
     Setting(
-        # https://docs.nvidia.com/cupti/main/main.html (injection); https://github.com/pytorch/pytorch/issues/117935
+        # https://docs.nvidia.com/cupti/main/main.html (injection);
+        # https://github.com/pytorch/pytorch/issues/117935
         "CUDA_INJECTION64_PATH",
         bool,
         "loads another profiler into every CUDA process, and CUPTI serves one at a time",
@@ -63,7 +68,8 @@ SETTINGS = (
     ),
     Setting("LD_PRELOAD", lambda value: bool(_PRELOADED.search(value)), "loads another profiler into every process"),
     Setting(
-        # https://docs.jax.dev/en/latest/gpu_performance_tips.html (automatic profile-guided latency estimation)
+        # https://docs.jax.dev/en/latest/gpu_performance_tips.html (automatic profile-guided latency
+        # estimation)
         "JAX_ENABLE_PGLE",
         lambda value: value in _TRUE,
         "lets JAX profile itself in the first runs of each function, and two profilers cannot run at once",
@@ -85,7 +91,7 @@ SETTINGS = (
 )
 
 
-def check(system: System, facts: Facts) -> list[CheckResult]:
+def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
     """Environment, other profilers, tracer levels."""
     found = [*_environment(system, facts), *_others(system, facts)]
     if not found:
@@ -93,22 +99,22 @@ def check(system: System, facts: Facts) -> list[CheckResult]:
     return found + [_levels(framework) for framework in facts.frameworks if not framework.failure]
 
 
-def _environment(system: System, facts: Facts) -> Iterator[CheckResult]:
+def _environment(system: System, facts: DoctorFacts) -> Iterator[CheckResult]:
     for setting in SETTINGS:
         value = system.environment.get(setting.variable)
-        if value is None or not setting.applies(value) or (setting.gpu_only and not facts.gpu_there):
+        if value is None or not setting.applies(value) or (setting.gpu_only and not facts.has_gpu):
             continue
-        make = problem if setting.breaks and not facts.gpu_recorded else note
+        make = problem if setting.breaks and not facts.has_gpu_events else note
         text = f"{setting.variable} {setting.text}."
         yield make("environment", text, f"{setting.variable}={value}", command=f"unset {setting.variable}")
 
 
-def _others(system: System, facts: Facts) -> Iterator[CheckResult]:
+def _others(system: System, facts: DoctorFacts) -> Iterator[CheckResult]:
     """Profilers among the running processes; they matter where CUPTI is wanted."""
-    if not facts.gpu_there or facts.gpu_recorded:
+    if not facts.has_gpu or facts.has_gpu_events:
         return
     running: dict[str, list[str]] = {}
-    for pid in system.names("/proc"):
+    for pid in system.list_folder("/proc"):
         name = (system.read(f"/proc/{pid}/comm") or "").strip() if pid.isdigit() else ""
         if name in _TOOLS:
             running.setdefault(_TOOLS[name], []).append(f"{name} (process {pid})")
@@ -118,7 +124,7 @@ def _others(system: System, facts: Facts) -> Iterator[CheckResult]:
         yield note("profiler", text, *processes, command=command)
 
 
-def _levels(framework: Framework) -> CheckResult:
+def _levels(framework: FrameworkFacts) -> CheckResult:
     name = f"{framework.name}-levels"
     if framework.name == "tensorflow":
         if framework.version.startswith(IGNORES_LEVELS):

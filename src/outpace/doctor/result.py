@@ -9,7 +9,7 @@ from typing import Any
 from outpace._dataclass import dataclass
 
 
-class Outcome(str, Enum):
+class CheckStatus(str, Enum):
     """What a check found; only a problem means that captures do not work here."""
 
     OK = "ok"
@@ -20,10 +20,12 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One line of the diagnosis: what was checked, a sentence on it, where that was seen, and the command that mends it."""
+    """One line of the diagnosis: what was checked, a sentence on it, where that was seen, and the
+    command that mends it.
+    """
 
     id: str
-    outcome: Outcome
+    outcome: CheckStatus
     text: str
     evidence: tuple[str, ...] = ()
     command: str | None = None
@@ -31,7 +33,9 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All results, and what they mean together: `works` tells whether a capture can be made, `verdict` says it in a sentence."""
+    """All results, and what they mean together: `works` tells whether a capture can be made,
+    `verdict` says it in a sentence.
+    """
 
     verdict: str
     works: bool
@@ -45,19 +49,19 @@ class Diagnosis:
 
 def ok(name: str, text: str, *evidence: str) -> CheckResult:
     """A check that found nothing wrong."""
-    return CheckResult(name, Outcome.OK, text, evidence)
+    return CheckResult(name, CheckStatus.OK, text, evidence)
 
 
 def note(name: str, text: str, *evidence: str, command: str | None = None) -> CheckResult:
     """Something worth knowing that stops no capture."""
-    return CheckResult(name, Outcome.NOTE, text, evidence, command)
+    return CheckResult(name, CheckStatus.NOTE, text, evidence, command)
 
 
 def problem(name: str, text: str, *evidence: str, command: str | None = None) -> CheckResult:
     """Something that stops captures, or makes them miss what they are made for."""
-    return CheckResult(name, Outcome.PROBLEM, text, evidence, command)
+    return CheckResult(name, CheckStatus.PROBLEM, text, evidence, command)
 
 
 def unchecked(name: str, text: str) -> CheckResult:
     """A check that could not be made, or was not asked for."""
-    return CheckResult(name, Outcome.NOT_CHECKED, text)
+    return CheckResult(name, CheckStatus.NOT_CHECKED, text)

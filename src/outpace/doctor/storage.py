@@ -1,4 +1,6 @@
-"""Can the log directory and the temporary directory be written to, and is there room for a profile."""
+"""Can the log directory and the temporary directory be written to, and is there room
+for a profile.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,14 @@ import os
 import tempfile
 
 from outpace.capture.options import DEFAULT_LOGDIR
-from outpace.doctor.facts import Facts, quoted
+from outpace.doctor.facts import DoctorFacts, quote_path
 from outpace.doctor.result import CheckResult, note, ok, problem
 from outpace.doctor.system import System
 from outpace.model.errors import OutpaceError
-from outpace.store.tree import is_url, open_tree, packages_for
+from outpace.store.tree import is_url, open_tree, required_packages
 
 EVENTS_PER_MB = 30_000  # host events: 29,000 to 37,000 in the CPU profiles of tests/data
-LITTLE, TOO_LITTLE = 10**9, 10**8  # bytes: a note, and a problem
+LOW_SPACE_BYTES, MIN_SPACE_BYTES = 10**9, 10**8  # bytes: a note, and a problem
 _TEST = ".outpace-doctor"
 _REASONS = {
     errno.ENOSPC: "its file system is full",
@@ -27,7 +29,7 @@ _REASONS = {
 }
 
 
-def check(system: System, facts: Facts) -> list[CheckResult]:
+def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
     """Log directory and temporary directory."""
     found = _url(facts.logdir) if is_url(facts.logdir) else _folder(system, "logdir", "log directory", facts.logdir)
     temporary = system.environment.get("TMPDIR") or "/tmp"
@@ -43,9 +45,9 @@ def _folder(system: System, name: str, what: str, shown: str) -> list[CheckResul
     if free is None:
         return [ok(name, f"The {what} {shown} is writable.", folder)]
     room = f"{_size(free)} free; a profile takes 1 MB per {EVENTS_PER_MB:,} host events"
-    if free < LITTLE:
-        make = problem if free < TOO_LITTLE else note
-        return [make(name, f"The {what} {shown} has little room: {room}.", folder, command=f"df -h {quoted(folder)}")]
+    if free < LOW_SPACE_BYTES:
+        make = problem if free < MIN_SPACE_BYTES else note
+        return [make(name, f"The {what} {shown} has little room: {room}.", folder, command=f"df -h {quote_path(folder)}")]
     return [ok(name, f"The {what} {shown} is writable ({room}).", folder)]
 
 
@@ -53,7 +55,7 @@ def _unwritable(name: str, what: str, shown: str, folder: str, error: int) -> Ch
     text = f"The {what} {shown} cannot be written to: {_REASONS.get(error, os.strerror(error))}."
     evidence = (folder, f"errno {error}: {os.strerror(error)}")
     if error in (errno.ENOSPC, errno.EDQUOT):
-        there = quoted(_existing(folder))
+        there = quote_path(_existing(folder))
         return problem(name, text, *evidence, command=f"df -h {there}; du -xsh {there}/* | sort -h | tail")
     if name == "temporary":
         return problem(name, text, *evidence, command="mkdir -p ~/tmp && export TMPDIR=~/tmp")
@@ -72,7 +74,7 @@ def _url(logdir: str) -> list[CheckResult]:
             tree.upload(path, f"{place}/test")
             tree.remove(place)
         except OutpaceError as error:
-            return [problem("logdir", str(error), logdir, command=f"pip install {packages_for(logdir)}")]
+            return [problem("logdir", str(error), logdir, command=f"pip install {required_packages(logdir)}")]
         except Exception as error:  # every store raises errors of its own
             text = f"The log directory {logdir} cannot be written to: {str(error).rstrip('.')}."
             return [problem("logdir", text, type(error).__name__, command=f"outpace doctor --logdir ~/{DEFAULT_LOGDIR}")]

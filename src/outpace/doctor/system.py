@@ -1,4 +1,6 @@
-"""The one door through which the doctor sees the machine, so that a test can show it the recorded texts of another one."""
+"""The one door through which the doctor sees the machine, so that a test can show it the recorded
+texts of another one.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,10 @@ _LOAD = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
 
 
 @dataclass(frozen=True)
-class Completed:
-    """A command that ended: exit code (minus the number of the signal that ended it, 127 when it is not there), its output, seconds."""
+class CommandResult:
+    """A command that ended: exit code (minus the number of the signal that ended it, 127 when it is
+    not there), its output, seconds.
+    """
 
     code: int
     out: str
@@ -44,8 +48,10 @@ class System:
             return 1
         return os.geteuid()
 
-    def run(self, command: Sequence[str], timeout: float = 30.0, more: Mapping[str, str] | None = None) -> Completed:
-        """Run a command without input, with `more` environment variables; one that takes too long is ended with its children."""
+    def run(self, command: Sequence[str], timeout: float = 30.0, variables: Mapping[str, str] | None = None) -> CommandResult:
+        """Run a command without input, with `variables` environment variables; one that takes too
+        long is ended with its children.
+        """
         start = time.monotonic()
         try:
             process = subprocess.Popen(
@@ -53,11 +59,11 @@ class System:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={**os.environ, **(more or {})},
+                env={**os.environ, **(variables or {})},
                 start_new_session=True,
             )
         except OSError as error:
-            return Completed(127, "", str(error))
+            return CommandResult(127, "", str(error))
         late = False
         try:
             out, err = process.communicate(timeout=timeout)
@@ -68,7 +74,7 @@ class System:
             _end(process)
             raise
         seconds = time.monotonic() - start
-        return Completed(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"), seconds, late)
+        return CommandResult(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"), seconds, late)
 
     def read(self, path: str) -> str | None:
         """Text of a file; None when it is not there or may not be read."""
@@ -78,7 +84,7 @@ class System:
         except OSError:
             return None
 
-    def names(self, folder: str) -> tuple[str, ...]:
+    def list_folder(self, folder: str) -> tuple[str, ...]:
         """Names in a folder, sorted; none when it is not there."""
         try:
             return tuple(sorted(os.listdir(folder)))
@@ -90,14 +96,18 @@ class System:
         return os.path.realpath(path)
 
     def load_error(self, library: str) -> str | None:
-        """What the dynamic linker says against a library, None when it loads; tried in a process of its own, which it may crash."""
+        """What the dynamic linker says against a library, None when it loads; tried in a process of
+        its own, which it may crash.
+        """
         done = self.run([sys.executable, "-c", _LOAD, library], 30.0)
         if done.code == 0:
             return None
         return (done.err.strip().splitlines() or [f"loading it ended with code {done.code}"])[-1].removeprefix("OSError: ")
 
     def write_error(self, folder: str) -> int | None:
-        """The `errno` of making a folder (with its parents) and writing 64 KiB there, None when that works; leaves no trace."""
+        """The `errno` of making a folder (with its parents) and writing 64 KiB there, None when
+        that works; leaves no trace.
+        """
         made = _first_missing(folder)
         try:
             os.makedirs(folder, exist_ok=True)
@@ -115,7 +125,9 @@ class System:
                 folder = os.path.dirname(folder)
 
     def free_bytes(self, folder: str) -> int | None:
-        """Free space in bytes of the file system that a folder is on, or would be on; None when it cannot be told."""
+        """Free space in bytes of the file system that a folder is on, or would be on; None when it
+        cannot be told.
+        """
         while not os.path.exists(folder) and folder != os.path.dirname(folder):
             folder = os.path.dirname(folder)
         try:

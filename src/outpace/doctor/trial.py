@@ -1,6 +1,8 @@
-"""A trial capture: three steps of a tiny program, captured as `outpace profile` does, and what its profile holds.
+"""A trial capture: three steps of a tiny program, captured as `outpace profile` does, and what its
+profile holds.
 
-Where JAX trains on a GPU, a second one ends by time while the program works on: that is what some versions do not survive.
+Where JAX trains on a GPU, a second one ends by time while the program works on: that is what some
+versions do not survive.
 """
 
 from __future__ import annotations
@@ -10,20 +12,20 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from outpace.capture.family import Family
-from outpace.capture.runner import crash, ended_by
+from outpace.capture.process_tree import ProcessTree
+from outpace.capture.runner import explain_crash, signal_name
 from outpace.doctor import cupti
-from outpace.doctor.facts import Facts, Framework, TimedTrial, Trial, last_lines
+from outpace.doctor.facts import DoctorFacts, FrameworkFacts, TimedTrialCapture, TrialCapture, last_lines
 from outpace.doctor.result import CheckResult, note, ok, problem, unchecked
-from outpace.doctor.system import Completed, System
+from outpace.doctor.system import CommandResult, System
 from outpace.model.errors import OutpaceError
-from outpace.model.units import counted
+from outpace.model.units import format_count
 
 if TYPE_CHECKING:
     from outpace.trace import Trace
 
-SECONDS = 180.0
-STEPS = 3
+TRIAL_TIMEOUT_S = 180.0
+TRIAL_STEPS = 3
 _SAID = 200  # kept lines of what the framework printed: an error of CUPTI stands before many others
 
 _SCRIPTS = {
@@ -101,8 +103,9 @@ with open(answer, "w", encoding="utf-8") as file:
     json.dump(found, file)
 """
 
-# What a framework prints when a capture fails for other reasons than CUPTI: pattern, sentence, command.
-CAUSES = (
+# What a framework prints when a capture fails for other reasons than CUPTI: pattern, sentence,
+# command.
+FAILURE_CAUSES = (
     (
         r"AlreadyExists|Another profiler (session )?is (already )?(active|running)|the script is profiling itself",
         "Another profiler session is active in the process, and a framework runs one at a time.",
@@ -117,48 +120,58 @@ CAUSES = (
 )
 
 
-def run(system: System, python: str, framework: str) -> Trial:
-    """Make the capture in a temporary folder and read its profile; a failure is a `Trial` too."""
-    with Family() as family:
-        done, outcome = _capture(system, python, family.folder, _SCRIPTS[framework], STEPS)
+def run_trial(system: System, python: str, framework: str) -> TrialCapture:
+    """Make the capture in a temporary folder and read its profile; a failure is a `TrialCapture`
+    too.
+    """
+    with ProcessTree() as family:
+        done, outcome = _capture(system, python, family.folder, _SCRIPTS[framework], TRIAL_STEPS)
         said = _end_of(done)
         if outcome is None or not outcome["run"]:
-            return Trial(framework, _failure(done, outcome), said, seconds=done.seconds)
+            return TrialCapture(framework, _failure(done, outcome), said, seconds=done.seconds)
         try:
-            return read_profile(framework, str(outcome["run"]), said, done.seconds)
+            return read_trial(framework, str(outcome["run"]), said, done.seconds)
         except OutpaceError as error:
-            return Trial(framework, f"The profile cannot be read: {error}", said, seconds=done.seconds)
+            return TrialCapture(framework, f"The profile cannot be read: {error}", said, seconds=done.seconds)
 
 
-def run_by_time(system: System, python: str) -> TimedTrial:
-    """Capture half a second of a JAX program that works on meanwhile, and see whether it survives."""
-    with Family() as family:
+def run_timed_trial(system: System, python: str) -> TimedTrialCapture:
+    """Capture half a second of a JAX program that works on meanwhile, and see whether
+    it survives.
+    """
+    with ProcessTree() as family:
         done, outcome = _capture(system, python, family.folder, _BY_TIME, 0)
     code = int(str(outcome["exit_code"] or 0)) if outcome is not None else 0
-    if outcome is None or (not outcome["run"] and not ended_by(code)):
-        return TimedTrial(_failure(done, outcome), _end_of(done))
-    how = ended_by(code) or (f"code {code}" if code else "")
-    return TimedTrial(f"its program was ended by {how}. {crash(code)}".strip() if how else "", _end_of(done))
+    if outcome is None or (not outcome["run"] and not signal_name(code)):
+        return TimedTrialCapture(_failure(done, outcome), _end_of(done))
+    how = signal_name(code) or (f"code {code}" if code else "")
+    return TimedTrialCapture(f"its program was ended by {how}. {explain_crash(code)}".strip() if how else "", _end_of(done))
 
 
-def _capture(system: System, python: str, folder: str, script: str, steps: int) -> tuple[Completed, dict[str, object] | None]:
-    """Capture so many steps of a script (0: by time) in a process of its own: how that ended, and what it left."""
+def _capture(
+    system: System, python: str, folder: str, script: str, steps: int
+) -> tuple[CommandResult, dict[str, object] | None]:
+    """Capture so many steps of a script (0: by time) in a process of its own: how that ended, and
+    what it left.
+    """
     path, answer = os.path.join(folder, "trial.py"), os.path.join(folder, "answer.json")
     with open(path, "w", encoding="utf-8") as file:
         file.write(script)
     # All messages are wanted here, and no more of the GPU's memory than the program needs.
     more = {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    done = system.run([python, "-c", _RUNNER, path, os.path.join(folder, "logs"), answer, str(steps)], SECONDS, more)
+    done = system.run([python, "-c", _RUNNER, path, os.path.join(folder, "logs"), answer, str(steps)], TRIAL_TIMEOUT_S, more)
     return done, _read(answer)
 
 
-def _end_of(done: Completed) -> str:
+def _end_of(done: CommandResult) -> str:
     """The end of what a process printed."""
     return "\n".join((done.out + done.err).splitlines()[-_SAID:])
 
 
-def read_profile(framework: str, folder: str, said: str = "", seconds: float = 0.0) -> Trial:
-    """What the profile in a run folder holds; raises OutpaceError when there is none that can be read."""
+def read_trial(framework: str, folder: str, output: str = "", seconds: float = 0.0) -> TrialCapture:
+    """What the profile in a run folder holds; raises OutpaceError when there is none that can be
+    read.
+    """
     from outpace.store.logdir import find_profiles, local_copy
     from outpace.timeline import OpKind, Timeline
     from outpace.trace import open_trace
@@ -168,15 +181,17 @@ def read_profile(framework: str, folder: str, said: str = "", seconds: float = 0
         timeline = Timeline(open_trace(path, profile.host))
     trace = timeline.trace
     threads = sum(
-        trace.lines.rows(line).stop > trace.lines.rows(line).start for plane in timeline.host_planes for line in plane.lines
+        trace.lines.row_slice(line).stop > trace.lines.row_slice(line).start
+        for plane in timeline.host_planes
+        for line in plane.lines
     )
-    return Trial(
+    return TrialCapture(
         framework,
-        said=said,
+        output=output,
         steps=len(timeline.steps),
         source=timeline.steps.source.value,
         events=len(trace),
-        ops=int(timeline.is_kind(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX).sum()) or _xla_ops(trace),
+        ops=int(timeline.op_kind_mask(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX).sum()) or _xla_ops(trace),
         threads=threads,
         devices=tuple(plane.name for plane in timeline.device_planes),
         messages=trace.messages,
@@ -187,10 +202,10 @@ def read_profile(framework: str, folder: str, said: str = "", seconds: float = 0
 
 def _xla_ops(trace: Trace) -> int:
     """Names of the events that XLA marks as ops of a compiled program."""
-    return len(set(trace.name[trace.stat("hlo_op").row].tolist()))
+    return len(set(trace.name[trace.stat("hlo_op").rows].tolist()))
 
 
-def check(system: System, facts: Facts) -> list[CheckResult]:
+def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
     """What the trial captures say."""
     if facts.trials is None:
         return [unchecked("trial", "No trial capture was asked for (--no-trial).")]
@@ -204,45 +219,49 @@ def check(system: System, facts: Facts) -> list[CheckResult]:
     return found + ([_survived(facts.timed_trial)] if facts.timed_trial else [])
 
 
-def _survived(trial: TimedTrial) -> CheckResult:
+def _survived(trial: TimedTrialCapture) -> CheckResult:
     """Whether a program on a GPU survives a capture by time."""
     if not trial.failure:
         return ok("jax-by-time", "A capture by time ended while a JAX program worked on the GPU, and the program worked on.")
     text = f"A capture by time of a JAX program on the GPU failed: {trial.failure}"
-    return problem("jax-by-time", text, *last_lines(trial.said, 5), command="outpace profile --command-buffers off SCRIPT")
+    return problem("jax-by-time", text, *last_lines(trial.output, 5), command="outpace profile --command-buffers off SCRIPT")
 
 
-def _held(system: System, facts: Facts, trial: Trial, framework: Framework) -> list[CheckResult]:
+def _held(system: System, facts: DoctorFacts, trial: TrialCapture, framework: FrameworkFacts) -> list[CheckResult]:
     name = f"{trial.framework}-trial"
-    what = [counted(trial.steps, "step") + f" ({trial.source})", counted(trial.events, "event"), counted(trial.ops, "op")]
-    what += [counted(trial.threads, "host thread"), counted(len(trial.devices), "device")]
+    what = [
+        format_count(trial.steps, "step") + f" ({trial.source})",
+        format_count(trial.events, "event"),
+        format_count(trial.ops, "op"),
+    ]
+    what += [format_count(trial.threads, "host thread"), format_count(len(trial.devices), "device")]
     text = f"{framework.title} trial capture: {', '.join(what)}; {trial.bytes / 1024:,.0f} KiB in {trial.seconds:.1f} s."
     found = []
     if framework.gpus and not any("GPU" in device for device in trial.devices):
-        cause = cupti.recognise(system, "\n".join((trial.said, *trial.messages)))
+        cause = cupti.find_fault(system, "\n".join((trial.output, *trial.messages)))
         missing = f"The {framework.title} trial capture ran on a GPU but holds no GPU events: CUPTI did not deliver them."
         found += [problem(name, missing, text, command=cause.command if cause else "TF_CPP_MAX_VLOG_LEVEL=1 outpace doctor")]
         return found + ([cause] if cause else [])
-    if trial.steps != STEPS:
-        return [note(name, f"{text} {counted(STEPS, 'step')} were captured, and the profile shows {trial.steps}.")]
+    if trial.steps != TRIAL_STEPS:
+        return [note(name, f"{text} {format_count(TRIAL_STEPS, 'step')} were captured, and the profile shows {trial.steps}.")]
     return [ok(name, text, *trial.devices)]
 
 
-def _failed(system: System, trial: Trial, framework: Framework) -> list[CheckResult]:
+def _failed(system: System, trial: TrialCapture, framework: FrameworkFacts) -> list[CheckResult]:
     text = f"The {framework.title} trial capture failed: {trial.failure}"
-    cause = cupti.recognise(system, trial.said)
+    cause = cupti.find_fault(system, trial.output)
     if cause is not None:
-        return [problem(f"{trial.framework}-trial", text, *last_lines(trial.said), command=cause.command), cause]
-    for pattern, sentence, command in CAUSES:
-        lines = tuple(line.strip() for line in trial.said.splitlines() if re.search(pattern, line))
+        return [problem(f"{trial.framework}-trial", text, *last_lines(trial.output), command=cause.command), cause]
+    for pattern, sentence, command in FAILURE_CAUSES:
+        lines = tuple(line.strip() for line in trial.output.splitlines() if re.search(pattern, line))
         if lines:
             return [problem(f"{trial.framework}-trial", f"{text} {sentence}", *lines[:3], command=command)]
-    return [problem(f"{trial.framework}-trial", text, *last_lines(trial.said, 5), command="outpace doctor --json")]
+    return [problem(f"{trial.framework}-trial", text, *last_lines(trial.output, 5), command="outpace doctor --json")]
 
 
-def _failure(done: Completed, outcome: dict[str, object] | None) -> str:
+def _failure(done: CommandResult, outcome: dict[str, object] | None) -> str:
     if done.timed_out:
-        return f"it did not end within {SECONDS:.0f} s."
+        return f"it did not end within {TRIAL_TIMEOUT_S:.0f} s."
     if outcome is None:
         how = f"signal {-done.code}" if done.code < 0 else f"code {done.code}"
         return f"its process ended with {how}."

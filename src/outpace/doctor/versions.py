@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from outpace._dataclass import dataclass
-from outpace.doctor.facts import Facts, Framework, last_lines
+from outpace.doctor.facts import DoctorFacts, FrameworkFacts, last_lines
 from outpace.doctor.result import CheckResult, note, ok, problem, unchecked
 from outpace.doctor.system import System
 
@@ -23,7 +23,9 @@ class Packages:
     """Versions that can be compared."""
 
     def __init__(self, versions: Mapping[str, str]) -> None:
-        """Of the packages by name; a TensorFlow of another name (`tensorflow-cpu`, ...) is also found as `tensorflow`."""
+        """Of the packages by name; a TensorFlow of another name (`tensorflow-cpu`, ...) is also
+        found as `tensorflow`.
+        """
         self.versions = dict(versions)
         self.tensorflows = [name for name in _TENSORFLOWS if name in versions]
         if self.tensorflows:
@@ -32,11 +34,11 @@ class Packages:
     def __contains__(self, name: str) -> bool:
         return name in self.versions
 
-    def below(self, name: str, *release: int) -> bool:
+    def is_older(self, name: str, *release: int) -> bool:
         """Whether the package is there and older than a release."""
         return name in self.versions and self.release(name) < release
 
-    def since(self, name: str, *release: int) -> bool:
+    def is_at_least(self, name: str, *release: int) -> bool:
         """Whether the package is there and not older than a release."""
         return name in self.versions and self.release(name) >= release
 
@@ -48,16 +50,18 @@ class Packages:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Packages that do not work together: when that is so, what then happens, and the command that ends it.
+    """Packages that do not work together: when that is so, what then happens, and the command that
+    ends it.
 
-    `breaks` is the framework whose import fails then; without one, captures work and something around them does not.
+    `broken_framework` is the framework whose import fails then; without one, captures work and
+    something around them does not.
     """
 
     id: str
     applies: Callable[[Packages], bool]
     text: str
     command: str
-    breaks: str = ""
+    broken_framework: str = ""
 
 
 def _unlike_jaxlib(plugin: str, packages: Packages) -> bool:
@@ -73,9 +77,10 @@ MISMATCHES = (
         "pip uninstall -y {tensorflows} && pip install 'tensorflow=={tensorflow}'",
     ),
     Mismatch(
-        # Requires-Dist of tensorflow 2.16 and 2.17 is numpy<2.0; https://github.com/tensorflow/tensorflow/issues/102743
+        # Requires-Dist of tensorflow 2.16 and 2.17 is numpy<2.0;
+        # https://github.com/tensorflow/tensorflow/issues/102743
         "numpy",
-        lambda p: p.below("tensorflow", 2, 18) and p.since("numpy", 2),
+        lambda p: p.is_older("tensorflow", 2, 18) and p.is_at_least("numpy", 2),
         "TensorFlow {tensorflow} was compiled for NumPy 1 and fails with NumPy {numpy}.",
         "pip install 'numpy<2'",
         "tensorflow",
@@ -84,7 +89,7 @@ MISMATCHES = (
         # "Starting with TF 2.15, if Keras 3 is installed, tf.keras will be Keras 3":
         # https://discuss.ai.google.dev/t/keras-newsletter-december-1-2023/28008
         "keras",
-        lambda p: p.since("keras", 3) and p.below("tensorflow", 2, 15),
+        lambda p: p.is_at_least("keras", 3) and p.is_older("tensorflow", 2, 15),
         "Keras {keras} needs TensorFlow 2.15 or newer; here is {tensorflow}.",
         "pip install 'keras<3'",
         "tensorflow",
@@ -97,7 +102,8 @@ MISMATCHES = (
         "pip install 'tf-keras=={tensorflow_minor}.*'",
     ),
     Mismatch(
-        # check_jaxlib_version in jax/_src/lib/__init__.py raises then; https://github.com/jax-ml/jax/issues/17638
+        # check_jaxlib_version in jax/_src/lib/__init__.py raises then;
+        # https://github.com/jax-ml/jax/issues/17638
         "jaxlib",
         lambda p: "jax" in p and "jaxlib" in p and p.release("jaxlib") > p.release("jax"),
         "jaxlib {jaxlib} is newer than jax {jax}, which refuses it.",
@@ -106,7 +112,8 @@ MISMATCHES = (
     ),
     *(
         Mismatch(
-            # "JAX plugin ... is not compatible with the installed jaxlib": https://github.com/ma-gilles/recovar/issues/64
+            # "JAX plugin ... is not compatible with the installed jaxlib":
+            # https://github.com/ma-gilles/recovar/issues/64
             f"jax-{cuda}-plugin",
             partial(_unlike_jaxlib, f"jax-{cuda}-plugin"),
             f"jax-{cuda}-plugin {{jax-{cuda}-plugin}} does not belong to jaxlib {{jaxlib}}: JAX may leave the GPU unused.",
@@ -115,17 +122,19 @@ MISMATCHES = (
         for cuda in ("cuda12", "cuda13")
     ),
     Mismatch(
-        # TensorBoard then stops with "Duplicate plugins for name profile"; from 2.20 on the plugin is only a name for xprof
+        # TensorBoard then stops with "Duplicate plugins for name profile"; from 2.20 on the plugin
+        # is only a name for xprof
         "two-profile-plugins",
-        lambda p: "xprof" in p and p.below("tensorboard-plugin-profile", 2, 20),
+        lambda p: "xprof" in p and p.is_older("tensorboard-plugin-profile", 2, 20),
         "xprof and tensorboard-plugin-profile {tensorboard-plugin-profile} are both installed, and TensorBoard does not start with "
         "both; xprof is the newer one.",
         "pip uninstall -y tensorboard-plugin-profile",
     ),
     Mismatch(
-        # "Descriptors cannot be created directly": https://github.com/openxla/xprof/issues/609; 2.13.1 was generated anew
+        # "Descriptors cannot be created directly": https://github.com/openxla/xprof/issues/609;
+        # 2.13.1 was generated anew
         "profile-plugin",
-        lambda p: "xprof" not in p and p.below("tensorboard-plugin-profile", 2, 13, 1) and p.since("protobuf", 4),
+        lambda p: "xprof" not in p and p.is_older("tensorboard-plugin-profile", 2, 13, 1) and p.is_at_least("protobuf", 4),
         "tensorboard-plugin-profile {tensorboard-plugin-profile} was generated for protobuf 3; here is {protobuf}, and TensorBoard shows no "
         "profiles.",
         "pip uninstall -y tensorboard-plugin-profile && pip install xprof",
@@ -133,12 +142,13 @@ MISMATCHES = (
     Mismatch(
         # https://github.com/tensorflow/tensorboard/issues/7003 and 7107
         "tensorboard",
-        lambda p: p.below("tensorboard", 2, 21) and p.since("setuptools", 82),
+        lambda p: p.is_older("tensorboard", 2, 21) and p.is_at_least("setuptools", 82),
         "TensorBoard {tensorboard} imports pkg_resources, which setuptools {setuptools} no longer has, and does not start.",
         "pip install 'setuptools<82'",
     ),
     Mismatch(
-        # https://github.com/tensorflow/tensorboard/issues/5088, https://github.com/pytorch/kineto/issues/270
+        # https://github.com/tensorflow/tensorboard/issues/5088,
+        # https://github.com/pytorch/kineto/issues/270
         "torch-tb-profiler",
         lambda p: "torch-tb-profiler" in p and "tensorboard" in p,
         "torch-tb-profiler can make TensorBoard hang on log directories without a PyTorch profile.",
@@ -147,12 +157,12 @@ MISMATCHES = (
 )
 
 
-def check(system: System, facts: Facts) -> list[CheckResult]:
+def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
     """The Python, its frameworks, known mismatches, and what `pip check` says."""
     return [*_python(facts), *_frameworks(system, facts), *_mismatches(facts), *_requirements(facts), *_callback(facts)]
 
 
-def _python(facts: Facts) -> list[CheckResult]:
+def _python(facts: DoctorFacts) -> list[CheckResult]:
     others = [f"{name} {facts.packages[name]}" for name in _SHOWN if name in facts.packages]
     found = [ok("python", f"Python {facts.python_version}" + (f" with {', '.join(others)}." if others else "."), facts.python)]
     if facts.outpace is None:
@@ -161,19 +171,19 @@ def _python(facts: Facts) -> list[CheckResult]:
     return found
 
 
-def _frameworks(system: System, facts: Facts) -> list[CheckResult]:
+def _frameworks(system: System, facts: DoctorFacts) -> list[CheckResult]:
     if not facts.frameworks:
         text = "This Python has neither TensorFlow nor JAX: reports work, captures do not."
         return [problem("framework", text, facts.python, command="pip install tensorflow-cpu libcst")]
     return [_framework(system, facts, framework) for framework in facts.frameworks]
 
 
-def _framework(system: System, facts: Facts, framework: Framework) -> CheckResult:
+def _framework(system: System, facts: DoctorFacts, framework: FrameworkFacts) -> CheckResult:
     if framework.failure:
         known = _known(facts, framework.name)
         text = f"{framework.title} {framework.failure}".rstrip(".") + "."
         return problem(
-            framework.name, text, *last_lines(framework.said), command=known[0] if known else _reinstall(facts, framework)
+            framework.name, text, *last_lines(framework.stderr), command=known[0] if known else _reinstall(facts, framework)
         )
     keras = str(framework.answer.get("keras", ""))
     if "keras_error" in framework.answer and system.environment.get("TF_USE_LEGACY_KERAS", "") in ("1", "true", "True"):
@@ -185,24 +195,24 @@ def _framework(system: System, facts: Facts, framework: Framework) -> CheckResul
     return ok(framework.name, text, str(framework.answer.get("file", "")))
 
 
-def _known(facts: Facts, framework: str) -> list[str]:
+def _known(facts: DoctorFacts, framework: str) -> list[str]:
     """The commands of the mismatches that break this framework's import."""
     packages = Packages(facts.packages)
-    return [_filled(m.command, packages) for m in MISMATCHES if m.breaks == framework and m.applies(packages)]
+    return [_filled(m.command, packages) for m in MISMATCHES if m.broken_framework == framework and m.applies(packages)]
 
 
-def _mismatches(facts: Facts) -> Iterator[CheckResult]:
+def _mismatches(facts: DoctorFacts) -> Iterator[CheckResult]:
     """Known mismatches; one that should break an import is only a note where the import worked."""
     packages = Packages(facts.packages)
     broken = {framework.name for framework in facts.frameworks if framework.failure}
     for mismatch in MISMATCHES:
         if mismatch.applies(packages):
-            make = problem if mismatch.breaks in broken else note
+            make = problem if mismatch.broken_framework in broken else note
             command = _filled(mismatch.command, packages)
             yield make(f"versions-{mismatch.id}", _filled(mismatch.text, packages), command=command)
 
 
-def _requirements(facts: Facts) -> list[CheckResult]:
+def _requirements(facts: DoctorFacts) -> list[CheckResult]:
     if facts.requirements is None:
         return [unchecked("requirements", "This Python has no pip that could check what its packages require.")]
     wrong = tuple(line for line in facts.requirements if _OURS.match(line))
@@ -212,10 +222,12 @@ def _requirements(facts: Facts) -> list[CheckResult]:
     return [ok("requirements", "pip finds the requirements of these packages met.")]
 
 
-def _callback(facts: Facts) -> list[CheckResult]:
-    """https://github.com/tensorflow/tensorboard/issues/6954, https://github.com/openxla/xprof/issues/578."""
+def _callback(facts: DoctorFacts) -> list[CheckResult]:
+    """https://github.com/tensorflow/tensorboard/issues/6954,
+    https://github.com/openxla/xprof/issues/578.
+    """
     packages = Packages(facts.packages)
-    if not packages.since("keras", 3):
+    if not packages.is_at_least("keras", 3):
         return []
     text = (
         "The TensorBoard callback of Keras 3 marks no steps, so XProf finds none in what it captures (profile_batch). "
@@ -234,6 +246,6 @@ def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def _reinstall(facts: Facts, framework: Framework) -> str:
+def _reinstall(facts: DoctorFacts, framework: FrameworkFacts) -> str:
     name = Packages(facts.packages).tensorflows if framework.name == "tensorflow" else ["jax"]
     return f"pip install --force-reinstall {(name or ['tensorflow'])[0]}"

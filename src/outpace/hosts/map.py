@@ -10,8 +10,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Protocol, TypeVar
 
-from outpace._cores import granted_cpus
-from outpace.hosts.worker import Worker
+from outpace._cpus import available_cpus
+from outpace.hosts.worker_process import WorkerProcess
 from outpace.model import OutpaceError
 
 _T = TypeVar("_T")
@@ -20,42 +20,50 @@ _LONGEST = 600.0  # seconds for one host
 
 
 class Mapper(Protocol):
-    """Where a function runs: for each item what it returns, or the OutpaceError that it raised, in the order of the items."""
+    """Where a function runs: for each item what it returns, or the OutpaceError that it raised, in
+    the order of the items.
+    """
 
     def __call__(self, function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | OutpaceError]:
-        """Run it for all items. Function and items are sent: both must be importable, or made of what is."""
+        """Run it for all items. Function and items are sent: both must be importable, or made of
+        what is.
+        """
         ...
 
 
-def map_hosts(function: Callable[[_T], _R], items: Sequence[_T], on: Mapper | None = None) -> list[_R | OutpaceError]:
-    """What a function says of each host, or why it says nothing: one host that fails loses no other. `on`: where; processes by default."""
-    return (on or processes)(function, items)
+def map_hosts(function: Callable[[_T], _R], items: Sequence[_T], mapper: Mapper | None = None) -> list[_R | OutpaceError]:
+    """What a function says of each host, or why it says nothing: one host that fails loses no
+    other. `mapper`: where; processes by default.
+    """
+    return (mapper or map_in_processes)(function, items)
 
 
-def here(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | OutpaceError]:
+def map_serially(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | OutpaceError]:
     """One after the other, in this process."""
-    return [answer(function, item) for item in items]
+    return [call_or_error(function, item) for item in items]
 
 
-def processes(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | OutpaceError]:
-    """In as many processes as there are cores: Python of their own, so that a program without `__main__` guard, or with threads, may ask."""
-    count = min(granted_cpus(), len(items))
+def map_in_processes(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | OutpaceError]:
+    """In as many processes as there are cores: Python of their own, so that a program without
+    `__main__` guard, or with threads, may ask.
+    """
+    count = min(available_cpus(), len(items))
     if count < 2 or sys.platform == "win32":  # workers inherit a pipe's end, as POSIX has it
-        return here(function, items)
+        return map_serially(function, items)
     found: dict[int, _R | OutpaceError] = {}
     broken = list[Exception]()
     todo = SimpleQueue[tuple[int, _T] | None]()
     for each in (*enumerate(items), *[None] * count):  # an end for each thread
         todo.put(each)
 
-    def work(worker: Worker) -> None:
+    def work(worker: WorkerProcess) -> None:
         try:
             for at, item in iter(todo.get, None):
-                found[at] = answer(partial(worker.ask, _LONGEST, function), item)
+                found[at] = call_or_error(partial(worker.call, _LONGEST, function), item)
         except Exception as error:  # a fault of ours
             broken.append(error)
 
-    workers = [Worker() for _ in range(count)]
+    workers = [WorkerProcess() for _ in range(count)]
     threads = [threading.Thread(target=copy_context().run, args=(work, worker), daemon=True) for worker in workers]
     try:
         for thread in threads:
@@ -70,7 +78,7 @@ def processes(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | Ou
     return [found[at] for at in range(len(items))]
 
 
-def answer(function: Callable[[_T], _R], item: _T) -> _R | OutpaceError:
+def call_or_error(function: Callable[[_T], _R], item: _T) -> _R | OutpaceError:
     """What a function says of one item: what it returns, or the OutpaceError that it raised."""
     try:
         return function(item)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from outpace.metrics.machine.device_counts import device_counts
-from outpace.model.units import counted
+from outpace.metrics.facts.device_counts import device_counts
+from outpace.model.units import format_count
 from outpace.timeline import Run
 
 _FEWEST = 3  # hosts, below which two numbers are no count
@@ -15,10 +15,12 @@ _NAMED = 5
 _NUMBER = re.compile(r"\d+")
 
 
-def missing_hosts(hosts: Sequence[str]) -> tuple[str, ...]:
-    """The names between the first and the last number that none of the hosts has; none where names do not count.
+def find_missing_hosts(hosts: Sequence[str]) -> tuple[str, ...]:
+    """The names between the first and the last number that none of the hosts has; none where names
+    do not count.
 
-    Names count that are alike but for one number (`node01` to `node30`, `job-3-worker-0`). What lies beyond the last one nobody knows.
+    Names count that are alike but for one number (`node01` to `node30`, `job-3-worker-0`). What
+    lies beyond the last one nobody knows.
     """
     if len(hosts) < _FEWEST:
         return ()
@@ -44,12 +46,12 @@ def _named(parts: Sequence[str], numbers: Sequence[str], at: int, number: str) -
     return "".join(part + text for part, text in zip(parts, texts, strict=True))
 
 
-def told(hosts: Sequence[str]) -> tuple[str, ...]:
+def missing_host_warnings(hosts: Sequence[str]) -> tuple[str, ...]:
     """A warning that names the missing hosts; none where all are there."""
-    gone = missing_hosts(hosts)
+    gone = find_missing_hosts(hosts)
     if not gone:
         return ()
-    more = f" and {counted(len(gone) - _NAMED, 'other')}" if len(gone) > _NAMED else ""
+    more = f" and {format_count(len(gone) - _NAMED, 'other')}" if len(gone) > _NAMED else ""
     verb = "is" if len(gone) == 1 else "are"
     return (
         f"{', '.join(gone[:_NAMED])}{more} {verb} missing: the others are numbered, and no profile of that number is here. "
@@ -57,16 +59,21 @@ def told(hosts: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def missing_devices(run: Run) -> tuple[str, ...]:
-    """A warning where a program runs on more devices than all hosts of the run recorded; none where no program, or no device, says.
+def missing_device_warnings(run: Run) -> tuple[str, ...]:
+    """A warning where a program runs on more devices than all hosts of the run recorded; none where
+    no program, or no device, says.
 
-    Names of hosts that end too early do not show it, the program does: it was compiled for all of them.
+    Names of hosts that end too early do not show it, the program does: it was compiled for all of
+    them.
     """
     counts = device_counts(run)
-    recorded, assigned = sum(each.recorded for each in counts), max((each.assigned for each in counts), default=0)
+    recorded, assigned = (
+        sum(each.recorded_devices for each in counts),
+        max((each.assigned_devices for each in counts), default=0),
+    )
     if not recorded or assigned <= recorded:
         return ()
-    hosts = counted(len(counts), "host")
+    hosts = format_count(len(counts), "host")
     return (
         f"A program runs on {assigned} devices, of which {hosts} of this run recorded {recorded}: the profiles of other hosts are missing, "
         "or the profiler was told to leave devices out.",

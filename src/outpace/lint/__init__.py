@@ -5,10 +5,20 @@ A capture knows more: given its record, what the text only suggests is confirmed
 
 from __future__ import annotations
 
-from outpace.lint.program import Edit, Level, Message, Origin, Rule
+from outpace.lint.context import Edit, Level, Message, Origin, Rule
 from outpace.lint.rules import RULES
-from outpace.lint.run import files_in, lint_file, lint_text, newest_record, read_record
+from outpace.lint.runner import find_files, find_newest_record, lint_file, lint_text, read_record
 
 __all__ = [
-    "RULES", "Edit", "Level", "Message", "Origin", "Rule", "files_in", "lint_file", "lint_text", "newest_record", "read_record",
+    "RULES",
+    "Edit",
+    "Level",
+    "Message",
+    "Origin",
+    "Rule",
+    "find_files",
+    "find_newest_record",
+    "lint_file",
+    "lint_text",
+    "read_record",
 ]  # fmt: skip

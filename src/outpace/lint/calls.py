@@ -1,5 +1,6 @@
-"""Calls, as `chains` follows them: the tf.data vocabulary (which calls make a data set, which continue one, what their arguments are called),
-functions of the file, `fit` and iteration."""
+"""Calls, as `evaluator` follows them: the tf.data vocabulary (which calls make a data set, which
+continue one, what their arguments are called), functions of the file, `fit` and iteration.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +8,23 @@ import ast
 from itertools import product
 from typing import Protocol
 
-from outpace.lint.source import FUNCTIONS, Source
-from outpace.lint.values import MOST_PATHS, Constant, Datasets, Defined, Frame, Instance, Items, Path, Scope, Stage, Use, Value
+from outpace.lint.source import FUNCTIONS, SourceFile
+from outpace.lint.values import (
+    MAX_PATHS,
+    ConstantValue,
+    DatasetPath,
+    DatasetUse,
+    DatasetValue,
+    DefinitionValue,
+    Frame,
+    InstanceValue,
+    Scope,
+    SequenceValue,
+    Stage,
+    Value,
+)
 
-PARAMETERS: dict[str, tuple[str, ...]] = {
+DATASET_PARAMETERS: dict[str, tuple[str, ...]] = {
     "map": ("map_func", "num_parallel_calls", "deterministic"),
     "interleave": ("map_func", "cycle_length", "block_length", "num_parallel_calls", "deterministic"),
     "flat_map": ("map_func",),
@@ -29,11 +43,11 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "from_generator": ("generator",),
     "apply": ("transformation_func",),
 }
-METHODS = frozenset(PARAMETERS) - {"list_files", "from_generator"} | {
+DATASET_METHODS = frozenset(DATASET_PARAMETERS) - {"list_files", "from_generator"} | {
     "window", "unbatch", "with_options", "enumerate", "concatenate", "rebatch", "group_by_window", "bucket_by_sequence_length",
     "snapshot", "scan", "take_while", "unique", "ignore_errors", "rejection_resample", "sparse_batch",
 }  # fmt: skip
-PASSING = frozenset({"as_numpy_iterator", "make_one_shot_iterator", "make_initializable_iterator", "__iter__"})
+ITERATOR_METHODS = frozenset({"as_numpy_iterator", "make_one_shot_iterator", "make_initializable_iterator", "__iter__"})
 CREATORS = frozenset(
     {
         "from_tensors", "from_tensor_slices", "from_generator", "range", "zip", "list_files", "load", "random", "counter",
@@ -41,21 +55,23 @@ CREATORS = frozenset(
     }
 )  # fmt: skip
 READERS = frozenset({"TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset", "CsvDataset", "SqlDataset"})
-BATCHING = frozenset({"batch", "padded_batch", "ragged_batch", "sparse_batch", "bucket_by_sequence_length", "map_and_batch"})
-UNBATCHING = frozenset({"unbatch", "flat_map", "interleave", "window"})
+BATCHING_OPS = frozenset(
+    {"batch", "padded_batch", "ragged_batch", "sparse_batch", "bucket_by_sequence_length", "map_and_batch"}
+)
+UNBATCHING_OPS = frozenset({"unbatch", "flat_map", "interleave", "window"})
 KERAS_SOURCES = frozenset(
     f"{place}.{kind}_dataset_from_directory"
     for place in ("keras.utils", "keras.preprocessing", "keras.preprocessing.image", "keras.preprocessing.text")
     for kind in ("image", "text", "audio")
 ) | {"keras.utils.timeseries_dataset_from_array", "keras.preprocessing.timeseries_dataset_from_array"}
 LOADERS = frozenset({"tensorflow_datasets.load", "tensorflow_datasets.as_dataset"})
-SPLITTING = KERAS_SOURCES | LOADERS  # these may return several data sets at once
+MULTI_DATASET_SOURCES = KERAS_SOURCES | LOADERS  # these may return several data sets at once
 _EVIDENT = frozenset({"prefetch", "interleave", "padded_batch", "unbatch", "with_options"})
 
 
-def source_of(name: str) -> str | None:
+def source_op(name: str) -> str | None:
     """The op of a data set source by its full name; None when the name is none."""
-    if name in SPLITTING:
+    if name in MULTI_DATASET_SOURCES:
         return name
     prefix, _, last = name.rpartition(".")
     if prefix in ("tensorflow.data.Dataset", "tensorflow.data.experimental") and last in CREATORS:
@@ -67,7 +83,7 @@ def source_of(name: str) -> str | None:
     return None
 
 
-def batches_itself(op: str, call: ast.Call) -> bool:
+def is_batched_source(op: str, call: ast.Call) -> bool:
     """Whether a source's elements are batches already."""
     given = {word.arg: word.value for word in call.keywords}
     size = given.get("batch_size")
@@ -76,10 +92,12 @@ def batches_itself(op: str, call: ast.Call) -> bool:
     return op in KERAS_SOURCES or op == "make_csv_dataset" or (op in LOADERS and size is not None)
 
 
-def arguments(op: str, call: ast.Call) -> dict[str, ast.expr]:
-    """The arguments of a call by name; `**` where the call passes on arguments that the file does not show."""
+def bind_arguments(op: str, call: ast.Call) -> dict[str, ast.expr]:
+    """The arguments of a call by name; `**` where the call passes on arguments that the file does
+    not show.
+    """
     found: dict[str, ast.expr] = {}
-    for name, value in zip(PARAMETERS.get(op, ()), call.args, strict=False):
+    for name, value in zip(DATASET_PARAMETERS.get(op, ()), call.args, strict=False):
         if isinstance(value, ast.Starred):
             found["**"] = value
             break
@@ -88,7 +106,7 @@ def arguments(op: str, call: ast.Call) -> dict[str, ast.expr]:
     return found
 
 
-def evident(call: ast.Call) -> bool:
+def is_dataset_call(call: ast.Call) -> bool:
     """Whether a method call is one that only a tf.data set has, whatever it is called on."""
     if not isinstance(call.func, ast.Attribute):
         return False
@@ -97,14 +115,14 @@ def evident(call: ast.Call) -> bool:
     return call.func.attr in ("map", "batch") and any(word.arg == "num_parallel_calls" for word in call.keywords)
 
 
-def root(node: ast.expr) -> ast.expr:
+def chain_root(node: ast.expr) -> ast.expr:
     """What a chain of method calls starts from: `x` of `x.map(f).batch(8)`."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in DATASET_METHODS:
         node = node.func.value
     return node
 
 
-def key(node: ast.expr) -> str:
+def dotted_name(node: ast.expr) -> str:
     """`x` or `self.x` as text; empty for anything else."""
     if isinstance(node, ast.Name):
         return node.id
@@ -113,14 +131,14 @@ def key(node: ast.expr) -> str:
     return ""
 
 
-def evident_names(source: Source) -> dict[ast.AST, set[str]]:
+def find_dataset_names(source: SourceFile) -> dict[ast.AST, set[str]]:
     """Names by function that carry a method which only tf.data sets have."""
     found: dict[ast.AST, set[str]] = {}
     for node in source.nodes:
-        if isinstance(node, ast.Call) and evident(node):
-            name = key(root(node))
-            if name and not source.qualified(root(node)):
-                found.setdefault(source.function_around(node) or source.tree, set()).add(name)
+        if isinstance(node, ast.Call) and is_dataset_call(node):
+            name = dotted_name(chain_root(node))
+            if name and not source.qualified_name(chain_root(node)):
+                found.setdefault(source.enclosing_function(node) or source.tree, set()).add(name)
     return found
 
 
@@ -132,116 +150,120 @@ _WITH_FUNCTION = frozenset({"map", "interleave", "flat_map", "filter", "from_gen
 _CONSTANTS = ("batch_size", "cycle_length", "reshuffle_each_iteration", "buffer_size", "shuffle", "num_parallel_calls", "count")
 
 
-class Follower(Protocol):
+class Evaluator(Protocol):
     """What follows the rest of a file (see chains.py)."""
 
-    source: Source
+    source: SourceFile
     stages: list[Stage]
-    uses: list[Use]
+    uses: list[DatasetUse]
 
-    def enter(self, function: Defined, bound: Scope, frame: Frame) -> Value:
+    def call_function(self, function: DefinitionValue, bound: Scope, frame: Frame) -> Value:
         """Follow a function where it is called."""
 
     def evaluate(self, node: ast.expr | None, frame: Frame) -> Value:
         """The value of an expression."""
 
-    def member(self, node: ast.Attribute, owner: Value, frame: Frame) -> Value:
+    def get_attribute(self, node: ast.Attribute, owner: Value, frame: Frame) -> Value:
         """The value of an attribute."""
 
 
-class Calls:
+class CallEvaluator:
     """Evaluates the calls of one file for what follows it."""
 
-    def __init__(self, chains: Follower) -> None:
-        self._chains = chains
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._chains = evaluator
 
     def evaluate(self, node: ast.Call, frame: Frame) -> Value:
         """What a call returns."""
-        op = source_of(self._chains.source.called(node))
+        op = source_op(self._chains.source.called_name(node))
         if op is not None:
             return self._stage(op, node, self._among(self._arguments(node, frame)), frame)
         if isinstance(node.func, ast.Attribute):
             owner = self._owner(node.func, frame)
-            if isinstance(owner, Datasets):
+            if isinstance(owner, DatasetValue):
                 return self._method(node.func.attr, node, owner, frame)
-            return self._plain(node, self._chains.member(node.func, owner, frame), frame)
+            return self._plain(node, self._chains.get_attribute(node.func, owner, frame), frame)
         return self._plain(node, self._chains.evaluate(node.func, frame), frame)
 
     def _owner(self, func: ast.Attribute, frame: Frame) -> Value:
-        if func.attr in METHODS or func.attr in PASSING or not isinstance(func.value, ast.Name):
+        if func.attr in DATASET_METHODS or func.attr in ITERATOR_METHODS or not isinstance(func.value, ast.Name):
             return self._chains.evaluate(func.value, frame)
         return frame.find(func.value.id)
 
-    def _method(self, op: str, node: ast.Call, owner: Datasets, frame: Frame) -> Value:
-        if op in PASSING:
+    def _method(self, op: str, node: ast.Call, owner: DatasetValue, frame: Frame) -> Value:
+        if op in ITERATOR_METHODS:
             return owner
         values = self._arguments(node, frame)
-        if op not in METHODS:
-            self._chains.uses.append(Use("elsewhere", node, owner))
+        if op not in DATASET_METHODS:
+            self._chains.uses.append(DatasetUse("elsewhere", node, owner))
             return None
         if op == "apply" and node.args:
             function = self._chains.evaluate(node.args[0], frame)
-            if isinstance(function, Defined):
+            if isinstance(function, DefinitionValue):
                 return self._enter(function, [owner], {}, frame)
         others = self._among(values) if op == "concatenate" else []
         return self._stage(op, node, [owner, *others], frame)
 
-    def _stage(self, op: str, node: ast.Call, inputs: list[Datasets], frame: Frame) -> Datasets:
+    def _stage(self, op: str, node: ast.Call, inputs: list[DatasetValue], frame: Frame) -> DatasetValue:
         """The new stage, once for each way in which its inputs may come about."""
-        given = arguments(op, node)
+        given = bind_arguments(op, node)
         constants = {name: self._constant(given[name], frame) for name in _CONSTANTS if name in given}
         function = self._function(op, given, frame)
-        made: list[Path] = []
+        made: list[DatasetPath] = []
         for combination in product(*(value.paths for value in inputs)):
-            path: Path | None = Path(combination[0].stage if combination else Stage(op, node), frame.given)
+            path: DatasetPath | None = DatasetPath(combination[0].stage if combination else Stage(op, node), frame.conditions)
             for part in combination:
-                path = path and path.under(part.conditions)
-            if path is None or len(made) >= MOST_PATHS:
+                path = path and path.add_conditions(part.conditions)
+            if path is None or len(made) >= MAX_PATHS:
                 continue
             stage = Stage(
-                self._applied(node, op), node, tuple(part.stage for part in combination), given, constants, function, frame.given,
-                batches_itself(op, node), frame.inner,
+                self._applied(node, op), node, tuple(part.stage for part in combination), given, constants, function, frame.conditions,
+                is_batched_source(op, node), frame.is_nested,
             )  # fmt: skip
             self._chains.stages.append(stage)
-            made.append(Path(stage, path.conditions))
-        return Datasets(tuple(made))
+            made.append(DatasetPath(stage, path.conditions))
+        return DatasetValue(tuple(made))
 
     def _applied(self, node: ast.Call, op: str) -> str:
         """`map_and_batch` for `.apply(tf.data.experimental.map_and_batch(...))`."""
-        name = self._chains.source.called(node.args[0]) if op == "apply" and node.args else ""
+        name = self._chains.source.called_name(node.args[0]) if op == "apply" and node.args else ""
         prefix, _, last = name.rpartition(".")
         return last if prefix == "tensorflow.data.experimental" else op
 
     def _function(self, op: str, given: dict[str, ast.expr], frame: Frame) -> ast.AST | None:
-        """The function that a stage runs: where the file defines it, otherwise the expression that names it."""
+        """The function that a stage runs: where the file defines it, otherwise the expression that
+        names it.
+        """
         if op not in _WITH_FUNCTION:
             return None
-        expression = given.get(PARAMETERS[op][0])
+        expression = given.get(DATASET_PARAMETERS[op][0])
         value = self._chains.evaluate(expression, frame) if expression is not None else None
-        if not isinstance(value, Defined):
+        if not isinstance(value, DefinitionValue):
             return expression
         if op in ("interleave", "flat_map"):
-            inner, frame.inner = frame.inner, True
+            inner, frame.is_nested = frame.is_nested, True
             self._enter(value, [], {}, frame)
-            frame.inner = inner
+            frame.is_nested = inner
         return value.node
 
     def _constant(self, node: ast.expr, frame: Frame) -> object:
         value = self._chains.evaluate(node, frame)
-        return value.value if isinstance(value, Constant) else ...
+        return value.value if isinstance(value, ConstantValue) else ...
 
     def _plain(self, node: ast.Call, function: Value, frame: Frame) -> Value:
-        """A call that is no data set's: a function or class of the file, Keras, the iteration protocol, or unknown code."""
-        name = self._chains.source.called(node) or ast.unparse(node.func)
+        """A call that is no data set's: a function or class of the file, Keras, the iteration
+        protocol, or unknown code.
+        """
+        name = self._chains.source.called_name(node) or ast.unparse(node.func)
         last = name.rpartition(".")[2]
-        if isinstance(function, Defined):
+        if isinstance(function, DefinitionValue):
             return self._own(node, function, frame)
         positional = [self._chains.evaluate(item, frame) for item in node.args]
         named = {word.arg or "**": self._chains.evaluate(word.value, frame) for word in node.keywords}
         first = positional[0] if positional else None
-        if isinstance(first, Datasets) and (name in _THROUGH or last in _DISTRIBUTE):
+        if isinstance(first, DatasetValue) and (name in _THROUGH or last in _DISTRIBUTE):
             return first
-        if last in _DISTRIBUTE_FROM and isinstance(first, Defined):
+        if last in _DISTRIBUTE_FROM and isinstance(first, DefinitionValue):
             return self._enter(first, [], {}, frame)
         self._consumed(node, last, positional, named)
         return None
@@ -256,21 +278,25 @@ class Calls:
             kinds.append((kind, value))
         for kind, value in kinds:
             for found in self._among([value]):
-                self._chains.uses.append(Use("next" if name == "next" else kind, node, found))
+                self._chains.uses.append(DatasetUse("next" if name == "next" else kind, node, found))
 
-    def _own(self, node: ast.Call, function: Defined, frame: Frame) -> Value:
+    def _own(self, node: ast.Call, function: DefinitionValue, frame: Frame) -> Value:
         positional = [None if isinstance(item, ast.Starred) else self._chains.evaluate(item, frame) for item in node.args]
         named = {word.arg: self._chains.evaluate(word.value, frame) for word in node.keywords if word.arg is not None}
         if not isinstance(function.node, ast.ClassDef):
             return self._enter(function, positional, named, frame, whole=not any(word.arg is None for word in node.keywords))
-        instance = Instance(function.node)
+        instance = InstanceValue(function.node)
         for item in function.node.body:
             if isinstance(item, ast.FunctionDef) and item.name == "__init__":
-                self._enter(Defined(item, instance), positional, named, frame)
+                self._enter(DefinitionValue(item, instance), positional, named, frame)
         return instance
 
-    def _enter(self, function: Defined, positional: list[Value], named: Scope, frame: Frame, whole: bool = True) -> Value:
-        """Follow a function of the file; parameters without an argument take their default when the call is `whole`."""
+    def _enter(
+        self, function: DefinitionValue, positional: list[Value], named: Scope, frame: Frame, whole: bool = True
+    ) -> Value:
+        """Follow a function of the file; parameters without an argument take their default when the
+        call is `whole`.
+        """
         node = function.node
         if not isinstance(node, FUNCTIONS):
             return None
@@ -282,18 +308,18 @@ class Calls:
             for name, default in _defaults(node).items():
                 if name not in bound:
                     bound[name] = self._chains.evaluate(default, frame)
-        return self._chains.enter(function, bound, frame)
+        return self._chains.call_function(function, bound, frame)
 
     def _arguments(self, node: ast.Call, frame: Frame) -> list[Value]:
         return [self._chains.evaluate(item, frame) for item in [*node.args, *(word.value for word in node.keywords)]]
 
-    def _among(self, values: list[Value]) -> list[Datasets]:
+    def _among(self, values: list[Value]) -> list[DatasetValue]:
         """The data sets among values, those inside tuples and lists too."""
-        found: list[Datasets] = []
+        found: list[DatasetValue] = []
         for value in values:
-            if isinstance(value, Datasets):
+            if isinstance(value, DatasetValue):
                 found.append(value)
-            elif isinstance(value, Items):
+            elif isinstance(value, SequenceValue):
                 found += self._among(list(value.values))
         return found
 

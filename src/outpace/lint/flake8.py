@@ -1,4 +1,5 @@
-"""The rules of `outpace lint` as plugins of flake8: one for each letter code, because flake8 selects plugins by the codes that they give.
+"""The rules of `outpace lint` as plugins of flake8: one for each letter code, because flake8
+selects plugins by the codes that they give.
 
 Warnings alone: flake8 knows no notes.
 """
@@ -11,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from outpace._version import __version__
-from outpace.lint.program import Level, Message
-from outpace.lint.run import lint_text
+from outpace.lint.context import Level, Message
+from outpace.lint.runner import lint_text
 
 
 class Plugin:

@@ -1,7 +1,9 @@
-"""What a function of the file does when TensorFlow traces it, as far as its text shows: its own body and what it calls in this file.
+"""What a function of the file does when TensorFlow traces it, as far as its text shows: its own
+body and what it calls in this file.
 
-Which of these traits keep `map` sequential was measured with TensorFlow 2.21: random operations (also inside Keras layers), captured
-variables, lookup tables and Python functions do; file reads, decoding and arithmetic do not.
+Which of these traits keep `map` sequential was measured with TensorFlow 2.21: random operations
+(also inside Keras layers), captured variables, lookup tables and Python functions do; file reads,
+decoding and arithmetic do not.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import ast
 from collections.abc import Iterator
 from enum import Enum
 
-from outpace.lint.source import FUNCTIONS, Function, Source, inside, parameters
+from outpace.lint.source import FUNCTIONS, Function, SourceFile, iter_scope, parameter_names
 
 
 class Trait(str, Enum):
@@ -38,17 +40,19 @@ _WRAPPERS = ("functools.partial", "tensorflow.function", "tensorflow.autograph.e
 _DEPTH = 6
 
 
-class Functions:
+class FunctionResolver:
     """Looks up what names stand for in a file's functions, and what those functions do."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceFile) -> None:
         self.source = source
         self._bindings: dict[ast.AST, dict[str, list[ast.AST]]] = {}
         self._of_class: dict[ast.ClassDef, dict[str, list[ast.AST]]] = {}
         self._known: dict[ast.AST, frozenset[Trait]] = {}
 
     def resolve(self, node: ast.AST | None, depth: int = _DEPTH) -> ast.AST | None:
-        """The function, lambda, class or value that an expression names in this file; None when there is no single one."""
+        """The function, lambda, class or value that an expression names in this file; None when
+        there is no single one.
+        """
         if node is None or depth == 0:
             return None
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
@@ -58,7 +62,7 @@ class Functions:
             return self.resolve(found, depth - 1) or found
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
             return self._member(node, depth)
-        if isinstance(node, ast.Call) and self.source.called(node) in _WRAPPERS and node.args:
+        if isinstance(node, ast.Call) and self.source.called_name(node) in _WRAPPERS and node.args:
             return self.resolve(node.args[0], depth - 1)
         return None
 
@@ -67,11 +71,13 @@ class Functions:
         found = self.resolve(node)
         return found if isinstance(found, FUNCTIONS) else None
 
-    def known(self, node: ast.AST | None) -> bool:
-        """Whether what the expression calls stands in this file, or is TensorFlow's or Keras' own."""
-        if isinstance(node, ast.Call) and self.source.called(node).startswith("keras."):
+    def is_known(self, node: ast.AST | None) -> bool:
+        """Whether what the expression calls stands in this file, or is TensorFlow's or
+        Keras' own.
+        """
+        if isinstance(node, ast.Call) and self.source.called_name(node).startswith("keras."):
             return True
-        return self.resolve(node) is not None or self.source.qualified(node).startswith(("tensorflow.", "keras."))
+        return self.resolve(node) is not None or self.source.qualified_name(node).startswith(("tensorflow.", "keras."))
 
     def traits(self, node: ast.AST | None) -> frozenset[Trait]:
         """What the function, layer or operation that an expression names does when it is traced."""
@@ -86,7 +92,7 @@ class Functions:
     def references(self, function: ast.AST) -> Iterator[ast.AST]:
         """Functions of this file that a function calls or passes on, each once."""
         seen: set[ast.AST] = set()
-        for node in inside(function):
+        for node in iter_scope(function):
             target: ast.AST | None = None
             if isinstance(node, FUNCTIONS):
                 target = node
@@ -102,7 +108,7 @@ class Functions:
             return
         scopes = [found] if isinstance(found, FUNCTIONS) else [item for item in found.body if isinstance(item, FUNCTIONS)]
         for scope in scopes:
-            for node in inside(scope):
+            for node in iter_scope(scope):
                 if isinstance(node, ast.Call):
                     yield from self._call(node)
                 elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
@@ -110,18 +116,18 @@ class Functions:
 
     def _expression(self, found: ast.AST) -> Iterator[Trait]:
         """A layer, a list of layers or an operation that is used as a function itself."""
-        yield from _of_name(self.source.qualified(found))
+        yield from _of_name(self.source.qualified_name(found))
         for node in ast.walk(found):
             if isinstance(node, ast.Call):
-                yield from _of_name(self.source.called(node))
+                yield from _of_name(self.source.called_name(node))
 
     def _call(self, node: ast.Call) -> Iterator[Trait]:
-        name = self.source.called(node)
+        name = self.source.called_name(node)
         if name:
             yield from _of_name(name)
             return
         if isinstance(node.func, ast.Call):  # keras.layers.RandomFlip()(image)
-            yield from _of_name(self.source.called(node.func))
+            yield from _of_name(self.source.called_name(node.func))
         target = self.resolve(node.func)
         if target is not None:
             yield from self.traits(target)
@@ -129,20 +135,20 @@ class Functions:
             yield from self._method(node.func)
 
     def _method(self, func: ast.Attribute) -> Iterator[Trait]:
-        owner = self.source.called(self.resolve(func.value) or func.value)
+        owner = self.source.called_name(self.resolve(func.value) or func.value)
         if owner.startswith("tensorflow.random.") and "Generator" in owner:
             yield Trait.RANDOM
         elif owner.startswith("tensorflow.lookup."):
             yield Trait.TABLE
 
     def _captured(self, node: ast.Name | ast.Attribute) -> Iterator[Trait]:
-        if self.source.called(self.resolve(node)) in ("tensorflow.Variable", "keras.Variable"):
+        if self.source.called_name(self.resolve(node)) in ("tensorflow.Variable", "keras.Variable"):
             yield Trait.VARIABLE
 
     def _lookup(self, name: ast.Name) -> ast.AST | None:
-        for scope in self.source.above(name):
+        for scope in self.source.iter_ancestors(name):
             if isinstance(scope, (*FUNCTIONS, ast.Module)):
-                if name.id in parameters(scope):
+                if name.id in parameter_names(scope):
                     return None
                 found = self._in_scope(scope).get(name.id)
                 if found:
@@ -150,10 +156,12 @@ class Functions:
         return None
 
     def _in_scope(self, scope: ast.AST) -> dict[str, list[ast.AST]]:
-        """What the names of a scope are bound to: functions, classes, and values of plain assignments."""
+        """What the names of a scope are bound to: functions, classes, and values of plain
+        assignments.
+        """
         if scope not in self._bindings:
             found: dict[str, list[ast.AST]] = {}
-            for node in inside(scope):
+            for node in iter_scope(scope):
                 if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                     found.setdefault(node.name, []).append(node)
                 elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -162,7 +170,9 @@ class Functions:
         return self._bindings[scope]
 
     def _assigned(self, target: ast.AST) -> ast.AST:
-        """The value of a plain assignment to one target; the target itself where the value is not at hand."""
+        """The value of a plain assignment to one target; the target itself where the value is not
+        at hand.
+        """
         statement = self.source.parents.get(target)
         if isinstance(statement, ast.Assign) and target in statement.targets:
             return statement.value
@@ -172,7 +182,7 @@ class Functions:
 
     def _member(self, node: ast.Attribute, depth: int) -> ast.AST | None:
         """A method or an attribute of the class around `self.name`."""
-        around = self.source.class_around(node)
+        around = self.source.enclosing_class(node)
         if around is None:
             return None
         found = self._members(around).get(node.attr, [])

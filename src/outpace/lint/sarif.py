@@ -1,4 +1,6 @@
-"""Messages as SARIF 2.1.0, which code hosts show beside the lines of a change and which editors read."""
+"""Messages as SARIF 2.1.0, which code hosts show beside the lines of a change and which editors
+read.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from typing import Any
 from urllib.parse import quote
 
 from outpace._version import __version__
-from outpace.lint.program import Edit, Message, Rule
+from outpace.lint.context import Edit, Message, Rule
 from outpace.lint.rules import RULES
-from outpace.lint.run import Checked
+from outpace.lint.runner import CheckedFile
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "outpaceLine/v1"
@@ -21,8 +23,9 @@ _ROOT = "SRCROOT"
 _ORDER = {rule: at for at, rule in enumerate(RULES)}
 
 
-def log(checked: Sequence[Checked], failures: Sequence[str] = (), root: str = ".") -> dict[str, Any]:
-    """The messages about some files as a SARIF log of one run; `failures` are sentences on files that could not be checked.
+def build_log(files: Sequence[CheckedFile], failures: Sequence[str] = (), root: str = ".") -> dict[str, Any]:
+    """The messages about some files as a SARIF log of one run; `failures` are sentences on files
+    that could not be checked.
 
     Files below the folder `root` are named from there, and where that lies is not told.
     """
@@ -36,7 +39,7 @@ def log(checked: Sequence[Checked], failures: Sequence[str] = (), root: str = ".
         "invocations": [ran],
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {_ROOT: {"description": {"text": "The folder in which 'outpace lint' ran."}}},
-        "results": [result for each in checked for result in _results(each, root)],
+        "results": [result for each in files for result in _results(each, root)],
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
@@ -54,7 +57,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
     return found | ({"helpUri": address} if address.startswith("https://") else {})
 
 
-def _results(checked: Checked, root: str) -> Iterator[dict[str, Any]]:
+def _results(checked: CheckedFile, root: str) -> Iterator[dict[str, Any]]:
     place = _place(checked.path, root)
     met: Counter[str] = Counter()
     for message in checked.messages:

@@ -1,4 +1,5 @@
-"""A user's file, parsed: its tree with parents, the lines, the comments that switch rules off, and what its names stand for.
+"""A user's file, parsed: its tree with parents, the lines, the comments that switch rules off, and
+what its names stand for.
 
 Nothing of the file is imported or run.
 """
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from importlib.util import decode_source
 
 from outpace.model.errors import NotFoundError, UsageError
-from outpace.model.inputs import SCRIPT, read_file
+from outpace.model.input_files import SCRIPT, read_file
 
 _IGNORE = re.compile(r"#\s*outpace:\s*ignore(?:\[([A-Za-z0-9_,\s]*)\])?")
 _CANONICAL = (
@@ -31,7 +32,7 @@ SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Module)
 
 
 @dataclass(frozen=True)
-class Ignored:
+class IgnoreComment:
     """A comment `# outpace: ignore[...]`: the rules that it names, or all (None)."""
 
     rules: frozenset[str] | None
@@ -41,7 +42,7 @@ class Ignored:
         return self.rules is None or rule in self.rules
 
 
-class Source:
+class SourceFile:
     """One parsed file. Raises UsageError when it is no Python that this interpreter can parse."""
 
     def __init__(self, text: str, path: str = "<text>") -> None:
@@ -63,14 +64,16 @@ class Source:
             self.nodes.append(node)
             for child in ast.iter_child_nodes(node):
                 self.parents[child] = node
-        self.ignored = dict(_ignored(text))
+        self.ignore_comments = dict(_ignored(text))
         self._names = _imports(self.nodes)
         self._bound: dict[ast.AST, frozenset[str]] = {}
         self._add_aliases()
 
     @classmethod
-    def read(cls, path: str) -> Source:
-        """Read and parse a file, in the encoding that it declares; raises NotFoundError or UsageError."""
+    def read(cls, path: str) -> SourceFile:
+        """Read and parse a file, in the encoding that it declares; raises NotFoundError or
+        UsageError.
+        """
         try:
             return cls(decode_source(read_file(path, SCRIPT)), path)
         except FileNotFoundError:
@@ -80,23 +83,24 @@ class Source:
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
 
-    def above(self, node: ast.AST) -> Iterator[ast.AST]:
+    def iter_ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around this one, the nearest first."""
         parent = self.parents.get(node)
         while parent is not None:
             yield parent
             parent = self.parents.get(parent)
 
-    def function_around(self, node: ast.AST) -> Function | None:
+    def enclosing_function(self, node: ast.AST) -> Function | None:
         """The innermost function or lambda around a node."""
-        return next((above for above in self.above(node) if isinstance(above, FUNCTIONS)), None)
+        return next((above for above in self.iter_ancestors(node) if isinstance(above, FUNCTIONS)), None)
 
-    def class_around(self, node: ast.AST) -> ast.ClassDef | None:
+    def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
         """The innermost class around a node."""
-        return next((above for above in self.above(node) if isinstance(above, ast.ClassDef)), None)
+        return next((above for above in self.iter_ancestors(node) if isinstance(above, ast.ClassDef)), None)
 
-    def qualified(self, node: ast.AST | None) -> str:
-        """The full name that an expression `a.b.c` stands for (`tensorflow.data.Dataset`, `keras.Model`); empty when it is none.
+    def qualified_name(self, node: ast.AST | None) -> str:
+        """The full name that an expression `a.b.c` stands for (`tensorflow.data.Dataset`,
+        `keras.Model`); empty when it is none.
 
         TensorFlow's keras counts as `keras`, its v2 name space as `tensorflow`.
         """
@@ -106,49 +110,51 @@ class Source:
             node = node.value
         if not isinstance(node, ast.Name) or node.id not in self._names or self._hidden(node):
             return ""
-        return canonical(".".join([self._names[node.id], *reversed(parts)]))
+        return canonical_name(".".join([self._names[node.id], *reversed(parts)]))
 
-    def called(self, node: ast.AST | None) -> str:
+    def called_name(self, node: ast.AST | None) -> str:
         """The full name of what a call calls; empty for anything else."""
-        return self.qualified(node.func) if isinstance(node, ast.Call) else ""
+        return self.qualified_name(node.func) if isinstance(node, ast.Call) else ""
 
     def imports(self, *packages: str) -> bool:
         """Whether the file imports one of these packages."""
         return any(name.partition(".")[0] in packages for name in self._names.values())
 
-    def bound(self, scope: ast.AST) -> frozenset[str]:
+    def bound_names(self, scope: ast.AST) -> frozenset[str]:
         """Names that a function binds itself: parameters, assignments, loop variables."""
         if scope not in self._bound:
-            names = set(parameters(scope)) if isinstance(scope, FUNCTIONS) else set()
-            names |= {node.id for node in inside(scope) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+            names = set(parameter_names(scope)) if isinstance(scope, FUNCTIONS) else set()
+            names |= {node.id for node in iter_scope(scope) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
             self._bound[scope] = frozenset(names)
         return self._bound[scope]
 
     def _hidden(self, name: ast.Name) -> bool:
         """Whether a function around the name binds it to something of its own."""
-        return any(name.id in self.bound(scope) for scope in self.above(name) if isinstance(scope, FUNCTIONS))
+        return any(name.id in self.bound_names(scope) for scope in self.iter_ancestors(name) if isinstance(scope, FUNCTIONS))
 
     def _add_aliases(self) -> None:
-        """`AUTOTUNE = tf.data.AUTOTUNE`, `layers = keras.layers`: names of the module that stand for a dotted name."""
+        """`AUTOTUNE = tf.data.AUTOTUNE`, `layers = keras.layers`: names of the module that stand
+        for a dotted name.
+        """
         stored: dict[str, int] = {}
-        for node in inside(self.tree):
+        for node in iter_scope(self.tree):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 stored[node.id] = stored.get(node.id, 0) + 1
         for statement in self.tree.body:
             if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-                target, name = statement.targets[0], self.qualified(statement.value)
+                target, name = statement.targets[0], self.qualified_name(statement.value)
                 if isinstance(target, ast.Name) and name and stored[target.id] == 1:
                     self._names[target.id] = name
 
 
-def canonical(name: str) -> str:
+def canonical_name(name: str) -> str:
     """A full name under the one spelling that the rules use."""
     for pattern, replacement in _CANONICAL:
         name = pattern.sub(replacement, name)
     return name
 
 
-def parameters(function: ast.AST) -> list[str]:
+def parameter_names(function: ast.AST) -> list[str]:
     """Names of a function's parameters, in order."""
     if not isinstance(function, FUNCTIONS):
         return []
@@ -157,8 +163,10 @@ def parameters(function: ast.AST) -> list[str]:
     return [item.arg for item in [*named, *([found.kwarg] if found.kwarg else [])]]
 
 
-def inside(scope: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a scope in order of the text, without those of the functions, lambdas and classes in it (they themselves come)."""
+def iter_scope(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a scope in order of the text, without those of the functions, lambdas and
+    classes in it (they themselves come).
+    """
     if isinstance(scope, ast.Lambda):
         todo: list[ast.AST] = [scope.body]
     else:
@@ -183,8 +191,10 @@ def _imports(nodes: list[ast.AST]) -> dict[str, str]:
     return names
 
 
-def _ignored(text: str) -> Iterator[tuple[int, Ignored]]:
-    """Line numbers of the comments that switch rules off; one on a line of its own speaks of the next line."""
+def _ignored(text: str) -> Iterator[tuple[int, IgnoreComment]]:
+    """Line numbers of the comments that switch rules off; one on a line of its own speaks of the
+    next line.
+    """
     if "outpace:" not in text:
         return
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -192,4 +202,4 @@ def _ignored(text: str) -> Iterator[tuple[int, Ignored]]:
         if match:
             rules = None if match[1] is None else frozenset(rule.strip().upper() for rule in match[1].split(","))
             alone = not token.line[: token.start[1]].strip()
-            yield token.start[0] + alone, Ignored(rules)
+            yield token.start[0] + alone, IgnoreComment(rules)

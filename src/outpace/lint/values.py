@@ -1,5 +1,5 @@
-"""The values that `chains` follows through a file: data sets with their stages, functions, objects, constants; and the tests of `if`,
-decided where the file fixes their values.
+"""The values that `chains` follows through a file: data sets with their stages, functions, objects,
+constants; and the tests of `if`, decided where the file fixes their values.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from typing import Any
 from outpace.lint.source import Function
 
 Condition = tuple[str, bool]  # the text of a test, and what it must give
-MOST_PATHS = 16
+MAX_PATHS = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
     """One operation of a data set as the file writes it.
 
-    `op` is TensorFlow's name (`map`, `batch`, `TFRecordDataset`; `unknown` where the file does not show the source). `inputs` feed it, the
-    chain that it was called on first. `given` are the tests under which the line runs, on top of those of its inputs.
-    `yields_batches` marks sources that batch by themselves; `inner` a stage built inside another stage's function.
+    `op` is TensorFlow's name (`map`, `batch`, `TFRecordDataset`; `unknown` where the file does not
+    show the source). `inputs` feed it, the chain that it was called on first. `conditions` are the
+    tests under which the line runs, on top of those of its inputs. `yields_batches` marks sources
+    that batch by themselves; `is_nested` a stage built inside another stage's function.
     """
 
     op: str
@@ -31,17 +32,17 @@ class Stage:
     arguments: dict[str, ast.expr] = field(default_factory=dict)
     constants: dict[str, object] = field(default_factory=dict)
     function: ast.AST | None = None
-    given: frozenset[Condition] = frozenset()
+    conditions: frozenset[Condition] = frozenset()
     yields_batches: bool = False
-    inner: bool = False
+    is_nested: bool = False
 
-    def before(self) -> Iterator[Stage]:
+    def iter_upstream(self) -> Iterator[Stage]:
         """All stages that feed this one, the nearest first."""
         for stage in self.inputs:
             yield stage
-            yield from stage.before()
+            yield from stage.iter_upstream()
 
-    def line(self) -> Iterator[Stage]:
+    def iter_chain(self) -> Iterator[Stage]:
         """This stage and those on its own chain (first inputs only), the nearest first."""
         stage: Stage | None = self
         while stage is not None:
@@ -50,42 +51,46 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Path:
-    """One way in which a data set may come about: its last stage, and the tests that must hold on the way."""
+class DatasetPath:
+    """One way in which a data set may come about: its last stage, and the tests that must hold on
+    the way.
+    """
 
     stage: Stage
     conditions: frozenset[Condition] = frozenset()
 
-    def under(self, conditions: frozenset[Condition]) -> Path | None:
+    def add_conditions(self, conditions: frozenset[Condition]) -> DatasetPath | None:
         """The same way with more conditions, or None when they contradict each other."""
         both = self.conditions | conditions
         if any((text, not value) in both for text, value in both):
             return None
-        return Path(self.stage, both)
+        return DatasetPath(self.stage, both)
 
 
 @dataclass(frozen=True)
-class Datasets:
+class DatasetValue:
     """A data set, in the ways in which it may come about (at most MOST_PATHS)."""
 
-    paths: tuple[Path, ...]
+    paths: tuple[DatasetPath, ...]
 
-    def under(self, condition: Condition) -> Datasets | None:
+    def add_condition(self, condition: Condition) -> DatasetValue | None:
         """What remains under a condition."""
-        kept = tuple(found for path in self.paths if (found := path.under(frozenset((condition,)))) is not None)
-        return Datasets(kept) if kept else None
+        kept = tuple(found for path in self.paths if (found := path.add_conditions(frozenset((condition,)))) is not None)
+        return DatasetValue(kept) if kept else None
 
 
 @dataclass(frozen=True)
-class Defined:
-    """A function or class of the file; `owner` is the object for a method that was looked up on one."""
+class DefinitionValue:
+    """A function or class of the file; `owner` is the object for a method that was looked up on
+    one.
+    """
 
     node: Function | ast.ClassDef
-    owner: Instance | None = None
+    owner: InstanceValue | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Instance:
+class InstanceValue:
     """An object of a class of the file, with the attributes that were assigned to it."""
 
     cls: ast.ClassDef
@@ -93,68 +98,76 @@ class Instance:
 
 
 @dataclass(frozen=True)
-class Items:
+class SequenceValue:
     """A tuple or list of values."""
 
     values: tuple[Value, ...]
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantValue:
     """A number, text or truth value that the file fixes."""
 
     value: object
 
 
-Value = Datasets | Defined | Instance | Items | Constant | None
+Value = DatasetValue | DefinitionValue | InstanceValue | SequenceValue | ConstantValue | None
 Scope = dict[str, Value]
 
 
-def merged(first: Value, second: Value) -> Value:
+def merge_values(first: Value, second: Value) -> Value:
     """A value that is one or the other."""
-    if isinstance(first, Datasets) and isinstance(second, Datasets):
-        return Datasets(tuple(dict.fromkeys(first.paths + second.paths))[:MOST_PATHS])
-    if isinstance(first, Items) and isinstance(second, Items) and len(first.values) == len(second.values):
-        return Items(tuple(merged(a, b) for a, b in zip(first.values, second.values, strict=True)))
-    if isinstance(first, Datasets) or isinstance(second, Datasets):
-        return first if isinstance(first, Datasets) else second
+    if isinstance(first, DatasetValue) and isinstance(second, DatasetValue):
+        return DatasetValue(tuple(dict.fromkeys(first.paths + second.paths))[:MAX_PATHS])
+    if isinstance(first, SequenceValue) and isinstance(second, SequenceValue) and len(first.values) == len(second.values):
+        return SequenceValue(tuple(merge_values(a, b) for a, b in zip(first.values, second.values, strict=True)))
+    if isinstance(first, DatasetValue) or isinstance(second, DatasetValue):
+        return first if isinstance(first, DatasetValue) else second
     return first if first == second else None
 
 
-def tagged(value: Value, holds: Condition) -> Value:
+def restrict_value(value: Value, condition: Condition) -> Value:
     """A value that is known to hold only under a condition."""
-    if isinstance(value, Datasets):
-        return value.under(holds)
-    if isinstance(value, Items):
-        return replace(value, values=tuple(tagged(item, holds) for item in value.values))
+    if isinstance(value, DatasetValue):
+        return value.add_condition(condition)
+    if isinstance(value, SequenceValue):
+        return replace(value, values=tuple(restrict_value(item, condition) for item in value.values))
     return value
 
 
-def joined(before: Scope, narrow: list[Scope], scopes: list[Scope], ended: list[bool], holds: Condition) -> Scope:
-    """The names after an `if`: unchanged ones as they were, changed ones with the test under which they hold."""
-    text, wanted = holds
-    if all(ended):
+def merge_scopes(
+    before: Scope, branch_inputs: list[Scope], scopes: list[Scope], returns: list[bool], condition: Condition
+) -> Scope:
+    """The names after an `if`: unchanged ones as they were, changed ones with the test under which
+    they hold.
+    """
+    text, wanted = condition
+    if all(returns):
         return before
-    if any(ended):
-        kept = ended.index(False)
-        return {name: tagged(value, (text, wanted if kept == 0 else not wanted)) for name, value in scopes[kept].items()}
+    if any(returns):
+        kept = returns.index(False)
+        return {
+            name: restrict_value(value, (text, wanted if kept == 0 else not wanted)) for name, value in scopes[kept].items()
+        }
     after: Scope = {}
     for name in {**scopes[0], **scopes[1]}:
         first, second = scopes[0].get(name), scopes[1].get(name)
-        if name in before and first is narrow[0][name] and second is narrow[1][name]:
+        if name in before and first is branch_inputs[0][name] and second is branch_inputs[1][name]:
             after[name] = before[name]
         else:
-            after[name] = merged(tagged(first, (text, wanted)), tagged(second, (text, not wanted)))
+            after[name] = merge_values(restrict_value(first, (text, wanted)), restrict_value(second, (text, not wanted)))
     return after
 
 
 @dataclass(frozen=True)
-class Use:
-    """Where a data set is consumed: `fit`, `evaluate`, `validation`, a `loop`, `next`, or `elsewhere` (passed on to unknown code)."""
+class DatasetUse:
+    """Where a data set is consumed: `fit`, `evaluate`, `validation`, a `loop`, `next`, or
+    `elsewhere` (passed on to unknown code).
+    """
 
     kind: str
     node: ast.AST
-    value: Datasets
+    value: DatasetValue
 
 
 @dataclass
@@ -163,9 +176,9 @@ class Frame:
 
     scope: Scope
     parent: Frame | None = None
-    given: frozenset[Condition] = frozenset()
+    conditions: frozenset[Condition] = frozenset()
     returns: list[Value] = field(default_factory=list)
-    inner: bool = False
+    is_nested: bool = False
 
     def find(self, name: str) -> Value:
         """The value of a name, here or further out."""
@@ -192,7 +205,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 _OPPOSITE: dict[type[ast.cmpop], ast.cmpop] = {ast.NotEq: ast.Eq(), ast.IsNot: ast.Is(), ast.NotIn: ast.In()}
 
 
-def condition(test: ast.expr) -> Condition:
+def parse_condition(test: ast.expr) -> Condition:
     """The test's text with its negations taken off, and what it must give for the branch to run."""
     wanted = True
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -203,13 +216,15 @@ def condition(test: ast.expr) -> Condition:
     return ast.unparse(test), wanted
 
 
-def truth(test: ast.expr, value_of: Callable[[ast.expr], Value]) -> bool | None:
-    """What a test gives where the file fixes it; None where it does not. A script's `__name__` is `__main__`."""
+def evaluate_test(test: ast.expr, value_of: Callable[[ast.expr], Value]) -> bool | None:
+    """What a test gives where the file fixes it; None where it does not. A script's `__name__` is
+    `__main__`.
+    """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        inner = truth(test.operand, value_of)
+        inner = evaluate_test(test.operand, value_of)
         return None if inner is None else not inner
     if isinstance(test, ast.BoolOp):
-        parts = [truth(part, value_of) for part in test.values]
+        parts = [evaluate_test(part, value_of) for part in test.values]
         deciding = isinstance(test.op, ast.Or)
         if deciding in parts:
             return deciding
@@ -217,14 +232,14 @@ def truth(test: ast.expr, value_of: Callable[[ast.expr], Value]) -> bool | None:
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         return _compared(test, value_of)
     known = value_of(test) if isinstance(test, (ast.Constant, ast.Name, ast.Attribute)) else None
-    return bool(known.value) if isinstance(known, Constant) else None
+    return bool(known.value) if isinstance(known, ConstantValue) else None
 
 
 def _compared(test: ast.Compare, value_of: Callable[[ast.expr], Value]) -> bool | None:
     if isinstance(test.left, ast.Name) and test.left.id == "__name__":
         return isinstance(test.ops[0], ast.Eq)
     first, second = value_of(test.left), value_of(test.comparators[0])
-    if not isinstance(first, Constant) or not isinstance(second, Constant):
+    if not isinstance(first, ConstantValue) or not isinstance(second, ConstantValue):
         return None
     try:
         return bool(_COMPARE[type(test.ops[0])](first.value, second.value))

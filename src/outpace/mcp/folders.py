@@ -1,4 +1,6 @@
-"""What may be asked about: runs and scripts below the folders that the server was given, wherever links lead."""
+"""What may be asked about: runs and scripts below the folders that the server was given, wherever
+links lead.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +8,29 @@ import os
 from collections.abc import Sequence
 
 from outpace.model import NotFoundError, UsageError
-from outpace.model.text import meant
+from outpace.model.text import format_suggestion
 from outpace.ui import folders
-from outpace.ui.runs import Listed, listed
+from outpace.ui.runs import ListedRun, scan_folders
 
 
-class Folders(folders.Folders):
+class ServedFolders(folders.Folders):
     """The folders as they were given; NotFoundError for one that is not there."""
 
-    def __init__(self, given: Sequence[str]) -> None:
-        super().__init__(given)
-        self.require("Give folders with runs or scripts.")
+    def __init__(self, roots: Sequence[str]) -> None:
+        super().__init__(roots)
+        self.require_exists("Give folders with runs or scripts.")
 
-    def runs(self) -> list[Listed]:
-        """The runs, newest first; none that a link leads out of the folders for, of whose files neither."""
-        return [run for run in listed(self.given) if not self.outside(run.info.folder)]
+    def find_runs(self) -> list[ListedRun]:
+        """The runs, newest first; none that a link leads out of the folders for, of whose files
+        neither.
+        """
+        return [run for run in scan_folders(self.roots) if not self.find_escaping_link(run.info.folder)]
 
-    def run(self, name: str) -> str:
-        """The folder of a run, by its id, its name, or the end of its path. Raises NotFoundError, or UsageError where it may be several."""
-        runs = self.runs()
+    def require_run(self, name: str) -> str:
+        """The folder of a run, by its id, its name, or the end of its path. Raises NotFoundError,
+        or UsageError where it may be several.
+        """
+        runs = self.find_runs()
         wanted = name.rstrip("/")
         found = [run for run in runs if run.id == wanted] or [
             run for run in runs if wanted and f"/{run.info.folder.rstrip('/')}".endswith(f"/{wanted}")
@@ -32,7 +38,7 @@ class Folders(folders.Folders):
         if not found:
             known = [run.info.run for run in runs]
             raise NotFoundError(
-                f"There is no run {name!r} in the served folders.{meant(name, known)} The question 'runs' lists them."
+                f"There is no run {name!r} in the served folders.{format_suggestion(name, known)} The question 'runs' lists them."
             )
         if len(found) > 1:
             raise UsageError(
@@ -40,15 +46,17 @@ class Folders(folders.Folders):
             )
         return found[0].info.folder
 
-    def file(self, path: str) -> str:
-        """A file or folder below the served ones, from one of them or as a whole path. Raises NotFoundError for any other, there or not."""
-        for root in self.real if "\0" not in path else ():
+    def require_file(self, path: str) -> str:
+        """A file or folder below the served ones, from one of them or as a whole path. Raises
+        NotFoundError for any other, there or not.
+        """
+        for root in self.real_paths if "\0" not in path else ():
             place = os.path.realpath(os.path.join(root, path))
-            if self.holds(place) and (os.path.isfile(place) or os.path.isdir(place)):
+            if self.contains(place) and (os.path.isfile(place) or os.path.isdir(place)):
                 return place
         raise NotFoundError(f"There is no file or folder {path!r} in the served folders.")
 
-    def shown(self, path: str) -> str:
+    def relative_path(self, path: str) -> str:
         """A path below the served folders, from the one that holds it."""
-        root = next(root for root in self.real if os.path.commonpath((path, root)) == root)
+        root = next(root for root in self.real_paths if os.path.commonpath((path, root)) == root)
         return os.path.relpath(path, root)

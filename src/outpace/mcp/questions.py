@@ -1,4 +1,6 @@
-"""The questions, and what answers them: the facade and the tables of its reports. Each method's arguments are those of the protocol's tool."""
+"""The questions, and what answers them: the facade and the tables of its reports. Each method's
+arguments are those of the protocol's tool.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +9,32 @@ import functools
 from collections.abc import Callable, Sequence
 
 from outpace import api
-from outpace.compare import Side, report_of
+from outpace.compare import Side, build_report
 from outpace.compare import compare as compared
-from outpace.compare.verdict import EFFECT
-from outpace.lint.program import Message
-from outpace.lint.run import files_in, lint_file, selected
-from outpace.mcp import rows, told
-from outpace.mcp.fit import cut, fitted
-from outpace.mcp.folders import Folders
-from outpace.mcp.shapes import (
-    Column,
-    Linted,
-    Named,
-    Planned,
-    Run,
-    Runs,
-    Table,
-    Tables,
-    Told,
-    Verdict,
-    Warned,
+from outpace.compare.verdict import MIN_EFFECT
+from outpace.lint.context import Message
+from outpace.lint.runner import find_files, lint_file, select_messages
+from outpace.mcp import conversion, rows
+from outpace.mcp.answers import (
+    ColumnEntry,
+    DryRunAnswer,
+    LintAnswer,
+    LintWarning,
+    PageAnswer,
+    RunEntry,
+    RunsAnswer,
+    TableAnswer,
+    TableEntry,
+    TablesAnswer,
+    VerdictAnswer,
 )
+from outpace.mcp.folders import ServedFolders
+from outpace.mcp.size_limit import shorten_text, truncate_answer
 from outpace.model import UsageError
-from outpace.model.text import meant
-from outpace.store.logdir import run_at
+from outpace.model.text import format_suggestion
+from outpace.store.logdir import read_run_info
 
-DryRun = Callable[[str, Sequence[str]], Planned]
+DryRun = Callable[[str, Sequence[str]], DryRunAnswer]
 """Says what a tuning of a script, with its arguments, would try."""
 
 MOST_ROWS = 100
@@ -40,40 +42,48 @@ _OPEN = 4  # profiles that are kept open
 
 
 class Questions:
-    """What may be asked of the runs and scripts in some folders. A question without an answer there raises an OutpaceError."""
+    """What may be asked of the runs and scripts in some folders. A question without an answer there
+    raises an OutpaceError.
+    """
 
-    def __init__(self, folders: Folders, dry_run: DryRun | None = None) -> None:
+    def __init__(self, folders: ServedFolders, dry_run: DryRun | None = None) -> None:
         self._folders, self._dry_run = folders, dry_run
         self._profile = functools.lru_cache(_OPEN)(self._opened)
 
-    def runs(self, offset: int = 0, limit: int = 20) -> Runs:
+    def runs(self, offset: int = 0, limit: int = 20) -> RunsAnswer:
         """List the runs, newest first. Other questions take a run's id."""
-        every, offset = self._folders.runs(), max(offset, 0)
+        every, offset = self._folders.find_runs(), max(offset, 0)
         part = [
-            Run(
+            RunEntry(
                 id=each.id,
-                name=cut(each.info.run),
-                folder=cut(each.place) or ".",
+                name=shorten_text(each.info.run),
+                folder=shorten_text(each.logdir) or ".",
                 modified=_time(each.info.modified),
                 hosts=each.info.hosts,
             )
             for each in every[offset : offset + max(limit, 1)]
         ]
         more = "" if offset + len(part) >= len(every) else _next("runs", offset + len(part))
-        return fitted(Runs(runs=part, total=len(every), more=more), [part], lambda: _next("runs", offset + len(part)))
+        return truncate_answer(
+            RunsAnswer(runs=part, total=len(every), more=more), [part], lambda: _next("runs", offset + len(part))
+        )
 
-    def verdict(self, run: str) -> Verdict:
-        """Say what bounds a run, how long its steady step is and what it is made of, and what to change first, with what each change saves."""
-        return told.verdict(self._open(run).report())
+    def verdict(self, run: str) -> VerdictAnswer:
+        """Say what bounds a run, how long its steady step is and what it is made of, and what to
+        change first, with what each change saves.
+        """
+        return conversion.build_verdict(self._open(run).report())
 
-    def tables(self, run: str, tool: str = "") -> Tables:
-        """List the tables of a run (of one tool, where it is given), with their columns, for the question 'table'."""
+    def tables(self, run: str, tool: str = "") -> TablesAnswer:
+        """List the tables of a run (of one tool, where it is given), with their columns, for the
+        question 'table'.
+        """
         pages = self._open(run).pages([tool] if tool else None)
-        told.require(pages if tool else ())
+        conversion.require_available(pages if tool else ())
         found = [
-            Named(
+            TableEntry(
                 name=f"{page.id}.{table.name}",
-                title=cut(table.title),
+                title=shorten_text(table.title),
                 rows=len(table),
                 columns=[f.name for f in table.fields] if tool else [],
             )
@@ -82,8 +92,10 @@ class Questions:
             if len(table) or tool
         ]
         more = "" if tool else "Give a tool, the first part of a table's name, to see its columns."
-        return fitted(
-            Tables(tables=found, more=more), [found], lambda: "Give a tool, the first part of a table's name, to see the rest."
+        return truncate_answer(
+            TablesAnswer(tables=found, more=more),
+            [found],
+            lambda: "Give a tool, the first part of a table's name, to see the rest.",
         )
 
     def table(
@@ -95,84 +107,93 @@ class Questions:
         columns: Sequence[str] = (),
         offset: int = 0,
         limit: int = 10,
-    ) -> Table:
-        """Rows of a table, named as 'TOOL.TABLE'. `where`: conditions that all hold, as 'self_ps > 1e9', 'type = MatMul', 'name ~ dense';
-        `sort`: largest first by this column ('-column': smallest first); `columns`: only these. Times are picoseconds."""
+    ) -> TableAnswer:
+        """Rows of a table, named as 'TOOL.TABLE'. `where`: conditions that all hold, as 'self_ps >
+        1e9', 'type = MatMul', 'name ~ dense'; `sort`: largest first by this column ('-column':
+        smallest first); `columns`: only these. Times are picoseconds.
+        """
         tool, _, name = table.partition(".")
         (page,) = self._open(run).pages([tool])
         known = {each.name: each for each in page.tables()}
         if not len(known.get(name, ())):
-            told.require([page])
+            conversion.require_available([page])
         if name not in known:
             raise UsageError(
-                f"There is no table {table!r}.{meant(name, known)} There are: {', '.join(f'{page.id}.{each}' for each in known)}."
+                f"There is no table {table!r}.{format_suggestion(name, known)} There are: {', '.join(f'{page.id}.{each}' for each in known)}."
             )
-        found = rows.chosen(known[name], where, sort)
-        wanted = [rows.column(found, each) for each in dict.fromkeys(columns)] or [field.name for field in found.fields]
+        found = rows.select_rows(known[name], where, sort)
+        wanted = [rows.require_column(found, each) for each in dict.fromkeys(columns)] or [field.name for field in found.fields]
         offset = max(offset, 0)
         end = offset + min(max(limit, 1), MOST_ROWS)
-        answer = Table(
+        answer = TableAnswer(
             table=f"{page.id}.{name}",
-            title=cut(found.title),
+            title=shorten_text(found.title),
             columns=[
-                Column(name=each, unit=found.field(each).unit.value, meaning=found.field(each).meaning) for each in wanted
+                ColumnEntry(name=each, unit=found.field(each).unit.value, meaning=found.field(each).meaning) for each in wanted
             ],
-            rows=rows.cells(found.take(slice(offset, end)), wanted),
+            rows=rows.format_cells(found.take(slice(offset, end)), wanted),
             total=len(found),
             more=_next("rows", end) if end < len(found) else "",
         )
-        return fitted(answer, [answer.rows], lambda: f"{_next('rows', offset + len(answer.rows))} Or name fewer columns.")
+        return truncate_answer(
+            answer, [answer.rows], lambda: f"{_next('rows', offset + len(answer.rows))} Or name fewer columns."
+        )
 
-    def explain(self, run: str, step: int | None = None, category: str = "", host: str = "") -> Told:
-        """The events behind a step's time: of a step by its number (the slowest by default), and of one category such as 'kernel_launch'."""
+    def explain(self, run: str, step: int | None = None, category: str = "", host: str = "") -> PageAnswer:
+        """The events behind a step's time: of a step by its number (the slowest by default), and of
+        one category such as 'kernel_launch'.
+        """
         page = self._open(run).explain(step=step, category=category or None, host=host or None)
-        return told.page_of(page, "Give a category, such as the largest one, to see its events alone.")
+        return conversion.build_page_answer(page, "Give a category, such as the largest one, to see its events alone.")
 
-    def compare(self, before: str, after: str) -> Told:
-        """Say whether the second run is faster or slower than the first, which parts of a step make the difference, and whether it is the
-        program or the machine."""
-        sides = [Side.of(name, self._open(name).run) for name in (before, after)]
-        return told.page_of(
-            report_of(compared(sides[0], sides[1], EFFECT), None).pages[0],
+    def compare(self, before: str, after: str) -> PageAnswer:
+        """Say whether the second run is faster or slower than the first, which parts of a step make
+        the difference, and whether it is the program or the machine.
+        """
+        sides = [Side.from_runs(name, self._open(name).run) for name in (before, after)]
+        return conversion.build_page_answer(
+            build_report(compared(sides[0], sides[1], MIN_EFFECT), None).pages[0],
             "The smaller changes are left out: 'outpace compare' shows all.",
         )
 
-    def lint(self, path: str, select: str = "") -> Linted:
-        """What a training script's text shows without running it. `path`: a file or a folder below the served ones; `select`: rules, as in
-        'DS,LP101'."""
+    def lint(self, path: str, select: str = "") -> LintAnswer:
+        """What a training script's text shows without running it. `path`: a file or a folder below
+        the served ones; `select`: rules, as in 'DS,LP101'.
+        """
         wanted = [rule.strip().upper() for rule in select.split(",") if rule.strip()]
         found = [
-            Warned(
+            LintWarning(
                 rule=m.rule,
                 level=m.level.value,
-                path=self._folders.shown(file),
+                path=self._folders.relative_path(file),
                 line=m.line,
-                finding=cut(m.sentence),
-                action=cut(m.fix),
+                finding=shorten_text(m.sentence),
+                action=shorten_text(m.fix),
             )
-            for file in files_in([self._folders.file(path)])
-            if self._folders.holds(file)
-            for m in selected(self._linted(file), wanted, ())
+            for file in find_files([self._folders.require_file(path)])
+            if self._folders.contains(file)
+            for m in select_messages(self._linted(file), wanted, ())
         ]
-        return fitted(
-            Linted(messages=found, total=len(found)), [found], lambda: "Give one file, or rules to select, to see the rest."
+        return truncate_answer(
+            LintAnswer(messages=found, total=len(found)), [found], lambda: "Give one file, or rules to select, to see the rest."
         )
 
-    def tune_dry_run(self, script: str, arguments: Sequence[str] = ()) -> Planned:
-        """Say what a tuning of a script would try, and what not and why. The script is started for it, up to its first steps, and may write
-        nothing."""
+    def tune_dry_run(self, script: str, arguments: Sequence[str] = ()) -> DryRunAnswer:
+        """Say what a tuning of a script would try, and what not and why. The script is started for
+        it, up to its first steps, and may write nothing.
+        """
         if self._dry_run is None:
             raise UsageError("A dry run starts the script, which this server may not: 'outpace mcp --run-scripts' allows it.")
-        answer = self._dry_run(self._folders.file(script), arguments)
-        return fitted(
+        answer = self._dry_run(self._folders.require_file(script), arguments)
+        return truncate_answer(
             answer,
             [answer.would_try, answer.not_tried, answer.advice],
             lambda: "Further reasons are left out: 'outpace tune --dry-run SCRIPT' shows all.",
         )
 
     def _open(self, run: str) -> api.Profile:
-        folder = self._folders.run(run)
-        return self._profile(folder, run_at(folder).state)
+        folder = self._folders.require_run(run)
+        return self._profile(folder, read_run_info(folder).state)
 
     def _opened(self, folder: str, state: str) -> api.Profile:
         """The profile in a folder, whose files are in a state: another one is another profile."""

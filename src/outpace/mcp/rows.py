@@ -1,4 +1,6 @@
-"""Rows of a table that were asked for: which pass a filter, in which order, and which columns of them."""
+"""Rows of a table that were asked for: which pass a filter, in which order, and which columns of
+them.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from outpace.mcp.shapes import Cell
+from outpace.mcp.answers import Cell
 from outpace.model import Table, UsageError
-from outpace.model.text import clean, meant, shorten
-from outpace.report.json_ import plain
+from outpace.model.text import clean, format_suggestion, shorten
+from outpace.report.json_ import encode_cell
 
 _CONDITION = re.compile(r"\s*(\w+)\s*(>=|<=|!=|=|>|<|~)\s*(.*?)\s*")
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
@@ -24,31 +26,37 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 _LONGEST = 120  # characters of a cell
 
 
-def chosen(table: Table, where: Sequence[str], sort: str) -> Table:
-    """The rows that pass every condition (`self_ps > 1e9`, `type = MatMul`, `name ~ dense`), largest first by the column `sort` (smallest
-    first: `-column`). Raises UsageError for a column or a condition that is none."""
+def select_rows(table: Table, where: Sequence[str], sort: str) -> Table:
+    """The rows that pass every condition (`self_ps > 1e9`, `type = MatMul`, `name ~ dense`),
+    largest first by the column `sort` (smallest first: `-require_column`). Raises UsageError for a
+    column or a condition that is none.
+    """
     for condition in where:
         table = table.take(np.flatnonzero(_passes(table, condition)))
     if not sort:
         return table
-    return table.sorted_by(column(table, sort.lstrip("-")), descending=not sort.startswith("-"))
+    return table.sort_by(require_column(table, sort.lstrip("-")), descending=not sort.startswith("-"))
 
 
-def column(table: Table, name: str) -> str:
+def require_column(table: Table, name: str) -> str:
     """A column's name; UsageError, with what may be meant, where the table has none of it."""
     if name not in table:
         known = [field.name for field in table.fields]
-        raise UsageError(f"The table {table.name} has no column {name!r}.{meant(name, known)} There are: {', '.join(known)}.")
+        raise UsageError(
+            f"The table {table.name} has no column {name!r}.{format_suggestion(name, known)} There are: {', '.join(known)}."
+        )
     return name
 
 
-def cells(table: Table, columns: Sequence[str]) -> list[list[Cell]]:
-    """The rows of these columns: whole numbers as they are, others to six digits, texts to 120 characters."""
+def format_cells(table: Table, columns: Sequence[str]) -> list[list[Cell]]:
+    """The rows of these columns: whole numbers as they are, others to six digits, texts to 120
+    characters.
+    """
     return [[_cell(value) for value in row] for row in zip(*(table[name].tolist() for name in columns), strict=True)]
 
 
 def _cell(value: object) -> Cell:
-    made: Cell = plain(value)
+    made: Cell = encode_cell(value)
     if isinstance(made, float):
         return float(f"{made:.6g}")
     return shorten(clean(made, _LONGEST), _LONGEST) if isinstance(made, str) else made
@@ -61,7 +69,7 @@ def _passes(table: Table, condition: str) -> list[bool]:
             f"{condition!r} is no condition. Write one as 'column > 5', 'column = text' or 'column ~ part of a text'."
         )
     name, sign, wanted = found.groups()
-    values = table[column(table, name)].tolist()
+    values = table[require_column(table, name)].tolist()
     if sign == "~":
         return [wanted.lower() in str(value).lower() for value in values]
     if sign in ("=", "!="):

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 from outpace._version import __version__
 from outpace.mcp import skill
-from outpace.mcp.fit import cut, text
-from outpace.mcp.folders import Folders
+from outpace.mcp.answers import Answer
+from outpace.mcp.folders import ServedFolders
 from outpace.mcp.questions import DryRun, Questions
-from outpace.mcp.shapes import Answer
+from outpace.mcp.size_limit import render_json, shorten_text
 from outpace.model import OutpaceError
 
 try:
@@ -23,7 +23,7 @@ except ImportError as error:
     raise OutpaceError("'outpace mcp' needs the protocol's SDK: pip install 'outpace[mcp]'") from error
 
 
-def server(folders: Folders, dry_run: DryRun | None = None) -> MCPServer[Any]:
+def build_server(folders: ServedFolders, dry_run: DryRun | None = None) -> MCPServer[Any]:
     """The server of some folders."""
     made: MCPServer[Any] = MCPServer(
         "outpace", instructions=skill().split("---\n", 2)[2].strip(), version=__version__, log_level="ERROR"
@@ -37,7 +37,9 @@ def server(folders: Folders, dry_run: DryRun | None = None) -> MCPServer[Any]:
 
 
 def _asked(question: Callable[..., Answer]) -> Callable[..., Any]:
-    """A question as a tool: what it cannot answer is an answer too, in the one shape that all have."""
+    """A question as a tool: what it cannot answer is an answer too, in the one shape
+    that all have.
+    """
     said = inspect.signature(question, eval_str=True)
     shape: type[Answer] = said.return_annotation
 
@@ -46,10 +48,10 @@ def _asked(question: Callable[..., Answer]) -> Callable[..., Any]:
         try:
             answer = question(*arguments, **named)
         except OutpaceError as error:
-            answer = shape(abstained=True, reason=cut(error))
+            answer = shape(abstained=True, reason=shorten_text(error))
         except Exception as error:  # a fault of ours: the server goes on, and says so in the same shape
-            answer = shape(abstained=True, reason=cut(f"Outpace failed here ({type(error).__name__}: {error})."))
-        return CallToolResult(content=[TextContent(type="text", text=text(answer))], structured_content=asdict(answer))
+            answer = shape(abstained=True, reason=shorten_text(f"Outpace failed here ({type(error).__name__}: {error})."))
+        return CallToolResult(content=[TextContent(type="text", text=render_json(answer))], structured_content=asdict(answer))
 
     said = said.replace(return_annotation=Annotated[CallToolResult, shape])
     asked.__signature__ = said  # type: ignore[attr-defined]  # what `inspect`, and so the SDK, reads of any callable

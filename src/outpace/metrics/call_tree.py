@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field
 
 from outpace._dataclass import dataclass
-from outpace.model import Field, Table, schema
+from outpace.model import Field, Table, parse_schema
 
 
 @dataclass
@@ -18,9 +18,9 @@ class _Node:
     below: dict[str, _Node] = field(default_factory=dict)
 
 
-def fields(name: str, total: str, own: str, count: str) -> tuple[Field, ...]:
+def call_tree_fields(name: str, total: str, own: str, count: str) -> tuple[Field, ...]:
     """Columns of a tree; the four texts say what a name, its two times and its count mean."""
-    return schema(f"""
+    return parse_schema(f"""
           name        | text     | {name}
           total_ps    | ps       | {total} | Total
           fraction    | fraction | the same as a share of the whole tree | Of all
@@ -32,8 +32,9 @@ def fields(name: str, total: str, own: str, count: str) -> tuple[Field, ...]:
     """)
 
 
-def call_tree(name: str, title: str, columns: Sequence[Field], paths: Iterable[tuple[Sequence[str], int, int]]) -> Table:
-    """A table of `fields`: a row per node, parents first, and of those at one place the longest first.
+def build_call_tree(name: str, title: str, fields: Sequence[Field], paths: Iterable[tuple[Sequence[str], int, int]]) -> Table:
+    """A table of `call_tree_fields`: a row per node, parents first, and of those at one place the
+    longest first.
 
     `paths` are (names from the top down, time of the last one itself, its count).
     """
@@ -55,4 +56,4 @@ def call_tree(name: str, title: str, columns: Sequence[Field], paths: Iterable[t
             share = node.total / root.total if root.total else 0.0
             rows.append((node.name, node.total, share, node.own, node.count, depth, number, parent))
         stack += [(child, depth + 1, number) for child in sorted(node.below.values(), key=lambda child: child.total)]
-    return Table.from_rows(name, title, columns, rows)
+    return Table.from_rows(name, title, fields, rows)

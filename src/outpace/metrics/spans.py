@@ -13,8 +13,10 @@ from outpace.trace import Trace
 Spans = tuple[Picoseconds, Picoseconds]  # starts and ends, sorted, disjoint
 
 
-def merged(start: Picoseconds, end: Picoseconds) -> Spans:
-    """Union of spans (sorted by start) as spans that neither overlap nor touch, in order; int64 ps."""
+def merge_sorted_spans(start: Picoseconds, end: Picoseconds) -> Spans:
+    """Union of spans (sorted by start) as spans that neither overlap nor touch, in
+    order; int64 ps.
+    """
     if len(start) == 0:
         return start, end
     reach = np.maximum.accumulate(end)
@@ -22,14 +24,16 @@ def merged(start: Picoseconds, end: Picoseconds) -> Spans:
     return start[opens], reach[np.append(opens[1:] - 1, len(reach) - 1)]
 
 
-def union(start: Picoseconds, end: Picoseconds) -> Spans:
-    """The same time, of spans in any order, as disjoint ones in order; what has no length is none."""
+def merge_spans(start: Picoseconds, end: Picoseconds) -> Spans:
+    """The same time, of spans in any order, as disjoint ones in order; what has no
+    length is none.
+    """
     keep = end > start
     order = np.argsort(start[keep], kind="stable")
-    return merged(start[keep][order], end[keep][order])
+    return merge_sorted_spans(start[keep][order], end[keep][order])
 
 
-def within(start: Picoseconds, end: Picoseconds, spans: Spans) -> tuple[Indices, Picoseconds, Picoseconds]:
+def intersect_spans(start: Picoseconds, end: Picoseconds, spans: Spans) -> tuple[Indices, Picoseconds, Picoseconds]:
     """(window, start, end) of every piece of the intervals inside the windows [start, end)."""
     begin, stop = spans
     low = np.searchsorted(stop, start, side="right")
@@ -41,28 +45,30 @@ def within(start: Picoseconds, end: Picoseconds, spans: Spans) -> tuple[Indices,
 
 
 @dataclass(frozen=True, eq=False)
-class Busy:
-    """When a line had an event open: disjoint spans in order, ps, and how long all before each are together."""
+class BusyTime:
+    """When a line had an event open: disjoint spans in order, ps, and how long all before each are
+    together.
+    """
 
     start: Picoseconds
     end: Picoseconds
-    before: Picoseconds
+    cumulative_ps: Picoseconds
 
     @classmethod
-    def of(cls, start: Picoseconds, end: Picoseconds) -> Busy:
+    def from_sorted_spans(cls, start: Picoseconds, end: Picoseconds) -> BusyTime:
         """Of events in order of their start."""
-        start, end = merged(start, end)
+        start, end = merge_sorted_spans(start, end)
         return cls(start, end, np.cumsum(end - start) - (end - start))
 
-    def until(self, times: Picoseconds) -> Picoseconds:
+    def busy_until(self, times: Picoseconds) -> Picoseconds:
         """Length of the part of the spans that lies before each of `times`."""
         at = np.searchsorted(self.start, times, side="right")
         if len(self.start) == 0:
             return np.zeros(len(times), np.int64)
         last = np.maximum(at - 1, 0)
-        return np.where(at > 0, self.before[last] + np.minimum(times, self.end[last]) - self.start[last], 0)
+        return np.where(at > 0, self.cumulative_ps[last] + np.minimum(times, self.end[last]) - self.start[last], 0)
 
-    def before_open(self, times: Picoseconds) -> Picoseconds:
+    def snap_to_start(self, times: Picoseconds) -> Picoseconds:
         """Each of `times`, or where a span is open then, that span's start."""
         if len(self.start) == 0:
             return times
@@ -70,8 +76,13 @@ class Busy:
         return np.where((self.start[at] < times) & (times < self.end[at]), self.start[at], times)
 
 
-def busy(trace: Trace, line: int) -> Busy:
-    """The busy time of a line, which the trace keeps: every device asks for that of the host's threads."""
+def line_busy_time(trace: Trace, line: int) -> BusyTime:
+    """The busy time of a line, which the trace keeps: every device asks for that of the host's
+    threads.
+    """
 
-    rows = trace.lines.rows(line)
-    return cast(Busy, trace.derived.get((busy, line), lambda: Busy.of(trace.start[rows], trace.end[rows])))
+    rows = trace.lines.row_slice(line)
+    return cast(
+        BusyTime,
+        trace.cache.get((line_busy_time, line), lambda: BusyTime.from_sorted_spans(trace.start[rows], trace.end[rows])),
+    )

@@ -1,13 +1,15 @@
-"""What flows through Outpace: tables, pages, findings, intervals, units and errors. Imports nothing else of the package.
+"""What flows through Outpace: tables, pages, findings, intervals, units and errors. Imports nothing
+else of the package.
 
-The names load on first use: a training process imports the errors, and must not see NumPy before its script has imported it.
+The names load on first use: a training process imports the errors, and must not see NumPy before
+its script has imported it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from outpace._lazy import lazy
+from outpace._lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from outpace.model.categories import Category
@@ -22,30 +24,40 @@ if TYPE_CHECKING:
         ToolError,
         UsageError,
     )
-    from outpace.model.finding import CAPTURE, OUTSIDE, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold
-    from outpace.model.interval import Interval, bootstrap_mean, bootstrap_saving, median, medians_without
+    from outpace.model.finding import (
+        CAPTURE_PREFIX,
+        OUTSIDE_STEPS,
+        Certainty,
+        Effort,
+        Evidence,
+        Finding,
+        Saving,
+        Severity,
+        Threshold,
+    )
+    from outpace.model.interval import Interval, bootstrap_mean, bootstrap_saving, leave_one_out_medians, median
     from outpace.model.page import (
         Chart,
         ChartKind,
-        Failure,
         Figure,
         Figures,
         Link,
         Links,
         Page,
-        Rows,
+        Paragraph,
         Section,
-        Text,
+        TableView,
+        ToolFailure,
         Unavailable,
-        filled,
+        select_nonempty,
     )
     from outpace.model.report import Command, Report
-    from outpace.model.table import Field, Table, schema
+    from outpace.model.table import Field, Table, parse_schema
     from outpace.model.units import Unit, humanize
 
 __all__ = [
-    "CAPTURE",
-    "OUTSIDE",
+    "CAPTURE_PREFIX",
+    "OUTSIDE_STEPS",
     "CaptureError",
     "Category",
     "Certainty",
@@ -54,7 +66,6 @@ __all__ = [
     "Command",
     "Effort",
     "Evidence",
-    "Failure",
     "Field",
     "Figure",
     "Figures",
@@ -66,37 +77,49 @@ __all__ = [
     "OutpaceError",
     "OutputError",
     "Page",
+    "Paragraph",
     "PartialCaptureError",
     "ProfileError",
     "Report",
-    "Rows",
     "Saving",
     "Section",
     "Severity",
     "Table",
-    "Text",
+    "TableView",
     "Threshold",
     "TooLargeError",
     "ToolError",
+    "ToolFailure",
     "Unavailable",
     "Unit",
     "UsageError",
     "bootstrap_mean",
     "bootstrap_saving",
-    "filled",
     "humanize",
+    "leave_one_out_medians",
     "median",
-    "medians_without",
-    "schema",
+    "parse_schema",
+    "select_nonempty",
 ]
 _HOMES = {
     "categories": "Category",
     "errors": "CaptureError NotFoundError OutpaceError OutputError PartialCaptureError ProfileError TooLargeError ToolError UsageError",
-    "finding": "CAPTURE OUTSIDE Certainty Effort Evidence Finding Saving Severity Threshold",
-    "interval": "Interval bootstrap_mean bootstrap_saving median medians_without",
-    "page": "Chart ChartKind Failure Figure Figures Link Links Page Rows Section Text Unavailable filled",
+    "finding": "CAPTURE_PREFIX OUTSIDE_STEPS Certainty Effort Evidence Finding Saving Severity Threshold",
+    "interval": "Interval bootstrap_mean bootstrap_saving leave_one_out_medians median",
+    "page": "Chart ChartKind Figure Figures Link Links Page Paragraph Section TableView ToolFailure Unavailable select_nonempty",
     "report": "Command Report",
-    "table": "Field Table schema",
+    "table": "Field Table parse_schema",
     "units": "Unit humanize",
 }
-__getattr__ = lazy(__name__, _HOMES)
+_FORMER = {
+    "CAPTURE": "CAPTURE_PREFIX",
+    "Failure": "ToolFailure",
+    "OUTSIDE": "OUTSIDE_STEPS",
+    "Rows": "TableView",
+    "Text": "Paragraph",
+    "filled": "select_nonempty",
+    "medians_without": "leave_one_out_medians",
+    "schema": "parse_schema",
+}
+"""Names of 0.2, which tools of other distributions import, and today's."""
+__getattr__ = lazy_getattr(__name__, _HOMES, _FORMER)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from outpace.model.text import valid
+from outpace.model.text import repair_unicode
 from outpace.model.units import Unit
 
 if TYPE_CHECKING:
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 _WHOLE = (Unit.PS, Unit.COUNT, Unit.BYTES)
 
 
-def stream_of(table: Table, requested_schema: object | None) -> object:
-    """Return the Arrow C stream capsule of `table`; what is said of the columns travels as field metadata."""
+def build_arrow_stream(table: Table, requested_schema: object | None) -> object:
+    """Return the Arrow C stream capsule of `table`; what is said of the columns travels as field
+    metadata.
+    """
     import nanoarrow as na
 
     children = [_array(column, spec.unit) for spec, column in zip(table.fields, table.columns, strict=True)]
     fields = {
-        valid(spec.name): na.Schema(child.schema, nullable=True, metadata=_described(spec))
+        repair_unicode(spec.name): na.Schema(child.schema, nullable=True, metadata=_described(spec))
         for spec, child in zip(table.fields, children, strict=True)
     }
     batch = na.c_array_from_buffers(
@@ -34,19 +36,21 @@ def stream_of(table: Table, requested_schema: object | None) -> object:
 
 def _described(spec: Field) -> dict[str, str]:
     flags = {name: str(getattr(spec, name)).lower() for name in ("key", "additive")}
-    return {"unit": spec.unit.value, "meaning": valid(spec.meaning), **flags}
+    return {"unit": spec.unit.value, "meaning": repair_unicode(spec.meaning), **flags}
 
 
 def _array(column: Column, unit: Unit) -> Any:
-    """A column in the type of its unit, whatever it was computed in, so that tables of several runs fit together: whole picoseconds, whole
-    counts and bytes (fractions of these, and what 64 bits do not hold, as floats), floats, booleans, texts. Missing and infinite is null."""
+    """A column in the type of its unit, whatever it was computed in, so that tables of several runs
+    fit together: whole picoseconds, whole counts and bytes (fractions of these, and what 64 bits do
+    not hold, as floats), floats, booleans, texts. Missing and infinite is null.
+    """
     import nanoarrow as na
 
     if column.dtype.kind == "i" and unit in _WHOLE and len(column):  # nanoarrow takes no empty array
         return na.Array(np.ascontiguousarray(column, np.int64))
     values = column.tolist()
     if unit is Unit.TEXT or (unit is Unit.NONE and column.dtype.kind in "OU"):
-        return na.Array([None if v is None else valid(str(v)) for v in values], na.string())
+        return na.Array([None if v is None else repair_unicode(str(v)) for v in values], na.string())
     if unit is Unit.BOOL:
         return na.Array(values, na.bool_())
     numbers = [v if v is not None and math.isfinite(v) else None for v in values]

@@ -9,55 +9,61 @@ from enum import Enum
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-Special = Mapping[type, Callable[[Any], Any]]
+Converters = Mapping[type, Callable[[Any], Any]]
 """Types with a form of their own, and what makes it."""
 
 _LARGEST: Mapping[type, float] = {int: 2**62, float: 1e300}
-"""Numbers below can be added, and squared or turned into one another, without leaving 64 bits or becoming infinite. NaN is below nothing."""
+"""Numbers below can be added, and squared or turned into one another, without leaving 64 bits or
+becoming infinite. NaN is below nothing.
+"""
 
 
-def encode(value: Any, leaf: Callable[[Any], Any] = lambda value: value, special: Special | None = None) -> Any:
-    """Plain values of dataclasses, enums, mappings and sequences; `leaf` makes those of everything else, texts among it."""
-    own = (special or {}).get(type(value))
+def encode(value: Any, encode_leaf: Callable[[Any], Any] = lambda value: value, converters: Converters | None = None) -> Any:
+    """Plain values of dataclasses, enums, mappings and sequences; `encode_leaf` makes those of
+    everything else, texts among it.
+    """
+    own = (converters or {}).get(type(value))
     if own is not None:
         return own(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: encode(getattr(value, field.name), leaf, special) for field in dataclasses.fields(value)}
+        return {field.name: encode(getattr(value, field.name), encode_leaf, converters) for field in dataclasses.fields(value)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
-        return {leaf(str(key)): encode(item, leaf, special) for key, item in value.items()}
+        return {encode_leaf(str(key)): encode(item, encode_leaf, converters) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
-        return [encode(item, leaf, special) for item in value]
-    return leaf(value)
+        return [encode(item, encode_leaf, converters) for item in value]
+    return encode_leaf(value)
 
 
-def decode(kind: Any, value: Any, special: Special | None = None) -> Any:
-    """A value of type `kind`, checked all the way down: TypeError or ValueError where it is none, or could not be reckoned with.
+def decode(expected_type: Any, value: Any, converters: Converters | None = None) -> Any:
+    """A value of type `expected_type`, checked all the way down: TypeError or ValueError where it
+    is none, or could not be reckoned with.
 
-    What a dataclass does not know is left out, so that a later version may add fields; what it misses raises TypeError, as its making does.
+    What a dataclass does not know is left out, so that a later version may add fields; what it
+    misses raises TypeError, as its making does.
     """
-    own = (special or {}).get(kind)
+    own = (converters or {}).get(expected_type)
     if own is not None:
         return own(value)
-    if kind is Any or kind is object:
+    if expected_type is Any or expected_type is object:
         return value
-    if get_origin(kind) is not None:
-        return _generic(kind, value, special)
-    if dataclasses.is_dataclass(kind):
-        return _record(kind, value, special)
-    if issubclass(kind, Enum):
-        return kind(value)
-    if kind is float and type(value) is int:  # stays one, as annotations have it
-        kind = int
-    if type(value) is not kind:
-        raise TypeError(f"{value!r:.60} is no {kind.__name__}")
-    if kind in _LARGEST and not abs(value) < _LARGEST[kind]:
+    if get_origin(expected_type) is not None:
+        return _generic(expected_type, value, converters)
+    if dataclasses.is_dataclass(expected_type):
+        return _record(expected_type, value, converters)
+    if issubclass(expected_type, Enum):
+        return expected_type(value)
+    if expected_type is float and type(value) is int:  # stays one, as annotations have it
+        expected_type = int
+    if type(value) is not expected_type:
+        raise TypeError(f"{value!r:.60} is no {expected_type.__name__}")
+    if expected_type in _LARGEST and not abs(value) < _LARGEST[expected_type]:
         raise ValueError(f"{value!r:.60} is no number that is reckoned with")
     return value
 
 
-def _generic(kind: Any, value: Any, special: Special | None) -> Any:
+def _generic(kind: Any, value: Any, special: Converters | None) -> Any:
     """Tuples, mappings, and what may be missing."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
@@ -72,7 +78,7 @@ def _generic(kind: Any, value: Any, special: Special | None) -> Any:
     return tuple([decode(part, item, special) for part, item in zip(inner, items, strict=True)])
 
 
-def _record(kind: Any, value: Any, special: Special | None) -> Any:
+def _record(kind: Any, value: Any, special: Converters | None) -> Any:
     if isinstance(value, kind):  # decoded before
         return value
     hints = _hints(kind)

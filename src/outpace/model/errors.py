@@ -1,7 +1,8 @@
 """Every error that Outpace raises on purpose.
 
-An error is a sentence that says what is wrong, where, and what to do about it. The command line maps each class to
-its exit code in one place (`exit_code`), and `docs/exit-codes.md` is the table for users.
+An error is a sentence that says what is wrong, where, and what to do about it. The command line
+maps each class to its exit code in one place (`exit_code`), and `docs/exit-codes.md` is the table
+for users.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from typing import ClassVar
 
 
 class OutpaceError(Exception):
-    """Base of all errors that Outpace raises on purpose; `exit_code` is what the command line returns for it."""
+    """Base of all errors that Outpace raises on purpose; `exit_code` is what the command line
+    returns for it.
+    """
 
     exit_code: ClassVar[int] = 1
 
@@ -52,7 +55,9 @@ class OutputError(OutpaceError):
 
 
 class TuneError(OutpaceError):
-    """Nothing could be tuned: the program trains in a way that is not served, or there is no training."""
+    """Nothing could be tuned: the program trains in a way that is not served, or there is no
+    training.
+    """
 
     exit_code = 8
 
@@ -70,7 +75,9 @@ class RegressionError(OutpaceError):
 
 
 class InconclusiveError(OutpaceError):
-    """A comparison with a gate: what was captured does not tell whether the program is slower by more than that allows."""
+    """A comparison with a gate: what was captured does not tell whether the program is slower by
+    more than that allows.
+    """
 
     exit_code = 11
 
@@ -92,4 +99,6 @@ class InstallationError(OutpaceError, ImportError):
 
 
 class RebuildError(OutpaceError):
-    """A pipeline cannot be rebuilt faithfully: the message names the stage and why. The pipeline itself is untouched."""
+    """A pipeline cannot be rebuilt faithfully: the message names the stage and why. The pipeline
+    itself is untouched.
+    """

@@ -1,4 +1,6 @@
-"""Writing a file whole: what stood there before stays until the new one is complete, and nothing else is left behind. Reading one of JSON."""
+"""Writing a file whole: what stood there before stays until the new one is complete, and nothing
+else is left behind. Reading one of JSON.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +13,20 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from outpace.model.errors import NotFoundError, OutputError, ProfileError
-from outpace.model.inputs import Kind, read_file
+from outpace.model.input_files import FileKind, read_file
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL  # which no link gets past
 _LEFT = 3600  # seconds without a change, after which nobody writes a file any more
 
 
 @contextlib.contextmanager
-def whole(path: str | os.PathLike[str], what: str) -> Iterator[IO[bytes]]:
-    """A file to write into, which appears at `path` when the block ends; folders that are missing are made.
+def write_atomically(path: str | os.PathLike[str], subject: str) -> Iterator[IO[bytes]]:
+    """A file to write into, which appears at `path` when the block ends; folders that are missing
+    are made.
 
-    It is written beside its place under a name that nobody can guess, and removed where the block fails. A link keeps pointing where it
-    does; a pipe or a device is written to as it is. Raises OutputError ("`what` cannot be written to ...") for every OSError.
+    It is written beside its place under a name that nobody can guess, and removed where the block
+    fails. A link keeps pointing where it does; a pipe or a device is written to as it is. Raises
+    OutputError ("`subject` cannot be written to ...") for every OSError.
     """
     target = os.path.realpath(path)
     try:
@@ -45,7 +49,7 @@ def whole(path: str | os.PathLike[str], what: str) -> Iterator[IO[bytes]]:
                 os.unlink(temporary)
             raise
     except OSError as error:
-        raise OutputError(f"{what} cannot be written to {path}: {error.strerror or error}. Choose another place.") from error
+        raise OutputError(f"{subject} cannot be written to {path}: {error.strerror or error}. Choose another place.") from error
 
 
 def _sweep(folder: str, name: str) -> None:
@@ -57,15 +61,19 @@ def _sweep(folder: str, name: str) -> None:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """What JSON from elsewhere says. ValueError for whatever is none, also for what is nested more deeply than Python reads."""
+    """What JSON from elsewhere says. ValueError for whatever is none, also for what is nested more
+    deeply than Python reads.
+    """
     try:
         return json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
-def read_json(path: str | os.PathLike[str], kind: Kind) -> Any:
-    """What a file of JSON holds, of some kind. NotFoundError where it cannot be read, ProfileError where it is none."""
+def read_json(path: str | os.PathLike[str], kind: FileKind) -> Any:
+    """What a file of JSON holds, of some kind. NotFoundError where it cannot be read, ProfileError
+    where it is none.
+    """
     try:
         return parse_json(read_file(path, kind).decode("utf-8"))
     except OSError as error:
@@ -75,7 +83,9 @@ def read_json(path: str | os.PathLike[str], kind: Kind) -> Any:
 
 
 def umask() -> int:
-    """The process's umask, which can only be read by setting it; the new file is one that nobody else can read."""
+    """The process's umask, which can only be read by setting it; the new file is one that nobody
+    else can read.
+    """
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

@@ -16,13 +16,13 @@ from outpace.model.units import Unit, humanize
 class Interval:
     """A closed range `[low, high]` in `unit`.
 
-    `bound` says in one sentence what the range means (which assumption each end makes).
+    `meaning` says in one sentence what the range means (which assumption each end makes).
     """
 
     low: float
     high: float
     unit: Unit
-    bound: str
+    meaning: str
 
     def __post_init__(self) -> None:
         if not self.low <= self.high:
@@ -38,13 +38,15 @@ class Interval:
         """`high - low`."""
         return self.high - self.low
 
-    def scaled(self, factor: float, unit: Unit) -> Interval:
+    def scale(self, factor: float, unit: Unit) -> Interval:
         """The same range times a positive `factor`, in another unit."""
-        return Interval(self.low * factor, self.high * factor, unit, self.bound)
+        return Interval(self.low * factor, self.high * factor, unit, self.meaning)
 
-    def to(self, other: Interval) -> Interval:
-        """From the low end of this range to the high end of another of the same unit and meaning, or at least to its own low end."""
-        return Interval(self.low, max(self.low, other.high), self.unit, self.bound)
+    def extend_to(self, other: Interval) -> Interval:
+        """From the low end of this range to the high end of another of the same unit and meaning,
+        or at least to its own low end.
+        """
+        return Interval(self.low, max(self.low, other.high), self.unit, self.meaning)
 
     def __str__(self) -> str:
         return f"{humanize(self.low, self.unit)} to {humanize(self.high, self.unit)}"
@@ -55,15 +57,19 @@ def median(samples: ArrayLike) -> float:
     return quantiles(samples, 0.5)[0]
 
 
-def quantiles(samples: ArrayLike, *shares: float) -> list[float]:
-    """The samples' quantiles, interpolated linearly. (NumPy's own import masked arrays, 10 ms in every fresh process.)"""
+def quantiles(samples: ArrayLike, *probabilities: float) -> list[float]:
+    """The samples' quantiles, interpolated linearly. (NumPy's own import masked arrays, 10 ms in
+    every fresh process.)
+    """
     ordered = np.sort(np.asarray(samples, dtype=np.float64))
-    places: list[float] = np.interp(np.array(shares) * (ordered.size - 1), np.arange(ordered.size), ordered).tolist()
+    places: list[float] = np.interp(np.array(probabilities) * (ordered.size - 1), np.arange(ordered.size), ordered).tolist()
     return places
 
 
-def medians_without(samples: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """For each of at least two samples the median of the others; of shape (samples, ...), each column by itself."""
+def leave_one_out_medians(samples: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """For each of at least two samples the median of the others; of shape (samples, ...), each
+    column by itself.
+    """
     order = np.argsort(samples, axis=0, kind="stable")
     ordered, rank = np.take_along_axis(samples, order, 0), np.argsort(order, axis=0, kind="stable")
     low, high = (len(samples) - 2) // 2, (len(samples) - 1) // 2  # of the others, in order; one's own place is left out
@@ -77,10 +83,12 @@ _Z = 1.96  # 95% of a normal distribution
 
 @lru_cache(maxsize=8)
 def _resamples(samples: int) -> npt.NDArray[np.int64]:
-    """Indices of bootstrap draws, shape (draws, samples): the same in every run, so that a report says the same twice.
+    """Indices of bootstrap draws, shape (draws, samples): the same in every run, so that a report
+    says the same twice.
 
-    2,000 draws, fewer of many samples (their interval is narrow, and its ends need fewer draws), one of a single sample. The numbers are
-    SplitMix64 of a counter: `numpy.random` costs a fresh process 20 ms to import.
+    2,000 draws, fewer of many samples (their interval is narrow, and its ends need fewer draws),
+    one of a single sample. The numbers are SplitMix64 of a counter: `numpy.random` costs a fresh
+    process 20 ms to import.
     """
     draws = 1 if samples < 2 else max(400, min(2000, 200_000 // samples))
     bits = np.arange(1, draws * samples + 1, dtype=np.uint64)
@@ -94,7 +102,7 @@ def _resamples(samples: int) -> npt.NDArray[np.int64]:
     return places.astype(np.int64).reshape(draws, samples)
 
 
-def bootstrap_mean(samples: ArrayLike, unit: Unit, bound: str) -> Interval:
+def bootstrap_mean(samples: ArrayLike, unit: Unit, meaning: str) -> Interval:
     """95% confidence interval of the mean by the percentile bootstrap.
 
     One sample, or none, gives a degenerate interval at the value itself (0 for none).
@@ -102,31 +110,33 @@ def bootstrap_mean(samples: ArrayLike, unit: Unit, bound: str) -> Interval:
     values = np.asarray(samples, dtype=np.float64)
     if values.size < 2:
         point = float(values[0]) if values.size else 0.0
-        return Interval(point, point, unit, bound)
+        return Interval(point, point, unit, meaning)
     if values.size > _MANY:
         half = _Z * float(values.std(ddof=1)) / values.size**0.5
-        return Interval(float(values.mean()) - half, float(values.mean()) + half, unit, bound)
+        return Interval(float(values.mean()) - half, float(values.mean()) + half, unit, meaning)
     means = values[_resamples(values.size)].mean(axis=1)
     low, high = quantiles(means, 0.025, 0.975)
-    return Interval(low, high, unit, bound)
+    return Interval(low, high, unit, meaning)
 
 
-def bootstrap_saving(part: ArrayLike, whole: ArrayLike, bound: str) -> tuple[Interval, Interval]:
-    """What a step saves if `part` of it goes: (ps per step, share of the step time), both with 95% confidence.
+def bootstrap_saving(part: ArrayLike, whole: ArrayLike, meaning: str) -> tuple[Interval, Interval]:
+    """What a step saves if `part` of it goes: (ps per step, share of the step time), both with 95%
+    confidence.
 
-    `part` and `whole` are ps per step, pairwise; steps are drawn together, so that the share never exceeds 1.
+    `part` and `whole` are ps per step, pairwise; steps are drawn together, so that the share never
+    exceeds 1.
     """
     parts, steps = np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64)
     if steps.size == 0 or steps.sum() <= 0:
-        return Interval(0.0, 0.0, Unit.PS, bound), Interval(0.0, 0.0, Unit.FRACTION, bound)
+        return Interval(0.0, 0.0, Unit.PS, meaning), Interval(0.0, 0.0, Unit.FRACTION, meaning)
     if steps.size > _MANY:
         ratio = float(parts.sum() / steps.sum())
         half = _Z * float(np.sqrt(np.mean((parts - ratio * steps) ** 2) / steps.size) / steps.mean())
-        share = Interval(max(0.0, ratio - half), ratio + half, Unit.FRACTION, bound)
-        return share.scaled(float(steps.mean()), Unit.PS), share
+        share = Interval(max(0.0, ratio - half), ratio + half, Unit.FRACTION, meaning)
+        return share.scale(float(steps.mean()), Unit.PS), share
     draws = _resamples(steps.size)
     drawn = steps[draws].sum(axis=1)  # 0 where only steps of no duration were drawn
     shares = np.divide(parts[draws].sum(axis=1), drawn, out=np.zeros_like(drawn), where=drawn > 0)
     low, high = quantiles(shares, 0.025, 0.975)
-    share = Interval(low, high, Unit.FRACTION, bound)
-    return share.scaled(float(steps.mean()), Unit.PS), share
+    share = Interval(low, high, Unit.FRACTION, meaning)
+    return share.scale(float(steps.mean()), Unit.PS), share

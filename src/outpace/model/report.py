@@ -19,10 +19,11 @@ class Command:
 class Report:
     """All pages of one run.
 
-    `source` is the path or URL that was opened; `headline` is the one sentence a reader takes away; `warnings` say first what is
-    missing or doubtful (a truncated file, dropped events); `findings` are those of all pages, ranked, without duplicates;
-    `struck` are those that are in force already or impossible here, with the reason; `next` are the commands to go on with; `advises`:
-    whether it is to say what to change.
+    `source` is the path or URL that was opened; `headline` is the one sentence a reader takes away;
+    `warnings` say first what is missing or doubtful (a truncated file, dropped events); `findings`
+    are those of all pages, ranked, without duplicates; `struck` are those that are in force already
+    or impossible here, with the reason; `next` are the commands to go on with; `advises`: whether
+    it is to say what to change.
     """
 
     source: str
@@ -45,6 +46,6 @@ class Report:
         """What evidence and links can lead to: every table as `tool.table`."""
         return frozenset(f"{page.id}.{table.name}" for page in self.pages for table in page.tables())
 
-    def failed(self) -> tuple[Page, ...]:
+    def failed_pages(self) -> tuple[Page, ...]:
         """The pages of tools that raised."""
         return tuple(page for page in self.pages if page.failure is not None)

@@ -20,9 +20,10 @@ _KEY, _ADDITIVE, _APART = "*", "+", "-"  # marks before the names of a schema's 
 class Field:
     """One column of a schema: its name, unit, and what a number in it means (one sentence).
 
-    `key`: together with the table's other key columns it names a row. `additive`: the sum over any rows of one run is what the meaning says
-    of all of them, because nothing counts in two of them; a fraction adds up within the whole that it is of. `apart`: yes in it says that the
-    row is none of what the table lists, as the idle time among ops: in every order such rows stand last.
+    `key`: together with the table's other key columns it names a row. `additive`: the sum over any
+    rows of one run is what the meaning says of all of them, because nothing counts in two of them;
+    a fraction adds up within the whole that it is of. `apart`: yes in it says that the row is none
+    of what the table lists, as the idle time among ops: in every order such rows stand last.
     """
 
     name: str
@@ -35,16 +36,20 @@ class Field:
 
     @property
     def label(self) -> str:
-        """Heading for people: the title, else the name in sentence case, its abbreviations spelled as people do."""
+        """Heading for people: the title, else the name in sentence case, its abbreviations spelled
+        as people do.
+        """
         words = [_ABBREVIATIONS.get(word, word) for word in self.name.removesuffix("_ps").split("_")]
         return self.title or " ".join((words[0][:1].upper() + words[0][1:], *words[1:]))
 
 
-def schema(text: str, *shared: Field) -> tuple[Field, ...]:
-    """Fields from a table of text. Each line is a field: `name | unit | meaning`, and `| title` where it is not the name.
+def parse_schema(text: str, *shared: Field) -> tuple[Field, ...]:
+    """Fields from a table of text. Each line is a field: `name | unit | meaning`, and `| title`
+    where it is not the name.
 
-    Before the name, `*` marks a column of the key, `+` one that is additive and `-` one that sets rows apart. A line that is a name
-    alone stands for that one of the `shared` fields. Raises ValueError for an unknown unit, KeyError for a name.
+    Before the name, `*` marks a column of the key, `+` one that is additive and `-` one that sets
+    rows apart. A line that is a name alone stands for that one of the `shared` fields. Raises
+    ValueError for an unknown unit, KeyError for a name.
     """
     known = {spec.name: spec for spec in shared}
     fields = []
@@ -61,9 +66,11 @@ def schema(text: str, *shared: Field) -> tuple[Field, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of one kind. `fields[i]` describes `columns[i]`; all columns are one-dimensional and equally long.
+    """Rows of one kind. `fields[i]` describes `columns[i]`; all columns are one-dimensional and
+    equally long.
 
-    Text columns are object arrays of `str`; missing values are NaN in float columns and None in object columns.
+    Text columns are object arrays of `str`; missing values are NaN in float columns and None in
+    object columns.
     """
 
     name: str
@@ -80,7 +87,9 @@ class Table:
 
     @classmethod
     def build(cls, name: str, title: str, fields: Sequence[Field], data: Mapping[str, Any]) -> Table:
-        """Make a table from a mapping of column name to values; a key without a field, or the reverse, is an error."""
+        """Make a table from a mapping of column name to values; a key without a field, or the
+        reverse, is an error.
+        """
         if set(data) != {f.name for f in fields}:
             raise ValueError(f"table {name}: columns {sorted(set(data) ^ {f.name for f in fields})} do not match")
         return cls(name, title, tuple(fields), tuple(_as_column(data[f.name], f.unit) for f in fields))
@@ -105,7 +114,9 @@ class Table:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Names of the columns that together name a row; none where only its place does, as in a log of events."""
+        """Names of the columns that together name a row; none where only its place does, as in a
+        log of events.
+        """
         return tuple(f.name for f in self.fields if f.key)
 
     def field(self, name: str) -> Field:
@@ -119,8 +130,10 @@ class Table:
         """The same table with only `rows` (indices, slice or boolean mask), in that order."""
         return Table(self.name, self.title, self.fields, tuple(c[rows] for c in self.columns))
 
-    def of(self, column: str, *values: object) -> Table:
-        """The rows in which `column` holds one of the values. Where the rows of each value are is found once."""
+    def filter_by(self, column: str, *values: object) -> Table:
+        """The rows in which `column` holds one of the values. Where the rows of each value are is
+        found once.
+        """
         if column not in self._places:
             places: dict[Any, list[int]] = {}
             for row, held in enumerate(self[column].tolist()):
@@ -131,9 +144,10 @@ class Table:
             return self
         return self.take(np.sort(np.concatenate([np.zeros(0, np.int64), *rows])))
 
-    def sorted_by(self, name: str, *, descending: bool = True) -> Table:
-        """Rows in the order of column `name`, of any type; ties keep their order, missing values stand last, and behind all of them the rows
-        that a column sets apart."""
+    def sort_by(self, name: str, *, descending: bool = True) -> Table:
+        """Rows in the order of column `name`, of any type; ties keep their order, missing values
+        stand last, and behind all of them the rows that a column sets apart.
+        """
         order = _order(self[name], descending)
         for spec, column in zip(self.fields, self.columns, strict=True):
             if spec.apart:
@@ -151,9 +165,9 @@ class Table:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Arrow PyCapsule stream (Polars, pandas 3, DuckDB and pyarrow read a `Table` directly)."""
-        from outpace.model.arrow import stream_of
+        from outpace.model.arrow import build_arrow_stream
 
-        return stream_of(self, requested_schema)
+        return build_arrow_stream(self, requested_schema)
 
 
 def _as_column(values: Any, unit: Unit) -> Column:
@@ -165,7 +179,9 @@ def _as_column(values: Any, unit: Unit) -> Column:
 
 
 def _order(column: Column, descending: bool) -> Indices:
-    """Indices that sort a column. Only floats are negated: unsigned integers would wrap, booleans and texts have no negative."""
+    """Indices that sort a column. Only floats are negated: unsigned integers would wrap, booleans
+    and texts have no negative.
+    """
     if column.dtype.kind == "O":
         values = column.tolist()
         known = sorted((i for i, v in enumerate(values) if v is not None), key=values.__getitem__, reverse=descending)

@@ -1,8 +1,8 @@
 """Names from a profile made harmless and short.
 
-Profiles hold whatever a program put there: terminal escapes, bidirectional overrides that reorder a line, a megabyte of one
-name, bytes that were never valid UTF-8. Every string that a renderer shows goes through `clean`; HTML is escaped on top of that
-by its template.
+Profiles hold whatever a program put there: terminal escapes, bidirectional overrides that reorder a
+line, a megabyte of one name, bytes that were never valid UTF-8. Every string that a renderer shows
+goes through `clean`; HTML is escaped on top of that by its template.
 """
 
 from __future__ import annotations
@@ -15,20 +15,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from outpace.model.units import Unit, humanize
 
 ELLIPSIS = "…"
-MAX_SHOWN = 2000
-"""Longest name that is shown or put behind a hover, in characters; JSON and CSV keep every name whole."""
+MAX_TEXT_LENGTH = 2000
+"""Longest name that is shown or put behind a hover, in characters; JSON and CSV keep every name
+whole.
+"""
 
 _PLAIN = re.compile(r"[ -~]*")
 _PARTS = re.compile(r"[^/:,<( ]*[/:,<( ]+|[^/:,<( ]+")  # of a name: scopes, namespaces, arguments
 _PINCHED = re.compile(r"([^0-9/:,<( …]{4})[^0-9/:,<( …]{2,}([/:,<( ]+)")  # a part whose word is long and has no number
-# control, format (bidi overrides, zero width), surrogate, private use, line and paragraph separators
+# control, format (bidi overrides, zero width), surrogate, private use, line and paragraph
+# separators
 _HOSTILE = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z'\"])")
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def clean(name: object, limit: int = MAX_SHOWN) -> str:
-    """Return `name` on one line, at most `limit` characters, with control and invisible characters spelled out (`\\x1b`)."""
+def clean(name: object, limit: int = MAX_TEXT_LENGTH) -> str:
+    """Return `text` on one line, at most `limit` characters, with control and invisible characters
+    spelled out (`\\x1b`).
+    """
     text = shorten(str(name), limit)
     if _PLAIN.fullmatch(text):
         return text
@@ -41,7 +46,9 @@ def clean_prose(body: str) -> str:
 
 
 def shorten(name: str, width: int) -> str:
-    """Return `name` cut in the middle to `width` characters: both the scope and the op at the end stay readable."""
+    """Return `text` cut in the middle to `width` characters: both the scope and the op at the end
+    stay readable.
+    """
     if len(name) <= width:
         return name
     if width < 3:
@@ -53,18 +60,24 @@ def shorten(name: str, width: int) -> str:
 _MOST = 0.5
 
 
-def is_most(part: float, whole: float) -> bool:
-    """Whether a part of something is more than half of it: no word such as "most" or "mostly" stands for less."""
+def is_majority(part: float, whole: float) -> bool:
+    """Whether a part of something is more than half of it: no word such as "most" or "mostly"
+    stands for less.
+    """
     return part > _MOST * whole
 
 
-def largest_part(where: str, part: float, whole: float, *, of: str = "it") -> str:
-    """Where the largest part of something lies, in words: "most of it in conv2d", where that is more than half of the whole."""
-    return f"{'most' if is_most(part, whole) else 'the largest part'} of {of} {where}"
+def format_largest_part(place: str, part: float, whole: float, *, total_name: str = "it") -> str:
+    """Where the largest part of something lies, in words: "most of it in conv2d", where that is
+    more than half of the whole.
+    """
+    return f"{'most' if is_majority(part, whole) else 'the largest part'} of {total_name} {place}"
 
 
 def first_sentence(prose: str) -> str:
-    """The first sentence of a paragraph, with its full stop; names such as `tf.data` and `train.py` end none."""
+    """The first sentence of a paragraph, with its full stop; names such as `tf.data` and `train.py`
+    end none.
+    """
     return _SENTENCE_END.split(prose, maxsplit=1)[0]
 
 
@@ -79,11 +92,13 @@ def first_clause(prose: str) -> str:
 
 
 def elide(names: Sequence[str], width: int, *, cut: bool = True) -> list[str]:
-    """The names of one column, those longer than `width` cut where they agree with others, and never where they differ.
+    """The names of one column, those longer than `width` cut where they agree with others, and
+    never where they differ.
 
-    Of names that begin and end alike, a part (`layer_3/`) that follows from what stands before it tells nothing and is left out. Of what is
-    still too long, words without a number are pinched, the longest first, and then it is cut in the middle if `cut` allows it; both where
-    the names then still differ. `Units.elide` of the page is equal.
+    Of names that begin and end alike, a part (`layer_3/`) that follows from what stands before it
+    tells nothing and is left out. Of what is still too long, words without a number are pinched,
+    the longest first, and then it is cut in the middle if `cut` allows it; both where the names
+    then still differ. `Units.elide` of the page is equal.
     """
     if all(len(name) <= width for name in names):
         return list(names)
@@ -104,7 +119,9 @@ def elide(names: Sequence[str], width: int, *, cut: bool = True) -> list[str]:
 
 
 def _pinched(text: str, width: int) -> str:
-    """A name whose long words, but for the last and for those with a number, are cut to their beginnings, the longest first, until it fits."""
+    """A name whose long words, but for the last and for those with a number, are cut to their
+    beginnings, the longest first, until it fits.
+    """
     parts = _PARTS.findall(text)
     spare = [i for i, part in enumerate(parts[:-1]) if _PINCHED.fullmatch(part)]
     for i in sorted(spare, key=lambda i: (-len(parts[i]), i)):
@@ -115,7 +132,9 @@ def _pinched(text: str, width: int) -> str:
 
 
 def _unless_alike(shorter: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
-    """The shorter texts of names, where they differ from all others; where they do not, what they were before."""
+    """The shorter texts of names, where they differ from all others; where they do not, what they
+    were before.
+    """
     met = Counter(shorter.values()) + Counter(text for name, text in before.items() if text != shorter[name])
     return {name: text if met[text] == 1 else before[name] for name, text in shorter.items()}
 
@@ -129,7 +148,9 @@ def _beginnings(parts: Sequence[str]) -> Iterator[tuple[str, str, str]]:
 
 
 def _elided(parts: Sequence[str], follows: Mapping[tuple[str, str, str], set[str]], width: int) -> str:
-    """A name without as many of its parts that tell nothing as it takes; its first and its last part stay."""
+    """A name without as many of its parts that tell nothing as it takes; its first and its last
+    part stay.
+    """
     spare = [i for i, key in enumerate(_beginnings(parts)) if 0 < i < len(parts) - 1 and len(follows[key]) == 1]
     text = "".join(parts)
     for count in range(1, len(spare) + 1):
@@ -151,27 +172,31 @@ def _without(parts: Sequence[str], gone: frozenset[int]) -> str:
     return text
 
 
-def meant(word: str, known: Iterable[str]) -> str:
-    """The question whether another word was meant, as a further sentence; empty where none is like it."""
+def format_suggestion(word: str, known: Iterable[str]) -> str:
+    """The question whether another word was meant, as a further sentence; empty where none is like
+    it.
+    """
     import difflib  # here, for every report would pay for it
 
     close = difflib.get_close_matches(word.lower(), list(known), n=1)
     return f" Did you mean '{close[0]}'?" if close else ""
 
 
-def valid(name: str) -> str:
-    """Return `name` as valid Unicode: surrogate pairs are joined, lone surrogates become U+FFFD."""
-    if name.isascii():
-        return name
+def repair_unicode(text: str) -> str:
+    """Return `text` as valid Unicode: surrogate pairs are joined, lone surrogates become U+FFFD."""
+    if text.isascii():
+        return text
     try:
-        name.encode("utf-8")
+        text.encode("utf-8")
     except UnicodeEncodeError:
-        return name.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return name
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
-def shown(value: object, unit: Unit) -> str:
-    """Return a cell's value as a person reads it, cleaned. NumPy scalars become plain numbers first."""
+def format_cell(value: object, unit: Unit) -> str:
+    """Return a cell's value as a person reads it, cleaned. NumPy scalars become plain numbers
+    first.
+    """
     plain = value.item() if hasattr(value, "item") else value
     return clean(humanize(plain, unit))
 

@@ -1,7 +1,8 @@
 """Units, and how a person reads a value in them.
 
-Inside Outpace time is int64 picoseconds. A `Unit` says what a column's numbers are; `humanize` picks the form that a
-person would choose (`12.8 ms`, `1.4 MiB`, `31.2%`), with as many digits as a noisy measurement deserves.
+Inside Outpace time is int64 picoseconds. A `Unit` says what a column's numbers are; `humanize`
+picks the form that a person would choose (`12.8 ms`, `1.4 MiB`, `31.2%`), with as many digits as a
+noisy measurement deserves.
 """
 
 from __future__ import annotations
@@ -47,8 +48,10 @@ def ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """A number with what it counts: `1 step`, `1,200 steps`, `2 memories` (`plural`, where it is not the noun with an s)."""
+def format_count(number: int, noun: str, plural: str = "") -> str:
+    """A number with what it counts: `1 step`, `1,200 steps`, `2 memories` (`plural`, where it is
+    not the noun with an s).
+    """
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 

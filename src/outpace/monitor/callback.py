@@ -1,8 +1,9 @@
 """The monitor as a Keras callback, for Keras 2 and 3, without importing either.
 
-Keras calls the methods of a callback and asks for no base class. A step is taken from one batch's begin to the next one's begin: a
-method of our own at the batch's end would make Keras wait for the device after each batch on JAX, where it runs callbacks in a thread
-as long as they leave that method alone.
+Keras calls the methods of a callback and asks for no base class. A step is taken from one batch's
+begin to the next one's begin: a method of our own at the batch's end would make Keras wait for the
+device after each batch on JAX, where it runs callbacks in a thread as long as they leave that
+method alone.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from outpace.capture.steps_keras import steps_per_execution
-from outpace.monitor.waits import KerasClock, watch
+from outpace.monitor.input_wait import KerasInputClock, set_input_clock
 
 if TYPE_CHECKING:
-    from outpace.monitor.core import Core
+    from outpace.monitor.step_monitor import StepMonitor
 
 
 def _unused(self: Any, batch: int, logs: Any = None) -> None:
@@ -30,9 +31,11 @@ def _unused_phase(self: Any, logs: Any = None) -> None:
 
 
 class KerasHooks(ABC):
-    """The methods that Keras calls. Evaluation and prediction are no training, so their batches are left alone."""
+    """The methods that Keras calls. Evaluation and prediction are no training, so their batches are
+    left alone.
+    """
 
-    _core: Core
+    _core: StepMonitor
     _dead: bool
     _supports_tf_logs = True  # Keras 2: no need to turn logs into NumPy for this callback
 
@@ -64,7 +67,7 @@ class KerasHooks(ABC):
             return
         self._epoch_calls += 1
         try:
-            self._core.boundary()
+            self._core.advance_step()
         except Exception as error:
             self._fail(error)
 
@@ -72,13 +75,13 @@ class KerasHooks(ABC):
         """A validation inside `fit` begins."""
         if self._training:
             self._guard(self._leave_steps)
-            if isinstance(self._core.waits, KerasClock):
-                self._core.waits.active = False
+            if isinstance(self._core.input_clock, KerasInputClock):
+                self._core.input_clock.active = False
 
     def on_test_end(self, logs: Any = None) -> None:
         """A validation ends."""
-        if isinstance(self._core.waits, KerasClock):
-            self._core.waits.active = True
+        if isinstance(self._core.input_clock, KerasInputClock):
+            self._core.input_clock.active = True
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """An epoch ends."""
@@ -88,7 +91,7 @@ class KerasHooks(ABC):
     def on_train_end(self, logs: Any = None) -> None:
         """`fit` is over."""
         self._training = False
-        watch(None)
+        set_input_clock(None)
         self.close()
 
     on_predict_begin = on_predict_end = _unused_phase
@@ -106,20 +109,22 @@ class KerasHooks(ABC):
 
     def _train_begins(self) -> None:
         core = self._core
-        core.per_call = steps_per_execution(self.model)
+        core.steps_per_call = steps_per_execution(self.model)
         core.pause()  # the `fit` before may have ended with an exception
-        core.waits = KerasClock(self.model)
-        watch(core.waits)
+        core.input_clock = KerasInputClock(self.model)
+        set_input_clock(core.input_clock)
         self._training = True
         self._start()
 
     def _leave_steps(self) -> None:
-        """The last batch of an epoch has no next one to end it: it is counted but not timed, unless it is the only one."""
-        if self._core.last is not None and self._epoch_calls == 1:
-            self._core.boundary()
+        """The last batch of an epoch has no next one to end it: it is counted but not timed, unless
+        it is the only one.
+        """
+        if self._core.step_begin_ns is not None and self._epoch_calls == 1:
+            self._core.advance_step()
             self._core.pause()
         else:
-            self._core.pause(ended=True)
+            self._core.pause(count_step=True)
 
     def _guard(self, action: Callable[[], None]) -> None:
         if self._dead:

@@ -10,8 +10,9 @@ from typing import Any
 _MB = 1e6
 
 
-def memory(framework: str) -> dict[str, float]:
-    """`rss_mb` of this process, and of the accelerators in use, summed: `device_mb` and `device_peak_mb`. MB are 10^6 bytes.
+def read_memory(framework: str) -> dict[str, float]:
+    """`rss_mb` of this process, and of the accelerators in use, summed: `device_mb` and
+    `device_peak_mb`. MB are 10^6 bytes.
 
     What cannot be read here (no /proc, no accelerator) is left out.
     """

@@ -1,7 +1,8 @@
 """Where the monitor's numbers go: JSON lines, and scalars in TensorBoard's event files.
 
-Event files are written here and not by `tf.summary`: the format is a few fields, one record holds all scalars of a line (a call of
-`tf.summary.scalar` costs a training thread 0.1 ms), and a JAX process gets its scalars without importing TensorFlow or TensorBoard.
+Event files are written here and not by `tf.summary`: the format is a few fields, one record holds
+all scalars of a line (a call of `tf.summary.scalar` costs a training thread 0.1 ms), and a JAX
+process gets its scalars without importing TensorFlow or TensorBoard.
 """
 
 from __future__ import annotations
@@ -17,26 +18,28 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
-from outpace.model.wire import blob, double, integer
+from outpace.model.protobuf_wire import encode_bytes, encode_double, encode_integer
 from outpace.store.tree import is_url, open_tree
 
-FOLDER = "outpace-monitor"
+MONITOR_FOLDER = "outpace-monitor"
 
 
 class Sinks:
-    """The files of one run of the monitor, `<logdir>/outpace-monitor/<host>-<pid>.jsonl` and an event file beside it.
+    """The files of one run of the monitor, `<logdir>/outpace-monitor/<host>-<pid>.jsonl` and an
+    event file beside it.
 
-    A line is appended whole and is in the file when `line` returns. For a log directory at a URL, both files are written in the
-    temporary directory and uploaded by `close`: a remote file cannot be appended to.
+    A line is appended whole and is in the file when `write_line` returns. For a log directory at a
+    URL, both files are written in the temporary directory and uploaded by `close`: a remote file
+    cannot be appended to.
     """
 
     def __init__(self, logdir: str, scalars: bool) -> None:
         """Opens the files; raises OSError when that is impossible."""
-        self._remote = f"{logdir.rstrip('/')}/{FOLDER}" if is_url(logdir) else None
+        self._remote = f"{logdir.rstrip('/')}/{MONITOR_FOLDER}" if is_url(logdir) else None
         parent = tempfile.mkdtemp(prefix="outpace-") if self._remote else os.path.expanduser(logdir)
-        self.folder = os.path.join(os.path.abspath(parent), FOLDER)
+        self.folder = os.path.join(os.path.abspath(parent), MONITOR_FOLDER)
         os.makedirs(self.folder, exist_ok=True)
-        self.shown = self._remote or os.path.join(parent, FOLDER)
+        self.shown_folder = self._remote or os.path.join(parent, MONITOR_FOLDER)
         name = f"{platform.node() or 'localhost'}-{os.getpid()}"
         self._lines = _appending(os.path.join(self.folder, f"{name}.jsonl"))
         self._events: BinaryIO | None = None
@@ -44,20 +47,24 @@ class Sinks:
             seconds = time.time()
             events = f"events.out.tfevents.{seconds:.6f}.{name}.outpace"
             self._events = _appending(os.path.join(self.folder, events))
-            self._events.write(record(_event(seconds, 0, blob(3, "brain.Event:2"))))
+            self._events.write(encode_tfrecord(_event(seconds, 0, encode_bytes(3, "brain.Event:2"))))
 
-    def line(self, content: Mapping[str, Any]) -> None:
+    def write_line(self, content: Mapping[str, Any]) -> None:
         """Append one line."""
         self._lines.write(json.dumps(content, ensure_ascii=False).encode() + b"\n")
 
-    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+    def write_scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Append scalars of one step, by tag."""
         if self._events is not None:
-            summary = b"".join(blob(1, blob(1, tag) + b"\x15" + struct.pack("<f", value)) for tag, value in values.items())
-            self._events.write(record(_event(time.time(), step, blob(5, summary))))
+            summary = b"".join(
+                encode_bytes(1, encode_bytes(1, tag) + b"\x15" + struct.pack("<f", value)) for tag, value in values.items()
+            )
+            self._events.write(encode_tfrecord(_event(time.time(), step, encode_bytes(5, summary))))
 
     def close(self) -> None:
-        """Close the files, and upload them when the log directory is remote; raises what the store raises."""
+        """Close the files, and upload them when the log directory is remote; raises what the store
+        raises.
+        """
         with contextlib.suppress(OSError):
             self._lines.close()
             if self._events is not None:
@@ -70,19 +77,23 @@ class Sinks:
 
 
 def _appending(path: str) -> BinaryIO:
-    """Unbuffered, so that a line is one write: two monitors of one process, or a reader, never see half of one."""
+    """Unbuffered, so that a line is one write: two monitors of one process, or a reader, never see
+    half of one.
+    """
     return open(path, "ab", buffering=0)
 
 
-def record(data: bytes) -> bytes:
+def encode_tfrecord(data: bytes) -> bytes:
     """`data` as one TFRecord: its length and itself, each followed by its masked CRC-32C."""
     length = struct.pack("<Q", len(data))
     return length + struct.pack("<I", _masked(length)) + data + struct.pack("<I", _masked(data))
 
 
 def _event(seconds: float, step: int, what: bytes) -> bytes:
-    """The fields of tensorflow/core/util/event.proto: wall_time (1), step (2), and one of file_version (3), summary (5)."""
-    return double(1, seconds) + integer(2, step) + what
+    """The fields of tensorflow/core/util/event.proto: wall_time (1), step (2), and one of
+    file_version (3), summary (5).
+    """
+    return encode_double(1, seconds) + encode_integer(2, step) + what
 
 
 def _masked(data: bytes) -> int:

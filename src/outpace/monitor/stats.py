@@ -1,4 +1,6 @@
-"""Running statistics of step times, and when steps have become slower. Neither grows with the run."""
+"""Running statistics of step times, and when steps have become slower. Neither grows
+with the run.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +14,24 @@ _SHARPER = 1.4826  # from the median absolute deviation to the standard deviatio
 
 
 class Histogram:
-    """Durations in ns in logarithmic buckets: a quantile is exact to 1.6%, mean and maximum are exact."""
+    """Durations in ns in logarithmic buckets: a quantile is exact to 1.6%, mean and maximum are
+    exact.
+    """
 
     def __init__(self) -> None:
         self.count = 0
         self.total = 0
-        self.most = 0
+        self.maximum = 0
         self._buckets: dict[int, int] = {}
 
-    def add(self, duration: int) -> None:
+    def add(self, duration_ns: int) -> None:
         """Count one duration in ns, 0 or more."""
         self.count += 1
-        self.total += duration
-        if duration > self.most:
-            self.most = duration
-        shift = duration.bit_length() - _BITS - 1
-        key = duration if shift <= 0 else (shift << _BITS) + (duration >> shift)
+        self.total += duration_ns
+        if duration_ns > self.maximum:
+            self.maximum = duration_ns
+        shift = duration_ns.bit_length() - _BITS - 1
+        key = duration_ns if shift <= 0 else (shift << _BITS) + (duration_ns >> shift)
         buckets = self._buckets
         buckets[key] = buckets.get(key, 0) + 1
 
@@ -35,7 +39,7 @@ class Histogram:
         """Add everything that another histogram counted."""
         self.count += other.count
         self.total += other.total
-        self.most = max(self.most, other.most)
+        self.maximum = max(self.maximum, other.maximum)
         for key, count in other._buckets.items():
             self._buckets[key] = self._buckets.get(key, 0) + count
 
@@ -44,13 +48,15 @@ class Histogram:
         """Mean in ns; 0 without a duration."""
         return self.total / self.count if self.count else 0.0
 
-    def quantile(self, share: float) -> float:
-        """The smallest duration in ns that at least `share` of all do not exceed: the middle of its bucket; 0 without a duration."""
-        left = share * self.count
+    def quantile(self, level: float) -> float:
+        """The smallest duration in ns that at least `level` of all do not exceed: the middle of its
+        bucket; 0 without a duration.
+        """
+        left = level * self.count
         for key in sorted(self._buckets):
             left -= self._buckets[key]
             if left <= 0:
-                return min(_middle(key), float(self.most))
+                return min(_middle(key), float(self.maximum))
         return 0.0
 
 
@@ -63,46 +69,49 @@ def _middle(key: int) -> float:
 
 @dataclass(frozen=True)
 class Slowdown:
-    """Steps take `now` ns instead of `before` ns (medians) since the step number `since`."""
+    """Steps take `after` ns instead of `before` ns (medians) since the step number `since`."""
 
     since: int
     before: float
-    now: float
+    after: float
 
 
 class SlowdownDetector:
     """Compares the median of each block of steps with the medians of the blocks before it.
 
-    A block is 10 steps, more where they are short (0.1 s, but at most 200 steps). A slowdown is blocks in a row, three at least and 1 s
-    of steps, that are all slower than the history's median by `ratio`, and by six of the standard deviations that the history's median
-    absolute deviation stands for: one long step, a pause of the garbage collection, the start of an epoch or a short burst of another
-    process is none. The new level is then a history of its own, so that a slowdown that lasts is told once. Steps that became faster
-    begin a new history too.
+    A block is 10 steps, more where they are short (0.1 s, but at most 200 steps). A slowdown is
+    blocks in a row, three at least and 1 s of steps, that are all slower than the history's median
+    by `ratio`, and by six of the standard deviations that the history's median absolute deviation
+    stands for: one long step, a pause of the garbage collection, the start of an epoch or a short
+    burst of another process is none. The new level is then a history of its own, so that a slowdown
+    that lasts is told once. Steps that became faster begin a new history too.
     """
 
-    BLOCK, BLOCK_MOST, BLOCK_NS = 10, 200, 100_000_000
-    LEAST, MOST = 20, 100  # blocks of history: to decide at all, and that are remembered
-    LASTS, LASTS_NS = 3, 1_000_000_000
+    MIN_BLOCK_STEPS, MAX_BLOCK_STEPS, MIN_BLOCK_NS = 10, 200, 100_000_000
+    MIN_HISTORY, MAX_HISTORY = 20, 100  # blocks of history: to decide at all, and that are remembered
+    MIN_SLOW_BLOCKS, MIN_SLOW_NS = 3, 1_000_000_000
     SIGMAS = 6.0
 
     def __init__(self, ratio: float = 1.5) -> None:
         self._ratio = ratio
         self._block: list[int] = []
         self._block_ns = 0
-        self._history: deque[float] = deque(maxlen=self.MOST)
-        self._odd: deque[float] = deque(maxlen=self.MOST)  # medians of the newest blocks, all on one side of the history
+        self._history: deque[float] = deque(maxlen=self.MAX_HISTORY)
+        self._odd: deque[float] = deque(maxlen=self.MAX_HISTORY)  # medians of the newest blocks, all on one side of the history
         self._odd_ns = 0
         self._since = 0
         self._first = 0  # number of the block's first step
 
-    def add(self, number: int, duration: int) -> Slowdown | None:
-        """One more step, with its number and its duration in ns; the slowdown that it completes, if it does."""
+    def add(self, number: int, duration_ns: int) -> Slowdown | None:
+        """One more step, with its number and its duration in ns; the slowdown that it completes, if
+        it does.
+        """
         block = self._block
         if not block:
             self._first = number
-        block.append(duration)
-        self._block_ns += duration
-        if len(block) < self.BLOCK or (self._block_ns < self.BLOCK_NS and len(block) < self.BLOCK_MOST):
+        block.append(duration_ns)
+        self._block_ns += duration_ns
+        if len(block) < self.MIN_BLOCK_STEPS or (self._block_ns < self.MIN_BLOCK_NS and len(block) < self.MAX_BLOCK_STEPS):
             return None
         median, taken = _median(block), self._block_ns
         block.clear()
@@ -122,7 +131,7 @@ class SlowdownDetector:
             self._since, self._odd_ns = self._first, 0
         self._odd.append(median)
         self._odd_ns += taken
-        if len(self._odd) < self.LASTS or self._odd_ns < self.LASTS_NS:
+        if len(self._odd) < self.MIN_SLOW_BLOCKS or self._odd_ns < self.MIN_SLOW_NS:
             return None
         before, now = _median(self._history), _median(self._odd)
         self._history.clear()
@@ -131,7 +140,7 @@ class SlowdownDetector:
 
     def _side(self, median: float) -> int:
         """1 for slower than the history, -1 for faster, 0 for neither."""
-        if len(self._history) < self.LEAST:
+        if len(self._history) < self.MIN_HISTORY:
             return 0
         usual = _median(self._history)
         spread = self.SIGMAS * _SHARPER * _median([abs(value - usual) for value in self._history])

@@ -1,4 +1,6 @@
-"""`%load_ext outpace`: `%%outpace` captures a cell and shows its report below it, `%outpace LOGDIR` shows the newest run of a folder."""
+"""`%load_ext outpace`: `%%outpace` captures a cell and shows its report below it, `%outpace LOGDIR`
+shows the newest run of a folder.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def _show(line: str) -> None:
 
 def _cell(shell: InteractiveShell) -> Any:
     def outpace(line: str, cell: str) -> None:
-        """Run the cell, capture it (the first 30 seconds; --delay, --duration), keep the run in --logdir, and show the report."""
+        """Run the cell, capture it (the first 30 seconds; --delay, --duration), keep the run in
+        --logdir, and show the report.
+        """
         from IPython.display import display
 
         from outpace import api
@@ -84,7 +88,9 @@ def _cell(shell: InteractiveShell) -> Any:
 
 @contextlib.contextmanager
 def _under_its_number(shell: InteractiveShell) -> Iterator[None]:
-    """What is run within a cell is told under the number of that cell, and not under the next one's."""
+    """What is run within a cell is told under the number of that cell, and not under the next
+    one's.
+    """
     names: dict[str, int] = getattr(shell.compile, "_filename_map", {})
     before, number = dict(names), max(names.values(), default=0)
     try:
@@ -94,7 +100,9 @@ def _under_its_number(shell: InteractiveShell) -> Iterator[None]:
 
 
 def _import(cell: str) -> None:
-    """Import what a cell imports: the profiler is a framework's, which must be there, and imports are none of the work that is asked about."""
+    """Import what a cell imports: the profiler is a framework's, which must be there, and imports
+    are none of the work that is asked about.
+    """
     with contextlib.suppress(SyntaxError):  # the cell itself will say so
         for node in ast.walk(ast.parse(cell)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

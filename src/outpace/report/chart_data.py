@@ -1,4 +1,6 @@
-"""What a chart draws, taken out of its table once for all renderers: parts, columns, bars and tree nodes."""
+"""What a chart draws, taken out of its table once for all renderers: parts, columns, bars and tree
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ import numpy.typing as npt
 
 from outpace._dataclass import dataclass
 from outpace.model import Chart, ChartKind, Field, Unit, median
-from outpace.model.text import clean, shown
+from outpace.model.text import clean, format_cell
 from outpace.report import palette
 
-OTHERS = "all others"
+OTHERS_NAME = "all others"
 """The part that stands for all that are too small to be parts of their own."""
 
 NAMELESS = "(no name)"
@@ -24,39 +26,43 @@ _TALL = 4.0  # a column this many times the median is drawn cut off: one compili
 
 
 @dataclass(frozen=True)
-class Part:
-    """One part of a whole: a segment of a stacked bar, a slice, or a bar. `share` is its fraction of the sum."""
+class ChartPart:
+    """One part of a whole: a segment of a stacked bar, a slice, or a bar. `share` is its fraction
+    of the sum.
+    """
 
     name: str
     value: float
     share: float
     label: str
-    key: str
+    color_key: str
 
 
 @dataclass(frozen=True)
-class Columns:
+class StackedColumns:
     """Stacked columns: `heights[i, j]` is part `i` of column `j`.
 
-    A column stands for one row, or for the mean of `per_column` neighbouring rows where there are more rows than room.
-    `top` is the end of the axis. Where single rows reach beyond it, `highest` is the label and height of the highest one, and
-    `cut` are the columns that do.
+    A column stands for one row, or for the mean of `rows_per_column` neighbouring rows where there
+    are more rows than room. `axis_end` is the end of the axis. Where single rows reach beyond it,
+    `maximum` is the label and height of the highest one, and `clipped` are the columns that do.
     """
 
-    keys: tuple[str, ...]
+    color_keys: tuple[str, ...]
     names: tuple[str, ...]
     labels: tuple[str, ...]
     heights: npt.NDArray[np.float64]
     unit: Unit
-    per_column: int
-    top: float
-    cut: tuple[int, ...]
-    highest: tuple[str, float] | None
+    rows_per_column: int
+    axis_end: float
+    clipped: tuple[int, ...]
+    maximum: tuple[str, float] | None
 
 
 @dataclass(frozen=True)
-class Node:
-    """One node of a tree in reading order (parents first). `cells` are the extra columns, in the order of `Tree.fields`."""
+class GraphNode:
+    """One node of a tree in reading order (parents first). `cells` are the extra columns, in the
+    order of `ChartTree.fields`.
+    """
 
     depth: int
     label: str
@@ -65,126 +71,138 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Tree:
+class ChartTree:
     """A tree and the extra columns that go with each node."""
 
     fields: tuple[Field, ...]
-    nodes: tuple[Node, ...]
+    nodes: tuple[GraphNode, ...]
 
 
-def parts(chart: Chart) -> tuple[Part, ...]:
+def compute_parts(chart: Chart) -> tuple[ChartPart, ...]:
     """Parts of a STACK_TOTAL, PIE or BARS chart; missing and negative sizes count as zero.
 
-    They come in table order; those of a PIE by size, the rest last and grey. Bars have one colour unless the chart says otherwise: each is
-    named beside it, and colours would only add noise.
+    They come in table order; those of a PIE by size, the rest last and grey. Bars have one colour
+    unless the chart says otherwise: each is named beside it, and colours would only add noise.
     """
     unit = chart.table.field(chart.series[0]).unit
     values = sizes(chart.table[chart.series[0]]).tolist()
     named = [(clean(name) or NAMELESS, value) for name, value in zip(chart.table[chart.x].tolist(), values, strict=True)]
-    pairs = sorted(named, key=lambda pair: (pair[0] == OTHERS, -pair[1])) if chart.kind is ChartKind.PIE else named
+    pairs = sorted(named, key=lambda pair: (pair[0] == OTHERS_NAME, -pair[1])) if chart.kind is ChartKind.PIE else named
     stacked = chart.kind is ChartKind.STACK_TOTAL
     total = sum(values)
     found = []
     for i, (name, value) in enumerate(pairs):
-        key = palette.REST if name == OTHERS else palette.key_of(name, i if stacked else 0, chart.colors)
-        found.append(Part(name, value, value / total if total else 0.0, shown(value, unit), key))
+        key = palette.OTHERS_KEY if name == OTHERS_NAME else palette.color_key(name, i if stacked else 0, chart.colors)
+        found.append(ChartPart(name, value, value / total if total else 0.0, format_cell(value, unit), key))
     return tuple(found)
 
 
-def longest(parts: Sequence[Part]) -> float:
-    """What the bars of these parts are as long as, at most; the rest has no bar: it would make those of the named parts points."""
-    return max((p.value for p in parts if p.name != OTHERS), default=0.0) or 1.0
+def max_bar_value(parts: Sequence[ChartPart]) -> float:
+    """What the bars of these parts are as long as, at most; the rest has no bar: it would make
+    those of the named parts points.
+    """
+    return max((p.value for p in parts if p.name != OTHERS_NAME), default=0.0) or 1.0
 
 
-def columns(chart: Chart, most: int) -> Columns:
-    """Stacked columns of a STACK_SERIES chart, at most `most` of them (neighbours are averaged)."""
+def compute_columns(chart: Chart, limit: int) -> StackedColumns:
+    """Stacked columns of a STACK_SERIES chart, at most `limit` of them (neighbours are
+    averaged).
+    """
     fields = [chart.table.field(name) for name in chart.series]
-    table = chart.first_choice()
+    table = chart.initial_table()
     heights = np.array([sizes(table[f.name]) for f in fields]).reshape(len(fields), len(table))
     totals = heights.sum(axis=0)
-    top = axis_end(totals)
+    top = compute_axis_end(totals)
     beyond = totals.size > 0 and totals.max() > top
-    per_column = max(1, math.ceil(len(table) / max(most, 1)))
+    per_column = max(1, math.ceil(len(table) / max(limit, 1)))
     starts = np.arange(0, heights.shape[1], per_column)
     if per_column > 1:
         counts = np.diff(np.append(starts, heights.shape[1]))
         heights = np.add.reduceat(heights, starts, axis=1) / counts
-    return Columns(
-        keys=tuple(series_key(chart, f, i) for i, f in enumerate(fields)),
+    return StackedColumns(
+        color_keys=tuple(series_key(chart, f, i) for i, f in enumerate(fields)),
         names=tuple(clean(f.label) for f in fields),
         labels=tuple(clean(v) for v in table[chart.x][starts].tolist()),
         heights=heights,
         unit=fields[0].unit if fields else Unit.NONE,
-        per_column=per_column,
-        top=top,
-        cut=tuple(int(j) for j in np.flatnonzero(heights.sum(axis=0) > top * (1 + 1e-9))),
-        highest=(clean(table[chart.x][int(totals.argmax())]), float(totals.max())) if beyond else None,
+        rows_per_column=per_column,
+        axis_end=top,
+        clipped=tuple(int(j) for j in np.flatnonzero(heights.sum(axis=0) > top * (1 + 1e-9))),
+        maximum=(clean(table[chart.x][int(totals.argmax())]), float(totals.max())) if beyond else None,
     )
 
 
-def slices(chart: Chart, count: int) -> Columns:
-    """An AREA chart as columns: `count` equal slices of time, each with the state of the moment in it at which most was in use."""
-    table, fields = chart.first_choice(), [chart.table.field(name) for name in chart.series[3:]]
+def compute_area_columns(chart: Chart, column_count: int) -> StackedColumns:
+    """An AREA chart as columns: `column_count` equal slices of time, each with the state of the
+    moment in it at which most was in use.
+    """
+    table, fields = chart.initial_table(), [chart.table.field(name) for name in chart.series[3:]]
     heights = np.array([sizes(table[f.name]) for f in fields]).reshape(len(fields), len(table))
     labels: tuple[str, ...] = ()
     if len(table):
         time, used = table[chart.x].astype(np.int64), heights.sum(axis=0)
-        width = int(time[-1] - time[0]) // count + 1
+        width = int(time[-1] - time[0]) // column_count + 1
         slot = (time - time[0]) // width
         order = np.lexsort((used, slot))
-        highest = order[np.flatnonzero(np.diff(slot[order], append=count))]
-        begins = time[0] + np.arange(count) * width
+        highest = order[np.flatnonzero(np.diff(slot[order], append=column_count))]
+        begins = time[0] + np.arange(column_count) * width
         row = np.maximum(
             np.searchsorted(time, begins) - 1, 0
         )  # a slice begins with the state that the last event before it left
         higher = highest[used[highest] > used[row[slot[highest]]]]
         row[slot[higher]] = higher
         heights = heights[:, row]
-        labels = tuple(shown(begin, chart.table.field(chart.x).unit) for begin in begins.tolist())
+        labels = tuple(format_cell(begin, chart.table.field(chart.x).unit) for begin in begins.tolist())
     totals = heights.sum(axis=0)
-    return Columns(
-        keys=tuple(series_key(chart, f, i) for i, f in enumerate(fields)),
+    return StackedColumns(
+        color_keys=tuple(series_key(chart, f, i) for i, f in enumerate(fields)),
         names=tuple(clean(f.label) for f in fields),
         labels=labels,
         heights=heights,
         unit=fields[0].unit if fields else Unit.NONE,
-        per_column=1,
-        top=float(totals.max()) if totals.size and totals.max() > 0 else 1.0,
-        cut=(),
-        highest=None,
+        rows_per_column=1,
+        axis_end=float(totals.max()) if totals.size and totals.max() > 0 else 1.0,
+        clipped=(),
+        maximum=None,
     )
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One node of an icicle: where it begins and how wide it is as shares of the whole, its depth, its text, and the names down to it."""
+class IcicleNode:
+    """One node of an icicle: where it begins and how wide it is as shares of the whole, its depth,
+    its text, and the names down to it.
+    """
 
     depth: int
     left: float
     width: float
     name: str
     label: str
-    key: str
+    color_key: str
     path: str
     state: str = ""
 
 
-def states(chart: Chart) -> tuple[tuple[str, str], ...]:
-    """(colour key, word) of the states that nodes of an ICICLE chart are in, in the order of the chart's colours."""
+def find_states(chart: Chart) -> tuple[tuple[str, str], ...]:
+    """(colour key, word) of the states that nodes of an ICICLE chart are in, in the order of the
+    chart's colours.
+    """
     met = set(chart.table[chart.state].tolist()) if chart.state else ()
-    return tuple((palette.key_of(word, 0, chart.colors), clean(word)) for word in chart.colors if word in met)
+    return tuple((palette.color_key(word, 0, chart.colors), clean(word)) for word in chart.colors if word in met)
 
 
-def icicle(chart: Chart, thinnest: float) -> tuple[Cell, ...]:
-    """Nodes of an ICICLE chart in reading order, without those narrower than `thinnest` (a share of the whole) and what is below them."""
+def layout_icicle(chart: Chart, min_width: float) -> tuple[IcicleNode, ...]:
+    """Nodes of an ICICLE chart in reading order, without those narrower than `min_width` (a share
+    of the whole) and what is below them.
+    """
     parent_name, label_name, size_name = chart.series[:3]
-    table, unit = chart.first_choice(), chart.table.field(size_name).unit
+    table, unit = chart.initial_table(), chart.table.field(size_name).unit
     size = sizes(table[size_name]).tolist()
     parents, ids = table[parent_name].tolist(), table[chart.x].tolist()
     words = table[chart.state].tolist() if chart.state else [""] * len(ids)
     known = set(ids)
     whole = sum(s for s, p in zip(size, parents, strict=True) if p not in known)
-    cells: dict[object, Cell] = {}
+    cells: dict[object, IcicleNode] = {}
     used: dict[object, float] = {}
     branch = 0
     for node, parent, name, value, word in zip(ids, parents, table[label_name].tolist(), size, words, strict=True):
@@ -194,22 +212,24 @@ def icicle(chart: Chart, thinnest: float) -> tuple[Cell, ...]:
         width = value / whole
         left = (above.left if above else 0.0) + used.get(parent if above else None, 0.0)
         used[parent if above else None] = used.get(parent if above else None, 0.0) + width
-        if width < thinnest:
+        if width < min_width:
             continue
         name = clean(name)
-        key = palette.key_of(word, 0, chart.colors) if chart.state else _key(name, above, branch)
+        key = palette.color_key(word, 0, chart.colors) if chart.state else _key(name, above, branch)
         branch += above is None
         path = f"{above.path}/{name}" if above else name
-        cells[node] = Cell(above.depth + 1 if above else 0, left, width, name, shown(value, unit), key, path, clean(word))
+        cells[node] = IcicleNode(
+            above.depth + 1 if above else 0, left, width, name, format_cell(value, unit), key, path, clean(word)
+        )
     return tuple(cells.values())
 
 
-def _key(name: str, above: Cell | None, branch: int) -> str:
+def _key(name: str, above: IcicleNode | None, branch: int) -> str:
     """Colour key of a node that is in no state: that of its branch."""
-    return palette.NO_NAME if _NO_NAME.match(name) else above.key if above else palette.key_of("", branch, {})
+    return palette.NO_NAME_KEY if _NO_NAME.match(name) else above.color_key if above else palette.color_key("", branch, {})
 
 
-def axis_end(totals: npt.NDArray[np.float64]) -> float:
+def compute_axis_end(totals: npt.NDArray[np.float64]) -> float:
     """End of the axis for columns of these heights; a few far above the median reach beyond it."""
     if not totals.size or not totals.max() > 0:
         return 1.0
@@ -219,13 +239,15 @@ def axis_end(totals: npt.NDArray[np.float64]) -> float:
     return float(totals[totals <= limit].max()) * 1.15
 
 
-def tree(chart: Chart) -> Tree:
-    """Nodes of a GRAPH chart in reading order. A node whose parent is unknown, or that a cycle hides, is a root."""
+def build_tree(chart: Chart) -> ChartTree:
+    """Nodes of a GRAPH chart in reading order. A node whose parent is unknown, or that a cycle
+    hides, is a root.
+    """
     parent_name, label_name, role_name, *shown_names = chart.series
-    used = {chart.x, parent_name, label_name, role_name, *chart.choices()}
+    used = {chart.x, parent_name, label_name, role_name, *chart.choice_columns()}
     names = shown_names or [f.name for f in chart.table.fields if f.name not in used]
     extra = tuple(chart.table.field(name) for name in names)
-    rows = list(chart.first_choice().records())
+    rows = list(chart.initial_table().records())
     ids = {row[chart.x]: i for i, row in enumerate(rows)}
     children: dict[int, list[int]] = {}
     roots: list[int] = []
@@ -234,13 +256,15 @@ def tree(chart: Chart) -> Tree:
         (roots if parent is None or parent == i else children.setdefault(parent, [])).append(i)
     nodes = []
     for depth, i in _walk(roots, children, len(rows)):
-        cells = tuple(shown(rows[i][f.name], f.unit) for f in extra)
-        nodes.append(Node(depth, clean(rows[i][label_name]), str(rows[i][role_name]), cells))
-    return Tree(extra, tuple(nodes))
+        cells = tuple(format_cell(rows[i][f.name], f.unit) for f in extra)
+        nodes.append(GraphNode(depth, clean(rows[i][label_name]), str(rows[i][role_name]), cells))
+    return ChartTree(extra, tuple(nodes))
 
 
 def _walk(roots: Sequence[int], children: dict[int, list[int]], count: int) -> Iterator[tuple[int, int]]:
-    """(depth, row) of every row once, without recursion: a hostile profile may nest deeper than the stack."""
+    """(depth, row) of every row once, without recursion: a hostile profile may nest deeper than the
+    stack.
+    """
     seen: set[int] = set()
     for start in (*roots, *range(count)):
         stack = [(0, start)]
@@ -256,7 +280,7 @@ def _walk(roots: Sequence[int], children: dict[int, list[int]], count: int) -> I
 def series_key(chart: Chart, field: Field, position: int) -> str:
     """Colour key of one series column; the chart may name the column itself or its heading."""
     named = field.label if field.label in chart.colors else field.name
-    return palette.key_of(named, position, chart.colors)
+    return palette.color_key(named, position, chart.colors)
 
 
 def sizes(column: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

@@ -19,11 +19,14 @@ _SPELLED = {
     )
     for character in characters
 }  # fmt: skip
-"""Characters that Outpace prints, by the one of ASCII that is most like them: as wide as they are, so that columns stay."""
+"""Characters that Outpace prints, by the one of ASCII that is most like them: as wide as they are,
+so that columns stay.
+"""
 
 
 class PlainConsole(Console):
-    """Rich's console, but control characters are spelled out, and what the output's encoding lacks is written in what it has.
+    """Rich's console, but control characters are spelled out, and what the output's encoding lacks
+    is written in what it has.
 
     No text is markup to it: what it prints may come from anywhere.
     """
@@ -38,15 +41,17 @@ class PlainConsole(Console):
                 yield segment
             else:
                 text = segment.text if segment.text.isprintable() else clean_prose(segment.text)
-                yield Segment(spelled(text, self.encoding), segment.style)
+                yield Segment(transliterate(text, self.encoding), segment.style)
 
     def on_broken_pipe(self) -> None:
         """Leave the error, which Rich has caught, to whoever prints: Rich would end the process."""
         raise
 
 
-def spelled(text: str, encoding: str | None) -> str:
-    """The text in the characters that an encoding has: lines and arrows by their likes in ASCII, anything else as a question mark."""
+def transliterate(text: str, encoding: str | None) -> str:
+    """The text in the characters that an encoding has: lines and arrows by their likes in ASCII,
+    anything else as a question mark.
+    """
     if text.isascii():
         return text
     encoding = encoding or "utf-8"

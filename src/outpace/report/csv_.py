@@ -12,38 +12,41 @@ from pathlib import Path
 from typing import IO, Any
 
 from outpace.model import Field, Report, Table, Unit
-from outpace.model.files import whole
+from outpace.model.files import write_atomically
 from outpace.report.file_stems import file_stems
-from outpace.report.json_ import plain
+from outpace.report.json_ import encode_cell
 
 _SUFFIXES = {Unit.PS: "_ps", Unit.BYTES: "_bytes", Unit.BYTES_PER_S: "_bytes_per_s"}
 
 
 def write(report: Report, directory: str | os.PathLike[str]) -> list[Path]:
-    """Write one `<tool>.<table>.csv` per table into `directory` (made if missing) and return the paths.
+    """Write one `<tool>.<table>.csv` per table into `directory` (made if missing) and return the
+    paths.
 
-    The files take their places one after the other, once all are written: what stood there before stays until then. Missing values are empty
-    cells.
-    Raises OutputError where the files cannot be written.
+    The files take their places one after the other, once all are written: what stood there before
+    stays until then. Missing values are empty cells. Raises OutputError where the files cannot be
+    written.
     """
     tables = [(page.id, table) for page in report.pages for table in page.tables()]
     stems = file_stems([(tool, table.name) for tool, table in tables])
     paths = [Path(directory) / f"{stem}.csv" for stem in stems]
     with ExitStack() as files:
         for path, (_, table) in zip(paths, tables, strict=True):
-            _write_table(table, files.enter_context(whole(path, "The tables")))
+            _write_table(table, files.enter_context(write_atomically(path, "The tables")))
     return paths
 
 
-def header(field: Field) -> str:
+def format_header(field: Field) -> str:
     """Heading of a column: its name, with the unit where a number alone would not say it."""
     suffix = _SUFFIXES.get(field.unit, "")
     return field.name if not suffix or field.name.endswith(suffix[1:]) else field.name + suffix
 
 
-def cell(value: Any) -> Any:
-    """A value as a CSV cell; text that a spreadsheet would run as a formula gets a leading apostrophe."""
-    value = plain(value)
+def format_cell(value: Any) -> Any:
+    """A value as a CSV cell; text that a spreadsheet would run as a formula gets a leading
+    apostrophe.
+    """
+    value = encode_cell(value)
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -55,15 +58,17 @@ def cell(value: Any) -> Any:
 
 
 def _is_formula(text: str) -> bool:
-    """Whether a spreadsheet may run a text: what is not seen in front, and wide forms of the signs, do not keep every one from it."""
+    """Whether a spreadsheet may run a text: what is not seen in front, and wide forms of the signs,
+    do not keep every one from it.
+    """
     first = next((c for c in text if unicodedata.category(c)[0] not in "CZ"), "")
     return text[:1] in ("\t", "\r") or unicodedata.normalize("NFKC", first)[:1] in ("=", "+", "-", "@")
 
 
 def _write_table(table: Table, file: IO[bytes]) -> None:
-    columns: Sequence[list[Any]] = [[cell(v) for v in column.tolist()] for column in table.columns]
+    columns: Sequence[list[Any]] = [[format_cell(v) for v in column.tolist()] for column in table.columns]
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow([header(f) for f in table.fields])
+    writer.writerow([format_header(f) for f in table.fields])
     writer.writerows(zip(*columns, strict=True))
     text.detach()

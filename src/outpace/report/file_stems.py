@@ -11,7 +11,9 @@ _LONGEST = 80  # characters of a tool's or a table's name in a file name: most f
 
 
 def file_stems(tables: Sequence[tuple[str, str]]) -> list[str]:
-    """Of each (tool, name of its table; the tool may be empty) a stem of its own, also where a file system does not tell capitals apart."""
+    """Of each (tool, name of its table; the tool may be empty) a stem of its own, also where a file
+    system does not tell capitals apart.
+    """
     taken: dict[str, str] = {}
     for tool, table in tables:
         name = ".".join(_file_name(part) for part in (tool, table) if part)
@@ -26,7 +28,9 @@ def _numbered(stem: str) -> Iterator[str]:
 
 
 def _file_name(name: str) -> str:
-    """A name without what file systems refuse; of a long one the beginning, and a check sum that tells it from others that begin alike."""
+    """A name without what file systems refuse; of a long one the beginning, and a check sum that
+    tells it from others that begin alike.
+    """
     safe = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
     if len(safe) > _LONGEST:
         safe = f"{safe[: _LONGEST - 9]}-{zlib.crc32(name.encode('utf-8', 'replace')):08x}"

@@ -1,6 +1,7 @@
 """The first screen: what a reader sees in ten seconds, in the same order in every renderer.
 
-Warnings, headline, the key figures, the steady step, what to change with what it saves, how far to trust it, and how to go on.
+Warnings, headline, the key figures, the steady step, what to change with what it saves, how far to
+trust it, and how to go on.
 """
 
 from __future__ import annotations
@@ -8,15 +9,15 @@ from __future__ import annotations
 import math
 
 from outpace._dataclass import dataclass
-from outpace.model import OUTSIDE, Chart, Command, Figure, Finding, Interval, Report, Saving, Severity, Unit
-from outpace.model.text import clean, clean_prose, shown
-from outpace.report.chart_data import parts
+from outpace.model import OUTSIDE_STEPS, Chart, Command, Figure, Finding, Interval, Report, Saving, Severity, Unit
+from outpace.model.text import clean, clean_prose, format_cell
+from outpace.report.chart_data import compute_parts
 
 
 @dataclass(frozen=True)
 class FirstScreen:
-    """Contents of the first screen. `glance` (the steady step) is None where the run has none; `changes` are the findings that ask for one, in
-    the order of what they bring.
+    """Contents of the first screen. `glance` (the steady step) is None where the run has none;
+    `changes` are the findings that ask for one, in the order of what they bring.
     """
 
     source: str
@@ -29,16 +30,16 @@ class FirstScreen:
     next: tuple[Command, ...]
 
     @property
-    def step(self) -> float:
+    def step_ps(self) -> float:
         """Length of the steady step that is drawn, ps; 0 where none is."""
-        return sum(part.value for part in parts(self.glance)) if self.glance else 0.0
+        return sum(part.value for part in compute_parts(self.glance)) if self.glance else 0.0
 
     def host(self, finding: Finding) -> str:
         """Host of a finding, where they speak of several."""
         return clean(finding.host) if len({f.host for f in self.changes if f.host}) > 1 else ""
 
 
-def first_screen(report: Report) -> FirstScreen:
+def build_first_screen(report: Report) -> FirstScreen:
     """Collect the first screen of `report`."""
     changes = tuple(f for f in report.findings if f.severity is not Severity.INFO)
     return FirstScreen(
@@ -46,48 +47,50 @@ def first_screen(report: Report) -> FirstScreen:
         warnings=tuple(clean_prose(w) for w in report.warnings),
         headline=clean_prose(report.headline),
         figures=next((page.key_figures for page in report.pages if page.key_figures), ()),
-        glance=next((page.glance for page in report.pages if drawable(page.glance)), None),
+        glance=next((page.glance for page in report.pages if is_drawable(page.glance)), None),
         changes=changes,
         evidence=_evidence(report, changes[0] if changes else None),
         next=report.next,
     )
 
 
-def drawable(chart: Chart | None) -> bool:
+def is_drawable(chart: Chart | None) -> bool:
     """Whether a picture of parts has any to show."""
-    return chart is not None and any(p.value for p in parts(chart))
+    return chart is not None and any(p.value for p in compute_parts(chart))
 
 
-def saving_text(finding: Finding, known: float = 0.0) -> str:
-    """What a step saves, at most or from ... to ..., on which base (unless it is the `known` step, ps); empty where no honest number exists."""
+def format_saving(finding: Finding, known_step_ps: float = 0.0) -> str:
+    """What a step saves, at most or from ... to ..., on which base (unless it is the
+    `known_step_ps` step, ps); empty where no honest number exists.
+    """
     saving = finding.saving
     if saving is None:
         return ""
     share, base = _share(saving), clean(saving.base)
-    if saving.takes_from == (OUTSIDE,) or not saving.step:
+    if saving.takes_from == (OUTSIDE_STEPS,) or not saving.step:
         return f"{share} of the {base or 'step time'}"
-    low, high = (Interval(saving.low, saving.high, Unit.FRACTION, "").scaled(saving.step, Unit.PS), saving.high * saving.step)
-    time = _range(low) if saving.predicted else f"at most {shown(high, Unit.PS)}"
+    low, high = (Interval(saving.low, saving.high, Unit.FRACTION, "").scale(saving.step, Unit.PS), saving.high * saving.step)
+    time = _range(low) if saving.is_predicted else f"at most {format_cell(high, Unit.PS)}"
     share = share.removeprefix("at most ")
-    if math.isclose(saving.step, known, rel_tol=1e-6):
+    if math.isclose(saving.step, known_step_ps, rel_tol=1e-6):
         return f"{time} per step ({share})"
-    base = base.removeprefix("recorded ") if known else base
-    return f"{time} per step ({share} of the {shown(saving.step, Unit.PS)} {base})"
+    base = base.removeprefix("recorded ") if known_step_ps else base
+    return f"{time} per step ({share} of the {format_cell(saving.step, Unit.PS)} {base})"
 
 
 def _share(saving: Saving) -> str:
-    if saving.predicted:
+    if saving.is_predicted:
         return _range(Interval(saving.low, saving.high, Unit.FRACTION, ""))
-    return f"at most {shown(saving.high, Unit.FRACTION)}"
+    return f"at most {format_cell(saving.high, Unit.FRACTION)}"
 
 
-def saving_bound(finding: Finding) -> str:
+def format_assumption(finding: Finding) -> str:
     """The assumption behind the ends of the saving."""
     return clean(finding.saving.assumes) if finding.saving else ""
 
 
 def _range(interval: Interval) -> str:
-    low, high = shown(interval.low, interval.unit), shown(interval.high, interval.unit)
+    low, high = format_cell(interval.low, interval.unit), format_cell(interval.high, interval.unit)
     if low == high:
         return low
     number = low.rstrip("%") if low.endswith("%") else low.rpartition(" ")[0]

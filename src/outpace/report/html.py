@@ -1,7 +1,8 @@
 """The report as one HTML file that opens offline, and one page as a fragment for notebooks.
 
-The file carries its scripts and data and asks for nothing: its content security policy allows exactly the inline scripts and
-the style sheet whose hashes it names. Pictures and the first rows of every table are static, so it also reads without scripts.
+The file carries its scripts and data and asks for nothing: its content security policy allows
+exactly the inline scripts and the style sheet whose hashes it names. Pictures and the first rows of
+every table are static, so it also reads without scripts.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
 from outpace.model import Chart, Page, Report
-from outpace.model.files import whole
+from outpace.model.files import write_atomically
 from outpace.report import glossary, palette
-from outpace.report.html_data import PICTURES, embed, picture
-from outpace.report.html_view import document_view, notebook_view, one_view, page_view, some_rows
+from outpace.report.html_data import CHART_ASSETS, chart_assets, embed_json
+from outpace.report.html_view import document_view, find_rows, find_view, notebook_view, page_view
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -49,7 +50,7 @@ def render(report: Report) -> str:
         .render(
             view=document_view(report),
             app=None,
-            policy=policy((_FIRST, script), style),
+            policy=content_security_policy((_FIRST, script), style),
             style=Markup(style),
             first=Markup(_FIRST),
             script=Markup(script),
@@ -58,10 +59,11 @@ def render(report: Report) -> str:
 
 
 @dataclass(frozen=True)
-class App:
-    """Where a server has what belongs to the report's document, by addresses relative to it: the folders of `assets` and of
-    `views`, the `home` page, the `timeline`; `part` is what stands behind all of them, from the `?` on, and `chips` what may be chosen.
-    `whole`: where the whole document comes from, if this one is what was known first.
+class AppLinks:
+    """Where a server has what belongs to the report's document, by addresses relative to it: the
+    folders of `assets` and of `views`, the `home` page, the `timeline`; `part` is what stands
+    behind all of them, from the `?` on, and `chips` what may be chosen. `write_atomically`: where
+    the whole document comes from, if this one is what was known first.
     """
 
     assets: str
@@ -73,57 +75,69 @@ class App:
     whole: str = ""
 
 
-def render_app(report: Report, app: App) -> str:
-    """The report's document for a server that also has its scripts, its style and its views: links to them in the place of their text."""
-    view = document_view(report, lambda name: f"{app.views}{name}{app.part}", first=bool(app.whole))
+def render_app(report: Report, app: AppLinks) -> str:
+    """The report's document for a server that also has its scripts, its style and its views: links
+    to them in the place of their text.
+    """
+    view = document_view(report, lambda name: f"{app.views}{name}{app.part}", is_preview=bool(app.whole))
     return _environment().get_template("report.html.j2").render(view=view, app=app)
 
 
-def render_view(report: Report, view: str, rows: Callable[[str], str] | None) -> str | None:
-    """One view of `render_app`'s document, to be put into its section; None where the report has none of that id. `rows`: where the server
-    has further rows of a table, by the table's address."""
-    shown = one_view(report, view, rows)
+def render_view(report: Report, view_id: str, rows_url: Callable[[str], str] | None) -> str | None:
+    """One view of `render_app`'s document, to be put into its section; None where the report has
+    none of that id. `rows_url`: where the server has further rows of a table, by the table's
+    address.
+    """
+    shown = find_view(report, view_id, rows_url)
     return None if shown is None else _environment().get_template("view.html.j2").render(page=shown)
 
 
-def render_rows(report: Report, address: str, begin: int) -> str | None:
-    """Rows of a table from one on, as JSON for the page that shows it; None where the report has none at that address."""
-    found = some_rows(report, address, begin)
-    return None if found is None else embed(found)
+def render_rows(report: Report, address: str, offset: int) -> str | None:
+    """Rows of a table from one on, as JSON for the page that shows it; None where the report has
+    none at that address.
+    """
+    found = find_rows(report, address, offset)
+    return None if found is None else embed_json(found)
 
 
-def every_script(*more: str) -> str:
-    """The scripts of all kinds of report, with `more` of a page's own before the one that starts them."""
-    return "\n".join((_words(), some_scripts(*_SCRIPTS, *_of_pictures(".js")), *more, _asset(_LAST)))
+def all_scripts(*more: str) -> str:
+    """The scripts of all kinds of report, with `more` of a page's own before the one that starts
+    them.
+    """
+    return "\n".join((_words(), join_scripts(*_SCRIPTS, *_of_pictures(".js")), *more, _asset(_LAST)))
 
 
-def some_scripts(*names: str) -> str:
+def join_scripts(*names: str) -> str:
     """Scripts that other pages share with the report."""
     return "\n".join(map(_asset, names))
 
 
-def every_style(*more: str) -> str:
+def all_styles(*more: str) -> str:
     """The style of all kinds of report, and `more`."""
     return "\n".join((_color_rules(), *map(_asset, (*_STYLES, *_of_pictures(".css"))), *more))
 
 
 def _of_pictures(ending: str) -> list[str]:
-    return list(dict.fromkeys(name for names in PICTURES.values() for name in names if name.endswith(ending)))
+    return list(dict.fromkeys(name for names in CHART_ASSETS.values() for name in names if name.endswith(ending)))
 
 
 def write(report: Report, path: Path) -> Path:
-    """Write the whole report as one file; returns its path. Raises OutputError when that cannot be done.
+    """Write the whole report as one file; returns its path. Raises OutputError when that cannot be
+    done.
 
-    Missing folders are made. The file appears whole or not at all: a report that stood there before stays until then.
+    Missing folders are made. The file appears whole or not at all: a report that stood there before
+    stays until then.
     """
     content = render(report).encode("utf-8", "replace")
-    with whole(path, "The report") as file:
+    with write_atomically(path, "The report") as file:
         file.write(content)
     return path
 
 
 def render_fragment(page: Page) -> str:
-    """Return one page as static HTML with its own style; a small script sorts its tables where a notebook runs it, and nothing needs it."""
+    """Return one page as static HTML with its own style; a small script sorts its tables where a
+    notebook runs it, and nothing needs it.
+    """
     from markupsafe import Markup
 
     style, script = Markup(_style((page,), _STYLES[:-1])), Markup(_asset("fragment.js"))
@@ -131,8 +145,10 @@ def render_fragment(page: Page) -> str:
 
 
 def render_notebook(report: Report) -> str:
-    """Return a report as static HTML for a notebook's output, without a frame or a port: the summary, and each tool's page folded. Where the
-    notebook runs scripts, links open what they lead to, and headings sort."""
+    """Return a report as static HTML for a notebook's output, without a frame or a port: the
+    summary, and each tool's page folded. Where the notebook runs scripts, links open what they lead
+    to, and headings sort.
+    """
     from markupsafe import Markup
 
     view = notebook_view(report, f"outpace-{secrets.token_hex(4)}/")
@@ -143,7 +159,7 @@ def render_notebook(report: Report) -> str:
 def _pictures(pages: Sequence[Page], ending: str) -> list[str]:
     """The scripts or the styles that the pictures on these pages need, each once."""
     charts = (s for page in pages for s in (*page.sections, page.glance) if isinstance(s, Chart))
-    return list(dict.fromkeys(name for chart in charts for name in picture(chart) if name.endswith(ending)))
+    return list(dict.fromkeys(name for chart in charts for name in chart_assets(chart) if name.endswith(ending)))
 
 
 def _script(pages: Sequence[Page]) -> str:
@@ -151,7 +167,7 @@ def _script(pages: Sequence[Page]) -> str:
 
 
 def _words() -> str:
-    return f"const GLOSSARY = {embed(glossary.terms())};"
+    return f"const GLOSSARY = {embed_json(glossary.read_terms())};"
 
 
 def _style(pages: Sequence[Page], names: Sequence[str] = _STYLES) -> str:
@@ -159,10 +175,12 @@ def _style(pages: Sequence[Page], names: Sequence[str] = _STYLES) -> str:
 
 
 def _color_rules() -> str:
-    """CSS variables and classes of the palette, light and dark; the dark ones also follow the themes of notebooks."""
+    """CSS variables and classes of the palette, light and dark; the dark ones also follow the
+    themes of notebooks.
+    """
     keys = [*palette.LIGHT, *(f"cycle-{i}" for i in range(len(palette.CYCLE)))]
-    light = "".join(f"--k-{k}:{palette.color_of(k)};" for k in keys)
-    dark = "".join(f"--k-{k}:{palette.color_of(k, dark=True)};" for k in keys)
+    light = "".join(f"--k-{k}:{palette.hex_color(k)};" for k in keys)
+    dark = "".join(f"--k-{k}:{palette.hex_color(k, dark=True)};" for k in keys)
     classes = "".join(f".outpace .k-{k}{{fill:var(--k-{k});background-color:var(--k-{k})}}" for k in keys)
     by_choice = "html[data-theme=dark] .outpace,body[data-jp-theme-light=false] .outpace,body.vscode-dark .outpace"
     by_system = "html:not([data-theme=light]) body.outpace"
@@ -173,8 +191,10 @@ def _color_rules() -> str:
     )
 
 
-def policy(scripts: Sequence[str], style: str) -> str:
-    """The content security policy of a page that holds these scripts and this style, and may load nothing else."""
+def content_security_policy(scripts: Sequence[str], style: str) -> str:
+    """The content security policy of a page that holds these scripts and this style, and may load
+    nothing else.
+    """
     allowed = " ".join(map(_hash, scripts))
     code = f"script-src {allowed}; style-src {_hash(style)}"
     return f"default-src 'none'; {code}; img-src data:; base-uri 'none'; form-action 'none'"
@@ -187,7 +207,9 @@ def _hash(text: str) -> str:
 
 @cache
 def _asset(name: str) -> str:
-    """Text of an asset as a browser will hash it, with LF line ends, without indentation and comments: every report carries it."""
+    """Text of an asset as a browser will hash it, with LF line ends, without indentation and
+    comments: every report carries it.
+    """
     text = _REMARK.sub("", _COMMENT.sub("", (_ASSETS / name).read_text(encoding="utf-8")))
     return "\n".join(filter(None, (line.strip() for line in text.splitlines())))
 

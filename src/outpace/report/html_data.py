@@ -1,4 +1,6 @@
-"""Tables and charts as JSON inside an HTML page: escaped so that no name can end the script block it stands in."""
+"""Tables and charts as JSON inside an HTML page: escaped so that no name can end the script block
+it stands in.
+"""
 
 from __future__ import annotations
 
@@ -11,66 +13,76 @@ from markupsafe import Markup
 
 from outpace.model import Chart, ChartKind, Table, Unit
 from outpace.model.text import clean
-from outpace.report.chart_data import series_key, states
-from outpace.report.labels import shared
+from outpace.report.chart_data import find_states, series_key
+from outpace.report.labels import common_prefix_length
 
-MOST_ROWS = 20_000
-"""Most rows of one table that an HTML report carries; the page says so, and CSV and JSON hold all of them."""
+MAX_ROWS = 20_000
+"""Most rows of one table that an HTML report carries; the page says so, and CSV and JSON hold all
+of them.
+"""
 
 FIRST_ROWS = 2_000
-"""Rows of a table that come with a view from a server; the others follow by pages of `MOST_ROWS`, until there are `MOST_SERVED`."""
+"""Rows of a table that come with a view from a server; the others follow by pages of `MAX_ROWS`,
+until there are `MAX_SERVED_ROWS`.
+"""
 
-MOST_SERVED = 200_000
+MAX_SERVED_ROWS = 200_000
 
-PICTURES = {
+CHART_ASSETS = {
     ChartKind.STACK_SERIES: ("columns_input.js", "columns.js", "step.js"),
     ChartKind.PIE: ("pictures.js", "pictures.css", "bars.js"),
     ChartKind.ICICLE: ("pictures.js", "pictures.css", "flame_tree.js", "flame.js", "flame.css"),
     ChartKind.GRAPH: ("pictures.js", "pictures.css", "graph.js", "graph.css"),
     ChartKind.AREA: ("pictures.js", "pictures.css", "axis.js", "area.js", "area.css"),
 }
-"""Kinds of chart that a script draws from the chart's own description and table, and these scripts and styles."""
+"""Kinds of chart that a script draws from the chart's own description and table, and these scripts
+and styles.
+"""
 
 _EXACT = 2**53 - 1  # beyond this, a JavaScript number is no longer the integer that was meant
 
 
-def picture(chart: Chart) -> tuple[str, ...]:
-    """Scripts and styles that draw a chart; none where its static picture is all that there is to see."""
-    return PICTURES.get(chart.kind, ()) if chart.kind is not ChartKind.PIE or chart.choices() else ()
+def chart_assets(chart: Chart) -> tuple[str, ...]:
+    """Scripts and styles that draw a chart; none where its static picture is all that there is to
+    see.
+    """
+    return CHART_ASSETS.get(chart.kind, ()) if chart.kind is not ChartKind.PIE or chart.choice_columns() else ()
 
 
-def embed(value: object) -> Markup:
+def embed_json(value: object) -> Markup:
     """Return `value` as JSON that is safe inside `<script type="application/json">`."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
-def table_data(table: Table, more: str = "") -> dict[str, Any]:
-    """A table by columns as `column_data` stores them; names are cleaned, at most `MOST_ROWS` rows. `more`: where the rest of a large one comes
-    from, by its first row's number."""
-    served = bool(more) and len(table) > FIRST_ROWS
+def table_data(table: Table, rows_url: str = "") -> dict[str, Any]:
+    """A table by columns as `column_data` stores them; names are cleaned, at most `MAX_ROWS` rows.
+    `rows_url`: where the rest of a large one comes from, by its first row's number.
+    """
+    served = bool(rows_url) and len(table) > FIRST_ROWS
     return {
         "name": table.name,
         "columns": [
             {"name": f.name, "label": clean(f.label), "unit": f.unit.value, "meaning": clean(f.meaning)} for f in table.fields
         ],
-        "data": rows_data(table, 0, FIRST_ROWS if served else MOST_ROWS),
-        **({"more": more, "total": min(len(table), MOST_SERVED)} if served else {}),
+        "data": rows_data(table, 0, FIRST_ROWS if served else MAX_ROWS),
+        **({"more": rows_url, "total": min(len(table), MAX_SERVED_ROWS)} if served else {}),
     }
 
 
-def rows_data(table: Table, begin: int, count: int) -> list[Any]:
+def rows_data(table: Table, offset: int, count: int) -> list[Any]:
     """Some rows, by column as `table_data` stores them."""
-    some = table.take(slice(begin, begin + count))
+    some = table.take(slice(offset, offset + count))
     return [column_data([_cell(v) for v in some[f.name].tolist()]) for f in table.fields]
 
 
 def column_data(values: list[Any]) -> list[Any] | dict[str, list[Any]]:
     """A column as it is embedded; `Tables.column` in `assets/tables.js` reads it.
 
-    A list of the values, or where that takes less room: `at`, for each row the number of its value, and the different values, which are
-    `of` or, if all are texts, `texts`: sorted, each as how many characters it shares with the one before it, and the rest of it. Missing
-    texts have the number -1.
+    A list of the values, or where that takes less room: `at`, for each row the number of its value,
+    and the different values, which are `of` or, if all are texts, `texts`: sorted, each as how many
+    characters it shares with the one before it, and the rest of it. Missing texts have the number
+    -1.
     """
     if values and all(v is None or isinstance(v, str) for v in values):
         order = sorted({v for v in values if v is not None})
@@ -84,10 +96,12 @@ def column_data(values: list[Any]) -> list[Any] | dict[str, list[Any]]:
 
 
 def _fronted(texts: Sequence[str]) -> list[int | str]:
-    """Sorted texts, each as a number of characters and a rest. A character is what JavaScript takes for one: half a pair beyond U+FFFF."""
+    """Sorted texts, each as a number of characters and a rest. A character is what JavaScript takes
+    for one: half a pair beyond U+FFFF.
+    """
     stored: list[int | str] = []
     for before, text in zip(("", *texts), texts, strict=False):
-        same = shared(before, text)
+        same = common_prefix_length(before, text)
         stored += (len(text[:same].encode("utf-16-le")) // 2, text[same:])
     return stored
 
@@ -97,7 +111,7 @@ def _room(values: Sequence[Any]) -> int:
     return sum(len(v) + 3 if isinstance(v, str) else len(repr(v)) + 1 for v in values)
 
 
-def chart_data(chart: Chart, table_id: str) -> dict[str, Any]:
+def stacked_chart_data(chart: Chart, table_id: str) -> dict[str, Any]:
     """A STACK_SERIES chart, by reference to its embedded table."""
     fields = [chart.table.field(n) for n in chart.series]
     x = chart.table.field(chart.x)
@@ -116,9 +130,9 @@ def chart_data(chart: Chart, table_id: str) -> dict[str, Any]:
     }
 
 
-def picture_data(chart: Chart, chart_id: str, table_id: str) -> dict[str, Any]:
-    """A chart that has a `picture`, by reference to its embedded table."""
-    columns = {"x": chart.x, "series": chart.series, "choices": chart.choices()}
+def interactive_chart_data(chart: Chart, chart_id: str, table_id: str) -> dict[str, Any]:
+    """A chart that has a `chart_assets`, by reference to its embedded table."""
+    columns = {"x": chart.x, "series": chart.series, "choices": chart.choice_columns()}
     parts = [chart.table.field(name) for name in chart.series[3:]] if chart.kind is ChartKind.AREA else []
     keys = [series_key(chart, field, i) for i, field in enumerate(parts)]
     return {
@@ -129,7 +143,7 @@ def picture_data(chart: Chart, chart_id: str, table_id: str) -> dict[str, Any]:
         "keys": keys,
         "detail": clean(chart.detail),
         "state": chart.state,
-        "colors": {word: key for key, word in states(chart)},
+        "colors": {word: key for key, word in find_states(chart)},
         "aside": chart.aside,
     }
 

@@ -1,4 +1,6 @@
-"""A table as the HTML templates fill it in: which column names the rows, which ones tell nothing, and the first rows."""
+"""A table as the HTML templates fill it in: which column names the rows, which ones tell nothing,
+and the first rows.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from outpace.model import Chart, Field, Rows, Table, Unit
+from outpace.model import Chart, Field, Table, TableView, Unit
 from outpace.model.arrays import Column
-from outpace.model.text import clean, elide, shorten, shown
+from outpace.model.text import clean, elide, format_cell, shorten
 from outpace.report import html_data, json_
-from outpace.report.html_places import slug
+from outpace.report.html_anchors import slug
 
 STATIC_ROWS = 25
-"""Rows of a table that stand in the page itself: for print, for notebooks, and until the script has run."""
+"""Rows of a table that stand in the page itself: for print, for notebooks, and until the script has
+run.
+"""
 
 _SHORT_NAME = 72
 _SHORT_VALUE = 40
@@ -22,13 +26,14 @@ _PER_NAME = 8  # rows that may share a name, on average, for a column to name th
 _CHOICES = ("pick", "by", "sums")
 
 
-def view(section: Rows | Chart, *, raw: bool, most: int = html_data.MOST_ROWS) -> dict[str, Any]:
-    """Everything that a table shows at first; with the `raw` numbers of a fragment, which has no other data to sort by. `most`: rows that
-    there are to sort and to filter."""
+def build_table_view(section: TableView | Chart, *, raw: bool, row_limit: int = html_data.MAX_ROWS) -> dict[str, Any]:
+    """Everything that a table shows at first; with the `raw` numbers of a fragment, which has no
+    other data to sort by. `row_limit`: rows that there are to sort and to filter.
+    """
     table = section.table
-    first = section.columns if isinstance(section, Rows) else ()
+    first = section.columns if isinstance(section, TableView) else ()
     aside = section.aside
-    sums = section.sums if isinstance(section, Rows) else ()
+    sums = section.sums if isinstance(section, TableView) else ()
     fields = _ordered(table, first)
     hidden, same = _silent(table, fields[1:], frozenset((*first, *sums)), aside)
     seen = [f for f in fields if f.name not in hidden]
@@ -36,12 +41,12 @@ def view(section: Rows | Chart, *, raw: bool, most: int = html_data.MOST_ROWS) -
     columns = [_cells(top, f, raw=raw) for f in seen]
     return {
         "title": clean(table.title),
-        "heads": [{"label": clean(f.label), "meaning": clean(f.meaning), "right": is_number(f.unit)} for f in seen],
+        "heads": [{"label": clean(f.label), "meaning": clean(f.meaning), "right": is_numeric_unit(f.unit)} for f in seen],
         "rows": list(zip(*columns, strict=True)),
         "total": len(table),
         "total_text": f"{len(table):,}",
         "left_out": f"{len(table) - len(top):,}" if len(table) > len(top) else "",
-        "not_carried": f"{most:,}" if len(table) > most else "",
+        "not_carried": f"{row_limit:,}" if len(table) > row_limit else "",
         "file": slug(table.name),
         "order": " ".join(f.name for f in fields),
         "hidden": " ".join(hidden),
@@ -52,13 +57,15 @@ def view(section: Rows | Chart, *, raw: bool, most: int = html_data.MOST_ROWS) -
     }
 
 
-def is_number(unit: Unit) -> bool:
+def is_numeric_unit(unit: Unit) -> bool:
     """Whether a column of this unit is aligned to the right."""
     return unit not in (Unit.TEXT, Unit.BOOL)
 
 
 def _ordered(table: Table, first: Sequence[str]) -> list[Field]:
-    """The column that names the rows, which stays in view; those worth showing first; all others."""
+    """The column that names the rows, which stays in view; those worth showing first;
+    all others.
+    """
     order = [table.field(n) for n in first] + [f for f in table.fields if f.name not in first]
     candidates = [f for f in order[: len(first) or None] if f.unit is Unit.TEXT]
     differ = {f.name: len(set(table[f.name].tolist())) for f in candidates}
@@ -69,20 +76,22 @@ def _ordered(table: Table, first: Sequence[str]) -> list[Field]:
 
 
 def _silent(table: Table, fields: Sequence[Field], wanted: frozenset[str], aside: str) -> tuple[list[str], list[str]]:
-    """Columns that are left out of the first view because they tell nothing, and what those say that say the same in every row.
+    """Columns that are left out of the first view because they tell nothing, and what those say
+    that say the same in every row.
 
-    Empty ones, those that number the rows, and those of one value; a number that is `wanted` stays, unless it is zero.
+    Empty ones, those that number the rows, and those of one value; a number that is `wanted` stays,
+    unless it is zero.
     """
     hidden, same = ([aside] if aside else []), []
     for field in fields:
-        column, number = table[field.name], is_number(field.unit)
+        column, number = table[field.name], is_numeric_unit(field.unit)
         empty, several = _is_empty(column), len(table) > 1
         if empty or (several and number and _numbers_the_rows(column)):
             hidden.append(field.name)
         elif several and bool((column == column[0]).all()) and not (number and field.name in wanted and column[0]):
             hidden.append(field.name)
             if column[0] or not number:
-                same.append(f"{clean(field.label)} {shorten(shown(column[0], field.unit), _SHORT_VALUE)}")
+                same.append(f"{clean(field.label)} {shorten(format_cell(column[0], field.unit), _SHORT_VALUE)}")
     return list(dict.fromkeys(hidden)), same
 
 
@@ -98,10 +107,15 @@ def _numbers_the_rows(column: Column) -> bool:
 
 def _cells(table: Table, field: Field, *, raw: bool) -> list[dict[str, Any]]:
     values = table[field.name].tolist()
-    texts = [shown(value, field.unit) for value in values]
-    right = is_number(field.unit)
+    texts = [format_cell(value, field.unit) for value in values]
+    right = is_numeric_unit(field.unit)
     short = texts if right else elide(texts, _SHORT_NAME)
     return [
-        {"text": s, "full": text if s != text else "", "right": right, "raw": json_.plain(value) if raw and right else None}
+        {
+            "text": s,
+            "full": text if s != text else "",
+            "right": right,
+            "raw": json_.encode_cell(value) if raw and right else None,
+        }
         for s, text, value in zip(short, texts, values, strict=True)
     ]

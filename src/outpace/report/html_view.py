@@ -1,4 +1,6 @@
-"""What the HTML templates fill in: every string cleaned, every number written out, nothing left to decide."""
+"""What the HTML templates fill in: every string cleaned, every number written out, nothing left to
+decide.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,15 @@ from outpace.model import (
     Links,
     Page,
     Report,
-    Rows,
     Section,
     Table,
+    TableView,
     Unit,
 )
-from outpace.model.text import clean, clean_prose, elide, shorten, shown
+from outpace.model.text import clean, clean_prose, elide, format_cell, shorten
 from outpace.report import chart_data, html_data, html_tables, svg
-from outpace.report.first_screen import FirstScreen, drawable, first_screen, saving_bound, saving_text
-from outpace.report.html_places import Places
+from outpace.report.first_screen import FirstScreen, build_first_screen, format_assumption, format_saving, is_drawable
+from outpace.report.html_anchors import Anchors
 
 _SHORT_NAME = 72
 _MOST_COLUMNS = 240
@@ -37,19 +39,22 @@ _MOST_NAMED = 12
 _THINNEST = 0.002  # of the width: two pixels on a desk
 
 
-def document_view(report: Report, later: Callable[[str], str] | None = None, *, first: bool = False) -> dict[str, Any]:
-    """Everything that the document shows. With `later` the summary alone: it says where each view comes from, by its id;
-    `first` says that more is on the way."""
-    return {**_document(report, Places(report), later), "first": first}
+def document_view(report: Report, view_url: Callable[[str], str] | None = None, *, is_preview: bool = False) -> dict[str, Any]:
+    """Everything that the document shows. With `view_url` the summary alone: it says where each
+    view comes from, by its id; `is_preview` says that more is on the way.
+    """
+    return {**_document(report, Anchors(report), view_url), "first": is_preview}
 
 
-def notebook_view(report: Report, before: str) -> dict[str, Any]:
-    """Everything of a report that stands in a notebook beside others; `before` begins all its addresses."""
-    return _document(report, Places(report, before), None)
+def notebook_view(report: Report, prefix: str) -> dict[str, Any]:
+    """Everything of a report that stands in a notebook beside others; `prefix` begins all its
+    addresses.
+    """
+    return _document(report, Anchors(report, prefix), None)
 
 
-def _document(report: Report, places: Places, later: Callable[[str], str] | None) -> dict[str, Any]:
-    screen = first_screen(report)
+def _document(report: Report, places: Anchors, later: Callable[[str], str] | None) -> dict[str, Any]:
+    screen = build_first_screen(report)
     shown_first = screen.changes[:_MOST_CHANGES]
     absent = [page for page in report.pages if page.unavailable and not (page.sections or page.glance or page.findings)]
     return {
@@ -67,7 +72,7 @@ def _document(report: Report, places: Places, later: Callable[[str], str] | None
         "next": [{"line": clean(c.line), "what": clean_prose(c.what)} for c in screen.next],
         "others": [{**_finding(f, places), "host": screen.host(f)} for f in report.findings if f not in shown_first],
         "pages": [
-            {"id": places.page(page), "title": clean(page.title), "later": later(places.page(page))}
+            {"id": places.page_anchor(page), "title": clean(page.title), "later": later(places.page_anchor(page))}
             if later
             else _view(page, places, screen)
             for page in report.pages
@@ -77,32 +82,36 @@ def _document(report: Report, places: Places, later: Callable[[str], str] | None
     }
 
 
-def one_view(report: Report, view: str, rows: Callable[[str], str] | None) -> dict[str, Any] | None:
-    """What a document's view of that id shows; None where it has no such view. `rows`: where the rows of a table come from, by its address."""
-    places = Places(report, rows=rows)
-    page = next((page for page in report.pages if places.page(page) == view), None)
-    return None if page is None else _view(page, places, first_screen(report))
+def find_view(report: Report, view_id: str, rows_url: Callable[[str], str] | None) -> dict[str, Any] | None:
+    """What a document's view of that id shows; None where it has no such view. `rows_url`: where
+    the rows of a table come from, by its address.
+    """
+    places = Anchors(report, rows_url=rows_url)
+    page = next((page for page in report.pages if places.page_anchor(page) == view_id), None)
+    return None if page is None else _view(page, places, build_first_screen(report))
 
 
-def some_rows(report: Report, address: str, begin: int) -> list[Any] | None:
-    """Rows of the table at an address, from one on, as `html_data.rows_data` stores them; None where the report has no such table."""
-    places = Places(report)
-    tables = ((places.tables(page)[table.name], table) for page in report.pages for table in page.tables())
+def find_rows(report: Report, address: str, offset: int) -> list[Any] | None:
+    """Rows of the table at an address, from one on, as `html_data.rows_data` stores them; None
+    where the report has no such table.
+    """
+    places = Anchors(report)
+    tables = ((places.table_anchors(page)[table.name], table) for page in report.pages for table in page.tables())
     table = next((table for own, table in tables if own == address), None)
-    return None if table is None else html_data.rows_data(table, begin, html_data.MOST_ROWS)
+    return None if table is None else html_data.rows_data(table, offset, html_data.MAX_ROWS)
 
 
-def _view(page: Page, places: Places, screen: FirstScreen) -> dict[str, Any]:
-    return {**page_view(page, places, screen), "data": () if places.still else _embedded(page, places)}
+def _view(page: Page, places: Anchors, screen: FirstScreen) -> dict[str, Any]:
+    return {**page_view(page, places, screen), "data": () if places.is_static else _embedded(page, places)}
 
 
-def page_view(page: Page, places: Places | None = None, screen: FirstScreen | None = None) -> dict[str, Any]:
+def page_view(page: Page, anchors: Anchors | None = None, screen: FirstScreen | None = None) -> dict[str, Any]:
     """Everything that one page shows.
 
-    `places` are the addresses of what the document shows (none: nothing is linked). What stands on the `screen` above it is not shown a
-    second time.
+    `anchors` are the addresses of what the document shows (none: nothing is linked). What stands on
+    the `screen` above it is not shown a second time.
     """
-    ids = _Ids(page, places)
+    ids = _Ids(page, anchors)
     glance = page.glance if screen is None or page.glance is not screen.glance else None
     headline = clean_prose(page.headline)
     return {
@@ -116,18 +125,20 @@ def page_view(page: Page, places: Places | None = None, screen: FirstScreen | No
         "glance": glance and _section(glance, ids, ids.chart("glance")),
         "sections": [_section(s, ids, ids.chart(str(i))) for i, s in enumerate(page.sections)],
         "evidence": [clean_prose(line) for line in page.evidence] if screen is None else [],
-        "findings": [_finding(f, places) for f in page.findings],
+        "findings": [_finding(f, anchors) for f in page.findings],
     }
 
 
 class _Ids:
-    """Ids of the elements of one page; a fragment has none, since a notebook may show a page twice."""
+    """Ids of the elements of one page; a fragment has none, since a notebook may show a
+    page twice.
+    """
 
-    def __init__(self, page: Page, places: Places | None) -> None:
-        self.places, self.still = places, places is None or places.still
-        self.view = places.page(page) if places else ""
-        self._tables = places.tables(page) if places else {}
-        self.in_rows = frozenset(section.table.name for section in page.sections if isinstance(section, Rows))
+    def __init__(self, page: Page, places: Anchors | None) -> None:
+        self.places, self.still = places, places is None or places.is_static
+        self.view = places.page_anchor(page) if places else ""
+        self._tables = places.table_anchors(page) if places else {}
+        self.in_rows = frozenset(section.table.name for section in page.sections if isinstance(section, TableView))
         self._unused = set(self._tables.values())
 
     def data(self, table: Table) -> str:
@@ -148,38 +159,40 @@ class _Ids:
 
 
 def _again(report: Report) -> str:
-    """What to do first where there is nothing to advise on: a profile that tells nothing is captured again."""
+    """What to do first where there is nothing to advise on: a profile that tells nothing is
+    captured again.
+    """
     gone = next((page.unavailable for page in report.pages if page.unavailable is not None), None)
-    if gone is not None and not any(drawable(page.glance) for page in report.pages):
+    if gone is not None and not any(is_drawable(page.glance) for page in report.pages):
         return f"Capture again: {clean_prose(gone.remedy)}"
     return "Nothing was found that is worth a change."
 
 
-def _absent(page: Page, places: Places) -> dict[str, str]:
+def _absent(page: Page, places: Anchors) -> dict[str, str]:
     gone = page.unavailable
     reason, remedy = (clean_prose(gone.reason), clean_prose(gone.remedy)) if gone else ("", "")
-    return {"id": places.page(page), "title": clean(page.title), "reason": reason, "remedy": remedy}
+    return {"id": places.page_anchor(page), "title": clean(page.title), "reason": reason, "remedy": remedy}
 
 
-def _glance(report: Report, chart: Chart | None, places: Places) -> dict[str, Any] | None:
+def _glance(report: Report, chart: Chart | None, places: Anchors) -> dict[str, Any] | None:
     for page in report.pages:
         if chart is not None and page.glance is chart:
             ids = _Ids(page, places)
             for section in page.sections:  # where the page shows the table too, its address leads there
-                if isinstance(section, (Rows, Chart)):
+                if isinstance(section, (TableView, Chart)):
                     ids.once(section.table)
             return {**_chart(chart, ""), "behind": _table(chart, ids)}
     return None
 
 
 def _figure(figure: Figure) -> dict[str, str]:
-    return {"label": clean(figure.label), "value": shown(figure.value, figure.unit), "remark": clean(figure.remark)}
+    return {"label": clean(figure.label), "value": format_cell(figure.value, figure.unit), "remark": clean(figure.remark)}
 
 
 def _section(section: Section, ids: _Ids, section_id: str) -> dict[str, Any]:
     if isinstance(section, Chart):
         return {**_chart(section, section_id), "behind": None if section.table.name in ids.in_rows else _table(section, ids)}
-    if isinstance(section, Rows):
+    if isinstance(section, TableView):
         return {
             "kind": "rows",
             "folded": section.folded,
@@ -203,9 +216,9 @@ def _block(figures: Figures) -> dict[str, Any]:
     }
 
 
-def _link(item: Link, places: Places | None) -> dict[str, str]:
-    table, route = next(((t, places.table(t)) for t in item.tables if places and places.table(t)), ("", ""))
-    value = shown(item.value, item.unit)
+def _link(item: Link, places: Anchors | None) -> dict[str, str]:
+    table, route = next(((t, places.table_anchor(t)) for t in item.tables if places and places.table_anchor(t)), ("", ""))
+    value = format_cell(item.value, item.unit)
     return {"label": clean(item.label), "value": value, "why": clean_prose(item.why), "table": clean(table), "route": route}
 
 
@@ -221,8 +234,8 @@ def _chart(chart: Chart, chart_id: str) -> dict[str, Any]:
     if chart.kind is ChartKind.GRAPH:
         return {**view, **_tree(chart)}
     if chart.kind is ChartKind.ICICLE:
-        cells = chart_data.icicle(chart, _THINNEST)
-        legend = [{"key": key, "name": word} for key, word in chart_data.states(chart)]
+        cells = chart_data.layout_icicle(chart, _THINNEST)
+        legend = [{"key": key, "name": word} for key, word in chart_data.find_states(chart)]
         return {**view, "drawn": len(cells), "svg": svg.icicle(cells), "legend": legend}
     if chart.kind is ChartKind.AREA:
         return {**view, **_area(chart)}
@@ -230,33 +243,33 @@ def _chart(chart: Chart, chart_id: str) -> dict[str, Any]:
 
 
 def _parts(chart: Chart) -> dict[str, Any]:
-    parts = chart_data.parts(chart)
+    parts = chart_data.compute_parts(chart)
     unit = chart.table.field(chart.series[0]).unit
     if chart.kind in (ChartKind.BARS, ChartKind.PIE):
-        wholes = [_bars(one, _choice(chart, chosen)) for chosen, one in chart.each_choice()]
+        wholes = [_bars(one, _choice(chart, chosen)) for chosen, one in chart.iter_choices()]
         return {"wholes": wholes, "drawn": len(parts), "several": len(wholes) > 1}
     drawn = [p for p in sorted(parts, key=lambda p: -p.value) if p.value > 0]
     return {
         "svg": svg.stacked_bar(parts, clean(chart.title)),
         "parts": _named(drawn[:_MOST_BARS]),
         "left_out": max(0, len(drawn) - _MOST_BARS),
-        "total": shown(sum(p.value for p in parts), unit),
+        "total": format_cell(sum(p.value for p in parts), unit),
     }
 
 
 def _choice(chart: Chart, chosen: Sequence[object]) -> str:
     """What was chosen, as it stands above a picture: "Side Device, Self time by layer"."""
     return ", ".join(
-        f"{clean(chart.table.field(name).label)} {clean(v)}" for name, v in zip(chart.choices(), chosen, strict=True)
+        f"{clean(chart.table.field(name).label)} {clean(v)}" for name, v in zip(chart.choice_columns(), chosen, strict=True)
     )
 
 
 def _bars(chart: Chart, title: str) -> dict[str, Any]:
     """One whole as bars."""
-    parts = chart_data.parts(chart)
-    most = chart_data.longest(parts)
+    parts = chart_data.compute_parts(chart)
+    most = chart_data.max_bar_value(parts)
     named = zip(_named(parts[:_MOST_BARS]), parts, strict=False)
-    kept = [{**view, "bar": "" if p.name == chart_data.OTHERS else svg.length(p, most)} for view, p in named]
+    kept = [{**view, "bar": "" if p.name == chart_data.OTHERS_NAME else svg.single_bar(p, most)} for view, p in named]
     return {
         "title": title,
         "parts": kept,
@@ -265,40 +278,40 @@ def _bars(chart: Chart, title: str) -> dict[str, Any]:
     }
 
 
-def _named(parts: Sequence[chart_data.Part]) -> list[dict[str, Any]]:
+def _named(parts: Sequence[chart_data.ChartPart]) -> list[dict[str, Any]]:
     short = elide([p.name for p in parts], _SHORT_NAME)
     return [
-        {"name": p.name, "short": s, "label": p.label, "share": f"{p.share * 100:.1f}%", "key": p.key}
+        {"name": p.name, "short": s, "label": p.label, "share": f"{p.share * 100:.1f}%", "key": p.color_key}
         for p, s in zip(parts, short, strict=True)
     ]
 
 
 def _columns(chart: Chart) -> dict[str, Any]:
-    data = chart_data.columns(chart, _MOST_COLUMNS)
+    data = chart_data.compute_columns(chart, _MOST_COLUMNS)
     used = [i for i, name in enumerate(chart.series) if chart_data.sizes(chart.table[name]).any()]
     x = chart.table.field(chart.x)
     return {
         "svg": svg.stacked_columns(data, clean(chart.title)),
-        "legend": [{"key": data.keys[i], "name": data.names[i], "series": i} for i in used],
+        "legend": [{"key": data.color_keys[i], "name": data.names[i], "series": i} for i in used],
         "x": chart.x,
-        "top": shown(data.top, data.unit),
+        "top": format_cell(data.axis_end, data.unit),
         "ends": (data.labels[0], data.labels[-1]) if data.labels else ("", ""),
         "named": data.labels if x.unit is Unit.TEXT and len(data.labels) <= _MOST_NAMED else (),
         "x_label": clean(x.label),
-        "per_column": data.per_column,
-        "cut": data.highest and {"label": data.highest[0], "value": shown(data.highest[1], data.unit)},
+        "per_column": data.rows_per_column,
+        "cut": data.maximum and {"label": data.maximum[0], "value": format_cell(data.maximum[1], data.unit)},
         "select": chart.select and _select(chart),
     }
 
 
 def _area(chart: Chart) -> dict[str, Any]:
-    data = chart_data.slices(chart, _MOST_COLUMNS)
+    data = chart_data.compute_area_columns(chart, _MOST_COLUMNS)
     x = chart.table.field(chart.x)
     return {
         "drawn": len(data.labels),
         "svg": svg.stacked_columns(data, clean(chart.title), gap=0.0),
-        "legend": [{"key": key, "name": name} for key, name in zip(data.keys, data.names, strict=True)],
-        "top": shown(data.top, data.unit),
+        "legend": [{"key": key, "name": name} for key, name in zip(data.color_keys, data.names, strict=True)],
+        "top": format_cell(data.axis_end, data.unit),
         "ends": (data.labels[0], data.labels[-1]) if data.labels else ("", ""),
         "x_label": clean(x.label),
         "of": _first_choice(chart),
@@ -307,8 +320,8 @@ def _area(chart: Chart) -> dict[str, Any]:
 
 def _first_choice(chart: Chart) -> str:
     """Which rows a static picture shows, where there are several to choose from."""
-    several = [name for name in chart.choices() if len(set(chart.table[name].tolist())) > 1]
-    return ", ".join(f"{clean(chart.table.field(name).label)}: {clean(chart.first_choice()[name][0])}" for name in several)
+    several = [name for name in chart.choice_columns() if len(set(chart.table[name].tolist())) > 1]
+    return ", ".join(f"{clean(chart.table.field(name).label)}: {clean(chart.initial_table()[name][0])}" for name in several)
 
 
 def _select(chart: Chart) -> dict[str, Any]:
@@ -317,9 +330,10 @@ def _select(chart: Chart) -> dict[str, Any]:
 
 
 def _tree(chart: Chart) -> dict[str, Any]:
-    tree = chart_data.tree(chart)
+    tree = chart_data.build_tree(chart)
     heads = [
-        {"label": clean(f.label), "meaning": clean(f.meaning), "right": html_tables.is_number(f.unit)} for f in tree.fields
+        {"label": clean(f.label), "meaning": clean(f.meaning), "right": html_tables.is_numeric_unit(f.unit)}
+        for f in tree.fields
     ]
     nodes = [
         {
@@ -334,46 +348,48 @@ def _tree(chart: Chart) -> dict[str, Any]:
     return {"drawn": len(nodes), "heads": heads, "nodes": nodes, "of": _first_choice(chart)}
 
 
-def _table(section: Rows | Chart, ids: _Ids) -> dict[str, Any]:
+def _table(section: TableView | Chart, ids: _Ids) -> dict[str, Any]:
     table = section.table
-    most = html_data.MOST_SERVED if ids.places and ids.places.rows else html_data.MOST_ROWS
+    most = html_data.MAX_SERVED_ROWS if ids.places and ids.places.rows_url else html_data.MAX_ROWS
     return {
-        **html_tables.view(section, raw=ids.still, most=most),
+        **html_tables.build_table_view(section, raw=ids.still, row_limit=most),
         "id": ids.once(table),
         "data": "" if ids.still else ids.data(table),
     }
 
 
-def _embedded(page: Page, places: Places) -> list[tuple[str, Markup]]:
-    """(id, JSON) of what the scripts read: every shown table once, however often it is shown, and the charts to zoom into."""
+def _embedded(page: Page, places: Anchors) -> list[tuple[str, Markup]]:
+    """(id, JSON) of what the scripts read: every shown table once, however often it is shown, and
+    the charts to zoom into.
+    """
     ids = _Ids(page, places)
     drawn = {section.table.name for section in (page.glance, *page.sections) if isinstance(section, Chart)}  # as a whole
     found: dict[str, Markup] = {}
     for name, section in (("glance", page.glance), *((str(i), section) for i, section in enumerate(page.sections))):
-        if not isinstance(section, (Rows, Chart)):
+        if not isinstance(section, (TableView, Chart)):
             continue
         table_id = ids.data(section.table)
         if table_id not in found:
-            more = places.rows(table_id) if places.rows and section.table.name not in drawn else ""
-            found[table_id] = html_data.embed(html_data.table_data(section.table, more))
+            more = places.rows_url(table_id) if places.rows_url and section.table.name not in drawn else ""
+            found[table_id] = html_data.embed_json(html_data.table_data(section.table, more))
         if isinstance(section, Chart) and len(section.table):
             chart_id = ids.chart(name)
             if section.kind is ChartKind.STACK_SERIES:
-                found[chart_id] = html_data.embed(html_data.chart_data(section, table_id))
-            elif html_data.picture(section):
-                found[chart_id] = html_data.embed(html_data.picture_data(section, chart_id, table_id))
+                found[chart_id] = html_data.embed_json(html_data.stacked_chart_data(section, table_id))
+            elif html_data.chart_assets(section):
+                found[chart_id] = html_data.embed_json(html_data.interactive_chart_data(section, chart_id, table_id))
     return [(f"data:{name}", json) for name, json in found.items()]
 
 
-def _finding(finding: Finding, places: Places | None) -> dict[str, Any]:
-    table = places.table if places else lambda _: ""
+def _finding(finding: Finding, places: Anchors | None) -> dict[str, Any]:
+    table = places.table_anchor if places else lambda _: ""
     return {
-        "id": places.finding(finding) if places else "",
+        "id": places.finding_anchor(finding) if places else "",
         "severity": finding.severity.value,
         "sentence": clean_prose(finding.sentence),
         "action": clean_prose(finding.action),
-        "saving": saving_text(finding),
-        "bound": saving_bound(finding),
+        "saving": format_saving(finding),
+        "bound": format_assumption(finding),
         "evidence": [{"text": clean(str(e)), "table": clean(e.table), "route": table(e.table)} for e in finding.evidence],
         "threshold": finding.threshold and f"{clean(finding.threshold.name)} = {clean(str(finding.threshold))}",
         "counter_evidence": [clean(c) for c in finding.counter_evidence],

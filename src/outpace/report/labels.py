@@ -9,13 +9,15 @@ _WORD = re.compile(r"(?:[A-Za-z]+|[0-9]+)\Z")
 _LEAST = 4  # characters from which the head of a name says something, as in `flame_tree.js`, which writes the same
 
 
-def fitting(name: str, others: Iterable[str], room: int) -> str:
-    """A name in `room` characters: cut where it agrees with its neighbours `others`, never where it differs; "" where that does not fit."""
+def shorten_name(name: str, others: Iterable[str], room: int) -> str:
+    """A name in `room` characters: cut where it agrees with its neighbours `others`, never where it
+    differs; "" where that does not fit.
+    """
     if len(name) <= room:
         return name
     if room < 2:
         return ""
-    same = max((shared(name, other) for other in others if other != name), default=0)
+    same = max((common_prefix_length(name, other) for other in others if other != name), default=0)
     if room >= _LEAST and room - 1 > same:
         return name[: room - 1] + "…"
     word = _WORD.search(name[:same])
@@ -28,6 +30,6 @@ def fitting(name: str, others: Iterable[str], room: int) -> str:
     return ""
 
 
-def shared(one: str, other: str) -> int:
+def common_prefix_length(one: str, other: str) -> int:
     """How many characters two names begin with together."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

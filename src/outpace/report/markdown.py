@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from outpace.model import Finding, Report
-from outpace.model.text import clean, clean_prose, shown
+from outpace.model.text import clean, clean_prose, format_cell
 from outpace.report import chart_data
-from outpace.report.first_screen import first_screen, saving_text
+from outpace.report.first_screen import build_first_screen, format_saving
 
 _SPECIAL = str.maketrans({character: f"\\{character}" for character in r"\`*_[]<>|#~"})
 _MOST = 3
 
 
 def render(report: Report) -> str:
-    """Return the first screen as Markdown: headline, figures, the steady step as a table, what to change, and how far to trust it."""
-    screen = first_screen(report)
+    """Return the first screen as Markdown: headline, figures, the steady step as a table, what to
+    change, and how far to trust it.
+    """
+    screen = build_first_screen(report)
     blocks = [*(f"> **Warning:** {_plain(w)}" for w in screen.warnings), f"**{_plain(screen.headline)}**"]
     if screen.figures:
-        blocks.append(" · ".join(f"{_plain(f.label)} **{_plain(shown(f.value, f.unit))}**" for f in screen.figures))
+        blocks.append(" · ".join(f"{_plain(f.label)} **{_plain(format_cell(f.value, f.unit))}**" for f in screen.figures))
     if screen.glance:
-        parts = sorted((p for p in chart_data.parts(screen.glance) if p.value > 0), key=lambda p: -p.value)
+        parts = sorted((p for p in chart_data.compute_parts(screen.glance) if p.value > 0), key=lambda p: -p.value)
         rows = [f"| {_plain(p.name)} | {_plain(p.label)} | {p.share:.1%} |" for p in parts]
         blocks.append("\n".join((f"| {_plain(screen.glance.title)} | time | share |", "|---|--:|--:|", *rows)))
     if screen.changes:
@@ -36,7 +38,7 @@ def _change(number: int, finding: Finding) -> Iterator[str]:
     where = f" ({_code(clean(finding.location))})" if finding.location else ""
     yield f"{number}. {_plain(clean_prose(finding.sentence))}{where}"
     yield f"   **{_plain(clean_prose(finding.action))}**"
-    saving = saving_text(finding)
+    saving = format_saving(finding)
     if saving:
         yield f"   Saves {_plain(saving)}."
 

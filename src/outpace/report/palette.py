@@ -1,8 +1,9 @@
 """One colour per step-time category, the same in every renderer.
 
-The base is the Okabe-Ito palette, with the guide's meaning kept: waiting for input is vermillion, the device at work is green.
-Ten categories are more than Okabe-Ito's eight colours, so four were searched for (the tests hold the distance between any two,
-also as seen with protanopia, deuteranopia and tritanopia, above a limit). The dark variant moves only colours that would drown.
+The base is the Okabe-Ito palette, with the guide's meaning kept: waiting for input is vermillion,
+the device at work is green. Ten categories are more than Okabe-Ito's eight colours, so four were
+searched for (the tests hold the distance between any two, also as seen with protanopia,
+deuteranopia and tritanopia, above a limit). The dark variant moves only colours that would drown.
 """
 
 from __future__ import annotations
@@ -35,20 +36,23 @@ DARK: Mapping[str, str] = {
 """Colour of each category key on a dark background, and in terminals."""
 
 CYCLE = ("#0072B2", "#E69F00", "#56B4E9", "#CC79A7", "#009E73", "#F0E442", "#D55E00", "#999999")
-"""Colours of parts that are no category, in order of appearance. Plain blue comes first, red last: red says "waiting" here."""
+"""Colours of parts that are no category, in order of appearance. Plain blue comes first, red last:
+red says "waiting" here.
+"""
 
-NO_NAME = Category.ALL_OTHERS.value
+NO_NAME_KEY = Category.ALL_OTHERS.value
 """Colour key of what has no name of its own: grey."""
 
 
-REST = f"cycle-{len(CYCLE) - 1}"
+OTHERS_KEY = f"cycle-{len(CYCLE) - 1}"
 """Key of the grey of everything that is no part of its own."""
 
 
-def key_of(name: str, position: int, colors: Mapping[str, str]) -> str:
+def color_key(name: str, position: int, colors: Mapping[str, str]) -> str:
     """Return the colour key of a part: its category key, or `cycle-N` for a part without one.
 
-    `name` is looked up in `colors` (a chart's own mapping), then taken as a category key or a column `<key>_ps`.
+    `name` is looked up in `colors` (a chart's own mapping), then taken as a category key or a
+    column `<key>_ps`.
     """
     for key in (colors.get(name, ""), name, name.removesuffix("_ps")):
         if key in LIGHT:
@@ -56,8 +60,8 @@ def key_of(name: str, position: int, colors: Mapping[str, str]) -> str:
     return f"cycle-{position % len(CYCLE)}"
 
 
-def color_of(key: str, *, dark: bool = False) -> str:
-    """Return the `#RRGGBB` of a key made by `key_of`."""
+def hex_color(key: str, *, dark: bool = False) -> str:
+    """Return the `#RRGGBB` of a key made by `color_key`."""
     if key in LIGHT:
         return (DARK if dark else LIGHT)[key]
     return CYCLE[int(key.removeprefix("cycle-"))]

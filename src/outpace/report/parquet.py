@@ -1,4 +1,6 @@
-"""Tables of many runs as Parquet files, for DuckDB, Polars and others that read columns. A file holds one table, the rows of all runs in it."""
+"""Tables of many runs as Parquet files, for DuckDB, Polars and others that read columns. A file
+holds one table, the rows of all runs in it.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +15,23 @@ import numpy as np
 
 from outpace._version import __version__
 from outpace.model import Field, OutpaceError, Table, Unit
-from outpace.model.files import whole
+from outpace.model.files import write_atomically
 from outpace.report import json_
 from outpace.report.file_stems import file_stems
 
-RUN = Field("run", Unit.TEXT, "run that the row is of, by the shortest name that tells it from the others", key=True)
+RUN_FIELD = Field("run", Unit.TEXT, "run that the row is of, by the shortest name that tells it from the others", key=True)
 _HOST = Field("host", Unit.TEXT, "host that the row is of; missing where it speaks of several hosts together")
 _ROW = Field("row", Unit.COUNT, "place of the row in the table of its run, from 0", key=True)
 _NOTES = "outpace"
-"""What a file says of itself stands under this key, as JSON, for readers that do not know Arrow's metadata of columns."""
+"""What a file says of itself stands under this key, as JSON, for readers that do not know Arrow's
+metadata of columns.
+"""
 
 
-def needed() -> tuple[Any, Any]:
-    """pyarrow and its writer of Parquet; OutpaceError, which says how to get them, where they are not installed."""
+def require_pyarrow() -> tuple[Any, Any]:
+    """pyarrow and its writer of Parquet; OutpaceError, which says how to get them, where they are
+    not installed.
+    """
     try:
         import pyarrow
         import pyarrow.parquet
@@ -36,11 +42,12 @@ def needed() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def of_run(table: Table, run: str, host: str | None) -> Table:
-    """A table with `run` and `host` in front, and the place of each row where nothing else names it. `host`: that of a table that has no
-    column of hosts; None where the run has several."""
+def add_run_columns(table: Table, run: str, host: str | None) -> Table:
+    """A table with `run` and `host` in front, and the place of each row where nothing else names
+    it. `host`: that of a table that has no column of hosts; None where the run has several.
+    """
     rows = len(table)
-    first = {RUN: np.full(rows, run, object)}
+    first = {RUN_FIELD: np.full(rows, run, object)}
     if "host" in table:
         first[table.field("host")] = table["host"]
     else:
@@ -57,9 +64,9 @@ def of_run(table: Table, run: str, host: str | None) -> Table:
     return Table(table.name, table.title, tuple(every), tuple(every.values()))
 
 
-def is_ours(path: Path) -> bool:
+def is_export(path: Path) -> bool:
     """Whether a file is one that `write` made."""
-    pa, parquet = needed()
+    pa, parquet = require_pyarrow()
     try:
         return path.suffix == ".parquet" and _NOTES.encode() in (parquet.read_metadata(path).metadata or {})
     except (OSError, pa.ArrowException):
@@ -67,12 +74,12 @@ def is_ours(path: Path) -> bool:
 
 
 def write(tables: Mapping[tuple[str, str], Sequence[Table]], directory: str | os.PathLike[str]) -> list[Path]:
-    """Write the tables of each (tool, name), one below the other, as `<tool>.<name>.parquet` into `directory` (made if missing); a table of no
-    tool as `<name>.parquet`.
+    """Write the tables of each (tool, name), one below the other, as `<tool>.<name>.parquet` into
+    `directory` (made if missing); a table of no tool as `<name>.parquet`.
 
     A file appears whole or not at all. Raises OutputError where the files cannot be written.
     """
-    pa, parquet = needed()
+    pa, parquet = require_pyarrow()
     paths = []
     for (tool, name), stem in zip(tables, file_stems(list(tables)), strict=True):
         parts = tables[tool, name]
@@ -83,9 +90,9 @@ def write(tables: Mapping[tuple[str, str], Sequence[Table]], directory: str | os
             "version": __version__,
             "table": ".".join(filter(None, (tool, name))),
             "title": parts[0].title,
-            "columns": json_.columns(parts[0]),
+            "columns": json_.encode_columns(parts[0]),
         }
         paths.append(Path(directory) / f"{stem}.parquet")
-        with whole(paths[-1], "The tables") as file:
+        with write_atomically(paths[-1], "The tables") as file:
             parquet.write_table(merged.replace_schema_metadata({_NOTES: json.dumps(notes)}), file, compression="zstd")
     return paths

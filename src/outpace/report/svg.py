@@ -1,6 +1,8 @@
-"""Static pictures as SVG: they need no script, follow the theme through CSS classes (`k-<colour key>`), and print.
+"""Static pictures as SVG: they need no script, follow the theme through CSS classes (`k-<colour
+color_key>`), and print.
 
-Colours and tooltips are what a strict content security policy allows: classes, `data-tip`, and a `<title>` for every shape.
+Colours and tooltips are what a strict content security policy allows: classes, `columns-tip`, and a
+`<title>` for every shape.
 """
 
 from __future__ import annotations
@@ -9,46 +11,48 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from outpace.report.chart_data import Cell, Columns, Part
-from outpace.report.labels import fitting
+from outpace.report.chart_data import ChartPart, IcicleNode, StackedColumns
+from outpace.report.labels import shorten_name
 
 _ROW = 22  # pixels of one level of an icicle
 _CHARACTERS = 110  # of a name that fit into the whole width of an icicle on a phone or a desk, roughly
 _MOST_TOLD = 5
 
 
-def stacked_bar(parts: Sequence[Part], title: str) -> Markup:
+def stacked_bar(parts: Sequence[ChartPart], title: str) -> Markup:
     """One horizontal stacked bar over the full width."""
     shapes, x = [], 0.0
     for part in parts:
         if part.share > 0:
             shape = Markup('<rect x="{}%" y="0" width="{}%" height="100%" class="k-{}"').format(
-                _number(x * 100), _number(part.share * 100), part.key
+                _number(x * 100), _number(part.share * 100), part.color_key
             )
             shapes.append(_tipped(shape, "rect", part))
             x += part.share
     return _svg("bar", 'width="100%" height="34"', shapes, _told(title, parts))
 
 
-def length(part: Part, most: float) -> Markup:
-    """One bar of a bar chart, as long as `part` is to `most`."""
-    share = part.value / most if most > 0 else 0.0
-    shape = Markup('<rect x="0" y="0" width="{}%" height="100%" class="k-{}"').format(_number(share * 100), part.key)
+def single_bar(part: ChartPart, maximum: float) -> Markup:
+    """One bar of a bar chart, as long as `part` is to `maximum`."""
+    share = part.value / maximum if maximum > 0 else 0.0
+    shape = Markup('<rect x="0" y="0" width="{}%" height="100%" class="k-{}"').format(_number(share * 100), part.color_key)
     return _svg("length", 'width="100%" height="14"', [_tipped(shape, "rect", part)], f"{part.name}: {part.label}")
 
 
-def stacked_columns(data: Columns, axis_label: str, *, gap: float = 2.0) -> Markup:
-    """Stacked columns, one path per part; the axis ends at `data.top`, and columns stand at most `gap` apart."""
-    count = data.heights.shape[1]
+def stacked_columns(columns: StackedColumns, axis_label: str, *, gap: float = 2.0) -> Markup:
+    """Stacked columns, one path per part; the axis ends at `columns.axis_end`, and columns stand at
+    most `gap` apart.
+    """
+    count = columns.heights.shape[1]
     wide, high = 960.0, 220.0
     step = wide / max(count, 1)
     gap = min(gap, step * 0.2)
     bottom = [high] * count
     shapes = []
-    for i, key in enumerate(data.keys):
+    for i, key in enumerate(columns.color_keys):
         moves = []
-        for j, value in enumerate(data.heights[i].tolist()):
-            end = max(0.0, bottom[j] - value / data.top * high)
+        for j, value in enumerate(columns.heights[i].tolist()):
+            end = max(0.0, bottom[j] - value / columns.axis_end * high)
             if bottom[j] - end > 0.05:
                 moves.append(
                     f"M{_number(j * step)} {_number(bottom[j])}V{_number(end)}h{_number(step - gap)}V{_number(bottom[j])}z"
@@ -56,13 +60,15 @@ def stacked_columns(data: Columns, axis_label: str, *, gap: float = 2.0) -> Mark
             bottom[j] = end
         if moves:
             shapes.append(
-                Markup('<path d="{}" class="k-{}"><title>{}</title></path>').format("".join(moves), key, data.names[i])
+                Markup('<path d="{}" class="k-{}"><title>{}</title></path>').format("".join(moves), key, columns.names[i])
             )
     return _svg("columns", f'viewBox="0 0 {wide:.0f} {high:.0f}" preserveAspectRatio="none"', shapes, axis_label)
 
 
-def icicle(cells: Sequence[Cell]) -> Markup:
-    """Nested bars: every row is one level of the tree, a bar's width its share of the whole, with its name where it fits."""
+def icicle(cells: Sequence[IcicleNode]) -> Markup:
+    """Nested bars: every row is one level of the tree, a bar's width its share of the whole, with
+    its name where it fits.
+    """
     rows = max((cell.depth for cell in cells), default=-1) + 1
     beside: dict[str, list[str]] = {}
     for cell in cells:
@@ -72,21 +78,21 @@ def icicle(cells: Sequence[Cell]) -> Markup:
         tip = f"{cell.path}: {cell.label} ({cell.width * 100:.1f}%){cell.state and f', {cell.state}'}"
         left, top, wide = _number(cell.left * 100), cell.depth * _ROW, _number(max(cell.width * 100 - 0.1, 0.05))
         shape = Markup('<rect x="{}%" y="{}" width="{}%" height="{}" class="k-{}"><title>{}</title></rect>').format(
-            left, top, wide, _ROW - 1, cell.key, tip
+            left, top, wide, _ROW - 1, cell.color_key, tip
         )
         shapes.append(shape)
-        if name := fitting(cell.name, beside[cell.path.removesuffix(cell.name)], int(cell.width * _CHARACTERS) - 1):
+        if name := shorten_name(cell.name, beside[cell.path.removesuffix(cell.name)], int(cell.width * _CHARACTERS) - 1):
             shapes.append(Markup('<text x="{}%" y="{}" dx="4">{}</text>').format(left, top + _ROW - 7, name))
     return _svg("icicle", f'width="100%" height="{rows * _ROW}"', shapes, "icicle")
 
 
-def _told(title: str, parts: Sequence[Part]) -> str:
+def _told(title: str, parts: Sequence[ChartPart]) -> str:
     """What a chart shows, for who hears it: its title and its largest parts."""
     largest = sorted((p for p in parts if p.value > 0), key=lambda p: -p.value)[:_MOST_TOLD]
     return f"{title}: " + ", ".join(f"{p.name} {p.share * 100:.1f}%" for p in largest)
 
 
-def _tipped(shape: Markup, tag: str, part: Part) -> Markup:
+def _tipped(shape: Markup, tag: str, part: ChartPart) -> Markup:
     tip = f"{part.name}: {part.label} ({part.share * 100:.1f}%)"
     return shape + Markup(' data-tip="{}"><title>{}</title></{}>').format(tip, tip, tag)
 

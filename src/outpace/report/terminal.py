@@ -1,4 +1,6 @@
-"""The report in a terminal: the first screen, then one block per page, in any width from 40 columns up."""
+"""The report in a terminal: the first screen, then one block per page, in any width from 40 columns
+up.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,27 @@ from typing import TextIO
 from rich.rule import Rule
 from rich.text import Text
 
-from outpace.model import Chart, Command, Failure, Figures, Finding, Links, Page, Report, Rows, Section, Severity, Unavailable
-from outpace.model import Text as Paragraph
-from outpace.model.text import clean, clean_prose, shown
-from outpace.model.units import counted
+from outpace.model import (
+    Chart,
+    Command,
+    Figures,
+    Finding,
+    Links,
+    Page,
+    Report,
+    Section,
+    Severity,
+    TableView,
+    ToolFailure,
+    Unavailable,
+)
+from outpace.model import Paragraph as Paragraph
+from outpace.model.text import clean, clean_prose, format_cell
+from outpace.model.units import format_count
 from outpace.report import terminal_charts, terminal_screen
 from outpace.report.console import PlainConsole
-from outpace.report.first_screen import FirstScreen, first_screen, saving_bound, saving_text
-from outpace.report.terminal_grid import Column, grid
+from outpace.report.first_screen import FirstScreen, build_first_screen, format_assumption, format_saving
+from outpace.report.terminal_grid import TextColumn, layout_grid
 
 _SEVERITY_STYLES = {
     Severity.HIGH: "bold red",
@@ -29,7 +44,7 @@ _SEVERITY_STYLES = {
 _NARROWEST = 40
 _HEIGHT = 25  # nothing depends on it, but without it Rich asks the terminal again for every line
 _WIDEST_PROSE = 110
-FILES = ("--csv", "--html")  # options of `outpace report` that write all rows of a table
+FILE_OPTIONS = ("--csv", "--html")  # options of `outpace report` that write all rows of a table
 
 
 def render(
@@ -37,8 +52,9 @@ def render(
 ) -> str:
     """Return the report as text.
 
-    `width` is in columns (None: the terminal's). The first screen is all that is shown, unless `tools` are the ids of pages, which are shown
-    instead of it, below the warnings, or `details` asks for every page behind it.
+    `width` is in columns (None: the terminal's). The first screen is all that is shown, unless
+    `tools` are the ids of pages, which are shown instead of it, below the warnings, or `details`
+    asks for every page behind it.
     """
     out = io.StringIO()
     _write(report, _console(out, width, color), tools, details)
@@ -53,17 +69,19 @@ def print_report(
     color: bool | None = None,
     tools: Sequence[str] | None = None,
     details: bool = False,
-    commands: bool = False,
-    files: Sequence[str] = FILES,
+    show_commands: bool = False,
+    file_options: Sequence[str] = FILE_OPTIONS,
 ) -> None:
-    """Print the report to `file` (standard output). Terminals get colours, unless `NO_COLOR` or `color` says otherwise.
+    """Print the report to `file` (standard output). Terminals get colours, unless `NO_COLOR` or
+    `color` says otherwise.
 
-    `commands`: also below the pages of `tools`, what to go on with. `files`: options of the command that write all rows.
+    `show_commands`: also below the pages of `tools`, what to go on with. `file_options`: options of
+    the command that write all rows.
     """
     console = _console(file or sys.stdout, width, color)
-    _write(report, console, tools, details, files)
-    if commands and report.next:
-        _Writer(console, (), files).commands(report.next)
+    _write(report, console, tools, details, file_options)
+    if show_commands and report.next:
+        _Writer(console, (), file_options).commands(report.next)
 
 
 def _console(file: TextIO, width: int | None, color: bool | None) -> PlainConsole:
@@ -79,10 +97,10 @@ def _console(file: TextIO, width: int | None, color: bool | None) -> PlainConsol
 
 
 def _write(
-    report: Report, console: PlainConsole, tools: Sequence[str] | None, details: bool, files: Sequence[str] = FILES
+    report: Report, console: PlainConsole, tools: Sequence[str] | None, details: bool, files: Sequence[str] = FILE_OPTIONS
 ) -> None:
     writer = _Writer(console, report.references(), files)
-    screen = first_screen(report)
+    screen = build_first_screen(report)
     if tools is None:
         writer.screen(screen)
         told = [page for page in report.pages if details and page.unavailable is None]
@@ -111,10 +129,12 @@ class _Writer:
             self._blank()
 
     def screen(self, screen: FirstScreen) -> None:
-        self._lines(terminal_screen.lines(screen, self.console, min(self.width, _WIDEST_PROSE)), crop=False)
+        self._lines(terminal_screen.render_screen(screen, self.console, min(self.width, _WIDEST_PROSE)), crop=False)
 
     def page(self, page: Page, drawn: Chart | None) -> None:
-        """One page: title, question, headline, then its sections and findings; without the picture that is `drawn` already."""
+        """One page: title, question, headline, then its sections and findings; without the picture
+        that is `drawn` already.
+        """
         self._blank()
         self.console.print(Rule(Text(clean(page.title), style="bold"), align="left", style="dim", characters="─"))
         if page.question:
@@ -151,9 +171,9 @@ class _Writer:
     def commands(self, commands: Sequence[Command]) -> None:
         """What to go on with, and why, with as many lines as that takes."""
         self._blank()
-        for line, command in zip(terminal_screen.following(commands, 0), commands, strict=True):
+        for line, command in zip(terminal_screen.render_commands(commands, 0), commands, strict=True):
             self._lines([line], crop=False)
-            self._prose(clean_prose(command.what), "dim", indent=2 + terminal_screen.LABEL)
+            self._prose(clean_prose(command.what), "dim", indent=2 + terminal_screen.LABEL_WIDTH)
 
     def _evidence(self, lines: Sequence[str]) -> None:
         if lines:
@@ -165,7 +185,7 @@ class _Writer:
     def _section(self, section: Section) -> None:
         if isinstance(section, Chart):
             self._chart(section)
-        elif isinstance(section, Rows):
+        elif isinstance(section, TableView):
             self._rows(section)
         elif isinstance(section, Figures):
             self._figures(section)
@@ -180,43 +200,47 @@ class _Writer:
 
     def _links(self, section: Links) -> None:
         found = [next((t for t in item.tables if t in self.references), "") for item in section.items]
-        where = Column("", tuple(f"--tool {clean(t.replace('.', ' (table ', 1))})" if t else "" for t in found), fixed=True)
-        self._numbers(section, where, Column("", tuple(clean_prose(i.why) for i in section.items), prose=True))
+        where = TextColumn("", tuple(f"--tool {clean(t.replace('.', ' (table ', 1))})" if t else "" for t in found), fixed=True)
+        self._numbers(section, where, TextColumn("", tuple(clean_prose(i.why) for i in section.items), prose=True))
 
     def _figures(self, section: Figures) -> None:
-        self._numbers(section, Column("", tuple(clean(i.remark) for i in section.items), prose=True))
+        self._numbers(section, TextColumn("", tuple(clean(i.remark) for i in section.items), prose=True))
 
-    def _numbers(self, section: Figures | Links, *beside: Column) -> None:
+    def _numbers(self, section: Figures | Links, *beside: TextColumn) -> None:
         """Numbers with their names, and what stands beside them."""
         self._heading(section.title)
-        names = Column("", tuple(clean(i.label) for i in section.items))
-        values = Column("", tuple(shown(i.value, i.unit) for i in section.items), right=True)
-        self._lines(grid((names, values, *beside), self.width, header=False)[0])
+        names = TextColumn("", tuple(clean(i.label) for i in section.items))
+        values = TextColumn("", tuple(format_cell(i.value, i.unit) for i in section.items), right=True)
+        self._lines(layout_grid((names, values, *beside), self.width, header=False)[0])
 
     def _chart(self, chart: Chart) -> None:
         self._heading(chart.title)
-        self._lines(terminal_charts.draw(chart, self.width, self.colored))
+        self._lines(terminal_charts.render_chart(chart, self.width, self.colored))
         if chart.remark:
             self._prose(clean_prose(chart.remark), "dim")
 
-    def _rows(self, section: Rows) -> None:
+    def _rows(self, section: TableView) -> None:
         table = section.table
         self._heading(table.title)
         if not len(table) or section.folded:
-            self._prose(f"{counted(len(table), 'row')} (use {' or '.join(self.files)})" if len(table) else "no rows", "dim")
+            self._prose(
+                f"{format_count(len(table), 'row')} (use {' or '.join(self.files)})" if len(table) else "no rows", "dim"
+            )
             return
         top = table.take(slice(0, section.limit))
         fields = [table.field(n) for n in section.columns] or list(table.fields)
         columns = [
-            Column(
-                clean(f.label), tuple(shown(v, f.unit) for v in top[f.name].tolist()), terminal_charts.is_number(f.unit.value)
+            TextColumn(
+                clean(f.label),
+                tuple(format_cell(v, f.unit) for v in top[f.name].tolist()),
+                terminal_charts.is_numeric_unit(f.unit.value),
             )
             for f in fields
         ]
-        lines, dropped = grid(columns, self.width)
+        lines, dropped = layout_grid(columns, self.width)
         self._lines(lines)
         if len(table) > len(top):
-            self._prose(f"… and {counted(len(table) - len(top), 'more row')} (use {' or '.join(self.files)})", "dim")
+            self._prose(f"… and {format_count(len(table) - len(top), 'more row')} (use {' or '.join(self.files)})", "dim")
         if dropped:
             have = f"{' and '.join(self.files)} {'has' if len(self.files) == 1 else 'have'} them"
             self._prose(f"Hidden columns (terminal too narrow; {have}): {', '.join(dropped)}", "dim")
@@ -228,9 +252,9 @@ class _Writer:
         host = f" [{clean(finding.host)}]" if finding.host else ""
         self._print(head.append(clean_prose(finding.sentence) + host, style="default"), 2, hang=2)
         self._prose(f"→ {clean_prose(finding.action)}", indent=4, hang=2)
-        if saving := saving_text(finding):
+        if saving := format_saving(finding):
             self._prose(f"saves: {saving}", "green", indent=4, hang=2)
-            self._prose(f"({saving_bound(finding)})", "dim", indent=4, hang=2)
+            self._prose(f"({format_assumption(finding)})", "dim", indent=4, hang=2)
         for evidence in finding.evidence:
             self._prose(f"evidence: {clean(str(evidence))}  (table {clean(evidence.table)})", "dim", indent=4, hang=2)
         if finding.threshold:
@@ -248,7 +272,7 @@ class _Writer:
         self._prose(f"Not measurable in this profile: {clean_prose(why.reason)}", "yellow")
         self._prose(f"→ {clean_prose(why.remedy)}")
 
-    def _failure(self, failure: Failure) -> None:
+    def _failure(self, failure: ToolFailure) -> None:
         self._prose(f"This tool failed: {clean(failure.error)}", "bold red")
         self._prose(
             "→ All other pages stand. The trace is in the JSON output; please report it with the profile, if you may share it."
@@ -268,7 +292,9 @@ class _Writer:
         self._print(Text(text, style=style), indent, hang)
 
     def _print(self, text: Text, indent: int, hang: int = 0, label: str = "") -> None:
-        """Print `text` wrapped, later lines indented by `hang` more, or all of them beside a label. A long name is broken, never lost."""
+        """Print `text` wrapped, later lines indented by `hang` more, or all of them beside a label.
+        A long name is broken, never lost.
+        """
         hang = hang or len(label)
         lines = text.wrap(self.console, min(self.console.width, _WIDEST_PROSE) - indent - hang, overflow="fold")
         for i, line in enumerate(lines):

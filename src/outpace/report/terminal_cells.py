@@ -1,4 +1,6 @@
-"""The text of a column in little room: names lose what they share with others, and are broken at their joints; what differs is never cut."""
+"""The text of a column in little room: names lose what they share with others, and are broken at
+their joints; what differs is never cut.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,11 @@ _PHRASE = re.compile(r"[^/:<_ ]+(?: [^/:<_ ]+)+")  # words, where names have joi
 _ONE_WORD = re.compile(r"[A-Za-z]?[a-z]+")
 _PLACE = re.compile(r"\S*/([^/\s]+:[0-9]+)")  # a line of a file, which its folder seldom tells from another
 _SCOPED = re.compile(r"[/:<]")  # a name that has parts which may follow from others
-MOST = 8
+MAX_LINES = 8
 """Lines of one cell at most: no name needs more, but a profile may hold any."""
 
 
-def fit(text: str, width: int) -> str:
+def truncate(text: str, width: int) -> str:
     """Cut `text` in the middle so that it takes at most `width` terminal cells."""
     if cell_len(text) <= width:
         return text
@@ -33,16 +35,18 @@ def fit(text: str, width: int) -> str:
     return _first(text, head) + ELLIPSIS + _first(text[::-1], width - 1 - head)[::-1]
 
 
-def longest_word(cells: Sequence[str]) -> int:
-    """Cells of the longest word among the words and phrases of a column: those have no joint at which they could be broken."""
+def longest_word_width(cells: Sequence[str]) -> int:
+    """Cells of the longest word among the words and phrases of a column: those have no joint at
+    which they could be broken.
+    """
     phrases = (cell.split() for cell in cells if _PHRASE.fullmatch(cell.strip()) or _ONE_WORD.fullmatch(cell))
     return max((cell_len(word) for words in phrases for word in words), default=0)
 
 
 @functools.lru_cache(maxsize=2048)
-def height(cells: tuple[str, ...], width: int, prose: bool) -> int:
+def max_line_count(cells: tuple[str, ...], width: int, prose: bool) -> int:
     """Lines of the highest cell of a column."""
-    return max(map(len, in_lines(cells, width, prose)), default=0)
+    return max(map(len, wrap_cells(cells, width, prose)), default=0)
 
 
 def is_prose(cells: Sequence[str]) -> bool:
@@ -50,8 +54,10 @@ def is_prose(cells: Sequence[str]) -> bool:
     return any(cell.endswith(".") and " " in cell for cell in cells)
 
 
-def in_lines(cells: Sequence[str], width: int, prose: bool) -> list[list[str]]:
-    """The cells of one column in lines of at most `width` cells: one where that loses nothing but what names share, else several."""
+def wrap_cells(cells: Sequence[str], width: int, prose: bool) -> list[list[str]]:
+    """The cells of one column in lines of at most `width` cells: one where that loses nothing but
+    what names share, else several.
+    """
     heads = [cell[: len(cell) - len(cell.lstrip(_TREE))] for cell in cells]
     names = [cell[len(head) :] for cell, head in zip(cells, heads, strict=True)]
     phrases = [prose or bool(_PHRASE.fullmatch(name)) for name in names]
@@ -61,14 +67,16 @@ def in_lines(cells: Sequence[str], width: int, prose: bool) -> list[list[str]]:
     for head, one, two, phrase in zip(heads, short, longer, phrases, strict=True):
         beside = max(1, width - len(head))
         lines = _broken(one if cell_len(one) <= beside else two, beside, phrase)
-        if len(lines) > MOST and not phrase:
-            lines = _broken(fit(two, beside * MOST // 2), beside, phrase)
+        if len(lines) > MAX_LINES and not phrase:
+            lines = _broken(truncate(two, beside * MAX_LINES // 2), beside, phrase)
         made.append([(" " * len(head) if at else head) + line for at, line in enumerate(lines)])
     return made
 
 
 def _elided(names: Sequence[str], phrases: Sequence[bool], width: int) -> list[str]:
-    """The names without what they share, as far as that is needed; of a phrase or a shape every part counts."""
+    """The names without what they share, as far as that is needed; of a phrase or a shape every
+    part counts.
+    """
     scoped = [not phrase and bool(_SCOPED.search(name)) for name, phrase in zip(names, phrases, strict=True)]
     short = iter(elide([name for name, may in zip(names, scoped, strict=True) if may], width, cut=False))
     places = _places({name for name in names if len(name) > width})
@@ -76,13 +84,17 @@ def _elided(names: Sequence[str], phrases: Sequence[bool], width: int) -> list[s
 
 
 def _places(names: set[str]) -> dict[str, str]:
-    """Lines of files without the folders, by what they were; none where two files of a name are among them."""
+    """Lines of files without the folders, by what they were; none where two files of a name are
+    among them.
+    """
     found = {name: f"{ELLIPSIS}/{place[1]}" for name in names if (place := _PLACE.fullmatch(name))}
     return found if len(set(found.values())) == len(found) else {}
 
 
 def _broken(text: str, width: int, phrase: bool) -> list[str]:
-    """A text in lines: phrases are broken between words, names behind a joint, a scope's if that leaves no line half empty."""
+    """A text in lines: phrases are broken between words, names behind a joint, a scope's if that
+    leaves no line half empty.
+    """
     lines = []
     while cell_len(text) > width:
         head = _first(text, width) or text[:1]

@@ -1,4 +1,6 @@
-"""Charts as text. Every part has its own glyph besides its colour, so that a log file without colours reads the same."""
+"""Charts as text. Every part has its own glyph besides its colour, so that a log file without
+colours reads the same.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,11 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from outpace.model import Chart, ChartKind, Unit
-from outpace.model.text import clean, shown
-from outpace.model.units import counted
+from outpace.model.text import clean, format_cell
+from outpace.model.units import format_count
 from outpace.report import chart_data, palette
-from outpace.report.terminal_cells import fit, in_lines
-from outpace.report.terminal_grid import Column, fits, grid, rows
+from outpace.report.terminal_cells import truncate, wrap_cells
+from outpace.report.terminal_grid import TextColumn, fits_width, layout_grid, layout_rows
 
 GLYPHS = "█▓▒░#=+:o.-"
 HEIGHT = 7
@@ -27,66 +29,66 @@ _ROLE_STYLES = {"bottleneck": "bold red", "critical": "bold", "other": ""}
 _ROLE_MARKS = {"bottleneck": "◀ bottleneck", "critical": "● critical path", "other": ""}
 
 
-def draw(chart: Chart, width: int, colored: bool) -> list[Text]:
+def render_chart(chart: Chart, width: int, colored: bool) -> list[Text]:
     """Lines that show `chart` in `width` cells."""
-    if chart.kind is ChartKind.PIE and chart.choices():
+    if chart.kind is ChartKind.PIE and chart.choice_columns():
         return _pies(chart, width, colored)
     lines = _DRAWERS[chart.kind](chart, width, colored)
-    for name in chart.choices() if len(chart.table) else ():
+    for name in chart.choice_columns() if len(chart.table) else ():
         values = list(dict.fromkeys(chart.table[name].tolist()))
         if len(values) > 1:
-            told = (
-                f"{chart.table.field(name).label}: {clean(values[0])}; {counted(len(values) - 1, 'other')} in the HTML report"
-            )
+            told = f"{chart.table.field(name).label}: {clean(values[0])}; {format_count(len(values) - 1, 'other')} in the HTML report"
             lines += _remark(told, width)
     return lines
 
 
 def _remark(text: str, width: int, indent: int = 0) -> list[Text]:
     """A sentence below a chart, in as many lines as it takes."""
-    (lines,) = in_lines((text,), width - indent, prose=True)
+    (lines,) = wrap_cells((text,), width - indent, prose=True)
     return [Text(" " * indent + line, style="dim") for line in lines]
 
 
 def stacked_bar(chart: Chart, width: int, colored: bool) -> list[Text]:
     """One stacked bar, and a legend with size and share of every part that has any."""
-    parts = chart_data.parts(chart)
+    parts = chart_data.compute_parts(chart)
     if not any(p.value for p in parts):
         return [Text("nothing to draw", style="dim")]
-    total = shown(sum(p.value for p in parts), chart.table.field(chart.series[0]).unit)
+    total = format_cell(sum(p.value for p in parts), chart.table.field(chart.series[0]).unit)
     order = sorted((i for i, p in enumerate(parts) if p.value > 0), key=lambda i: -parts[i].value)
     columns = [
-        Column("", tuple(parts[i].name for i in order)),
-        Column("", tuple(parts[i].label for i in order), right=True),
-        Column("", tuple(f"{parts[i].share * 100:.1f}%" for i in order), right=True),
+        TextColumn("", tuple(parts[i].name for i in order)),
+        TextColumn("", tuple(parts[i].label for i in order), right=True),
+        TextColumn("", tuple(f"{parts[i].share * 100:.1f}%" for i in order), right=True),
     ]
-    marks = [Text().append(_glyph(i, colored) + " ", _style(parts[i].key, colored)) for i in order]
-    legend = zip(marks, rows(columns, width - 2), strict=True)
+    marks = [Text().append(_glyph(i, colored) + " ", _style(parts[i].color_key, colored)) for i in order]
+    legend = zip(marks, layout_rows(columns, width - 2), strict=True)
     lines = ((Text("  ") if at else mark) + line for mark, row in legend for at, line in enumerate(row))
     return [_stack(parts, width, colored), *lines, Text(f"  total {total}", style="dim")]
 
 
 def bar_and_legend(chart: Chart, width: int, colored: bool) -> tuple[Text, list[Text]]:
-    """One stacked bar, and its parts with time and share, largest first; those of less than a hundredth together."""
-    parts = chart_data.parts(chart)
+    """One stacked bar, and its parts with time and share, largest first; those of less than a
+    hundredth together.
+    """
+    parts = chart_data.compute_parts(chart)
     order = sorted((i for i, p in enumerate(parts) if p.value > 0), key=lambda i: -parts[i].value)
     large = [i for i in order if parts[i].share >= _WORTH_NAMING]
     legend = [
         Text()
-        .append(_glyph(i, colored) + " ", _style(parts[i].key, colored))
+        .append(_glyph(i, colored) + " ", _style(parts[i].color_key, colored))
         .append(f"{parts[i].name} {parts[i].label}")
         .append(f" {parts[i].share:.0%}", "dim")
         for i in large
     ]
     if rest := len(order) - len(large):
-        legend.append(Text(f"{counted(rest, 'other')} under 1%", "dim"))
+        legend.append(Text(f"{format_count(rest, 'other')} under 1%", "dim"))
     return _stack(parts, width, colored), legend
 
 
-def _stack(parts: Sequence[chart_data.Part], width: int, colored: bool) -> Text:
+def _stack(parts: Sequence[chart_data.ChartPart], width: int, colored: bool) -> Text:
     bar = Text()
     for i, (part, cells) in enumerate(zip(parts, split_cells([p.value for p in parts], min(width, _WIDEST)), strict=True)):
-        bar.append(_glyph(i, colored) * cells, style=_style(part.key, colored))
+        bar.append(_glyph(i, colored) * cells, style=_style(part.color_key, colored))
     return bar
 
 
@@ -95,30 +97,32 @@ def stacked_columns(chart: Chart, width: int, colored: bool) -> list[Text]:
     if chart.table.field(chart.x).unit is Unit.TEXT:
         return stacked_rows(chart, width, colored)
     width = min(width, _WIDEST)
-    return _block(chart_data.columns(chart, max(width - _EDGE, 1)), width, colored)
+    return _block(chart_data.compute_columns(chart, max(width - _EDGE, 1)), width, colored)
 
 
 def area(chart: Chart, width: int, colored: bool) -> list[Text]:
     """What fills up over time, a column per slice of time."""
     width = min(width, _WIDEST)
-    return _block(chart_data.slices(chart, max(width - _EDGE, 1)), width, colored)
+    return _block(chart_data.compute_area_columns(chart, max(width - _EDGE, 1)), width, colored)
 
 
-def _block(data: chart_data.Columns, width: int, colored: bool) -> list[Text]:
+def _block(data: chart_data.StackedColumns, width: int, colored: bool) -> list[Text]:
     edge, count = _EDGE, data.heights.shape[1]
     if not count:
         return [Text("nothing to draw", style="dim")]
     wide = max(1, min(4, (width - edge) // count))
     lines = [Text(" " * (edge - 2) + "│ ") for _ in range(HEIGHT)]
     for j in range(count):
-        column = _column(data.heights[:, j].tolist(), data.top)
+        column = _column(data.heights[:, j].tolist(), data.axis_end)
         for row in range(HEIGHT):
-            part, glyph = column[row] if j not in data.cut or row < HEIGHT - 1 else (-1, "▲")
+            part, glyph = column[row] if j not in data.clipped or row < HEIGHT - 1 else (-1, "▲")
             text = glyph if colored or part < 0 or glyph != "█" else _glyph(part, colored)
             gap = " " if wide > 2 else ""
-            lines[HEIGHT - 1 - row].append(text * (wide - len(gap)), _style(data.keys[part], colored) if part >= 0 else "")
+            lines[HEIGHT - 1 - row].append(
+                text * (wide - len(gap)), _style(data.color_keys[part], colored) if part >= 0 else ""
+            )
             lines[HEIGHT - 1 - row].append(gap)
-    top = fit(shown(data.top, data.unit), edge - 2).rjust(edge - 2)
+    top = truncate(format_cell(data.axis_end, data.unit), edge - 2).rjust(edge - 2)
     lines[0] = Text(top + "│ ") + lines[0][edge:]
     lines.append(_axis(data, edge, wide * count))
     notes = [line for note in _notes(data) for line in _remark(note, width, edge)]
@@ -126,42 +130,44 @@ def _block(data: chart_data.Columns, width: int, colored: bool) -> list[Text]:
 
 
 def stacked_rows(chart: Chart, width: int, colored: bool) -> list[Text]:
-    """One stacked bar per named column, longest first where there are many: names do not fit below columns."""
-    data = chart_data.columns(chart, len(chart.table))
+    """One stacked bar per named column, longest first where there are many: names do not fit below
+    columns.
+    """
+    data = chart_data.compute_columns(chart, len(chart.table))
     totals = data.heights.sum(axis=0).tolist()
     kept = sorted(sorted(range(len(totals)), key=lambda i: -totals[i])[:_MOST_BARS])
     if not kept:
         return [Text("nothing to draw", style="dim")]
     width = min(width, _WIDEST)
-    sizes = tuple(shown(totals[i], data.unit) for i in kept)
-    named = rows([Column("", tuple(data.labels[i] for i in kept)), Column("", sizes, right=True)], width // 2)
+    sizes = tuple(format_cell(totals[i], data.unit) for i in kept)
+    named = layout_rows([TextColumn("", tuple(data.labels[i] for i in kept)), TextColumn("", sizes, right=True)], width // 2)
     edge = _edge(named)
     for (line, *_), i in zip(named, kept, strict=True):
         line.pad_right(edge - line.cell_len)
-        room = round((width - edge) * min(1.0, totals[i] / data.top))
+        room = round((width - edge) * min(1.0, totals[i] / data.axis_end))
         for part, cells in enumerate(split_cells(data.heights[:, i].tolist(), room)):
-            line.append(_glyph(part, colored) * cells, style=_style(data.keys[part], colored))
+            line.append(_glyph(part, colored) * cells, style=_style(data.color_keys[part], colored))
     more = [Text(f"… and {len(totals) - len(kept):,} more", style="dim")] if len(totals) > len(kept) else []
     return [*(line for row in named for line in row), *more, *_legend(data, edge, width, colored)]
 
 
 def bars(chart: Chart, width: int, colored: bool) -> list[Text]:
     """One horizontal bar per row; parts of a whole also say their share."""
-    parts = chart_data.parts(chart)
+    parts = chart_data.compute_parts(chart)
     kept = parts[:_MOST_BARS]
     if not kept:
         return [Text("nothing to draw", style="dim")]
     room = max(10, min(width, _WIDEST) // 3)
-    most = chart_data.longest(kept)
-    columns = [Column("", tuple(p.name for p in kept)), Column("", tuple(p.label for p in kept), right=True)]
+    most = chart_data.max_bar_value(kept)
+    columns = [TextColumn("", tuple(p.name for p in kept)), TextColumn("", tuple(p.label for p in kept), right=True)]
     if chart.kind is ChartKind.PIE:
-        columns.append(Column("", tuple(f"{p.share * 100:.1f}%" for p in kept), right=True))
-    named = rows(columns, width - room - 2)
+        columns.append(TextColumn("", tuple(f"{p.share * 100:.1f}%" for p in kept), right=True))
+    named = layout_rows(columns, width - room - 2)
     edge = _edge(named)
     for (line, *_), part in zip(named, kept, strict=True):
         line.pad_right(edge - line.cell_len)
-        if part.name != chart_data.OTHERS:
-            line.append(_bar(part.value / most, room), style=_style(part.key, colored))
+        if part.name != chart_data.OTHERS_NAME:
+            line.append(_bar(part.value / most, room), style=_style(part.color_key, colored))
     lines = [line for row in named for line in row]
     if len(parts) > len(kept):
         lines.append(Text(f"… and {len(parts) - len(kept):,} more", style="dim"))
@@ -169,60 +175,65 @@ def bars(chart: Chart, width: int, colored: bool) -> list[Text]:
 
 
 def _pies(chart: Chart, width: int, colored: bool) -> list[Text]:
-    """The parts of each whole (host, device), in the first of the ways in which they may be told apart."""
+    """The parts of each whole (host, device), in the first of the ways in which they may be told
+    apart.
+    """
     lines: list[Text] = []
     wholes: set[str] = set()
-    for chosen, part in chart.each_choice():
+    for chosen, part in chart.iter_choices():
         whole = chosen[0] if chart.select else ""
         if whole not in wholes:
             wholes.add(whole)
-            labels = [part.table.field(name).label for name in chart.choices()]
+            labels = [part.table.field(name).label for name in chart.choice_columns()]
             told = ", ".join(f"{label}: {clean(value)}" for label, value in zip(labels, chosen, strict=True))
             lines += [Text(line.plain, style="bold") for line in _remark(told, width)] + bars(part, width, colored)
     return lines
 
 
 def graph(chart: Chart, width: int, colored: bool) -> list[Text]:
-    """An indented tree with its numbers beside it; the critical path is bold, the bottleneck red, both are also named."""
-    tree = chart_data.tree(chart)
+    """An indented tree with its numbers beside it; the critical path is bold, the bottleneck red,
+    both are also named.
+    """
+    tree = chart_data.build_tree(chart)
     nodes = tree.nodes[:_MOST_NODES]
     if not nodes:
         return [Text("nothing to draw", style="dim")]
     marks = tuple(_ROLE_MARKS.get(n.role, "") for n in nodes)
-    columns = [Column("", marks, fixed=True)] if any(marks) else []
+    columns = [TextColumn("", marks, fixed=True)] if any(marks) else []
     for i, field in enumerate(tree.fields):
-        columns.append(Column(field.label, tuple(n.cells[i] for n in nodes), right=is_number(field.unit.value)))
+        columns.append(TextColumn(field.label, tuple(n.cells[i] for n in nodes), right=is_numeric_unit(field.unit.value)))
     names = next(
-        (each for each in (_indented(nodes, 2), _indented(nodes, 1)) if fits((each, *columns), width)), _indented(nodes, 1)
+        (each for each in (_indented(nodes, 2), _indented(nodes, 1)) if fits_width((each, *columns), width)),
+        _indented(nodes, 1),
     )
-    lines, _ = grid((names, *columns), width, [_ROLE_STYLES.get(n.role, "") for n in nodes])
+    lines, _ = layout_grid((names, *columns), width, [_ROLE_STYLES.get(n.role, "") for n in nodes])
     if len(tree.nodes) > len(nodes):
-        lines.append(Text(f"… and {counted(len(tree.nodes) - len(nodes), 'more node')}", style="dim"))
+        lines.append(Text(f"… and {format_count(len(tree.nodes) - len(nodes), 'more node')}", style="dim"))
     return lines
 
 
-def _indented(nodes: Sequence[chart_data.Node], step: int) -> Column:
-    return Column("", tuple(" " * step * min(n.depth, 12) + ("└ " if n.depth else "") + n.label for n in nodes))
+def _indented(nodes: Sequence[chart_data.GraphNode], step: int) -> TextColumn:
+    return TextColumn("", tuple(" " * step * min(n.depth, 12) + ("└ " if n.depth else "") + n.label for n in nodes))
 
 
 def icicle(chart: Chart, width: int, colored: bool) -> list[Text]:
     """The same tree as indented names with a bar each; what is too small to see is left out."""
-    cells = chart_data.icicle(chart, _SMALLEST)[:_MOST_NODES]
+    cells = chart_data.layout_icicle(chart, _SMALLEST)[:_MOST_NODES]
     if not cells:
         return [Text("nothing to draw", style="dim")]
     room = max(10, min(width, _WIDEST) // 3)
     columns = [
-        Column("", tuple("  " * min(c.depth, 12) + c.name for c in cells)),
-        Column("", tuple(c.label for c in cells), right=True),
-        Column("", tuple(f"{c.width * 100:.1f}%" for c in cells), right=True),
+        TextColumn("", tuple("  " * min(c.depth, 12) + c.name for c in cells)),
+        TextColumn("", tuple(c.label for c in cells), right=True),
+        TextColumn("", tuple(f"{c.width * 100:.1f}%" for c in cells), right=True),
     ]
     if chart.state:
-        columns.append(Column("", tuple("" if c.key == palette.NO_NAME else c.state for c in cells)))
-    named = rows(columns, width - room - 2)
+        columns.append(TextColumn("", tuple("" if c.color_key == palette.NO_NAME_KEY else c.state for c in cells)))
+    named = layout_rows(columns, width - room - 2)
     edge = _edge(named)
     for (line, *_), cell in zip(named, cells, strict=True):
         line.pad_right(edge - line.cell_len)
-        line.append(_bar(cell.width, room), style=_style(cell.key, colored))
+        line.append(_bar(cell.width, room), style=_style(cell.color_key, colored))
     return [line for row in named for line in row]
 
 
@@ -231,13 +242,15 @@ def _edge(named: Sequence[Sequence[Text]]) -> int:
     return max(line.cell_len for row in named for line in row) + 2
 
 
-def is_number(unit: str) -> bool:
+def is_numeric_unit(unit: str) -> bool:
     """Whether a column of this unit is aligned to the right."""
     return unit not in ("text", "bool")
 
 
 def split_cells(values: Sequence[float], width: int) -> list[int]:
-    """Share exactly `width` cells among `values`; every positive value gets one while there are enough."""
+    """Share exactly `width` cells among `values`; every positive value gets one while there are
+    enough.
+    """
     total = sum(values)
     if total <= 0:
         return [0] * len(values)
@@ -265,32 +278,32 @@ def _column(parts: Sequence[float], top: float) -> list[tuple[int, str]]:
     return cells
 
 
-def _axis(data: chart_data.Columns, edge: int, length: int) -> Text:
+def _axis(data: chart_data.StackedColumns, edge: int, length: int) -> Text:
     first, last = data.labels[0], data.labels[-1]
     labels = first if len(data.labels) == 1 else first + " " * max(1, length - len(first) - len(last)) + last
     return Text("0".rjust(edge - 2) + "└ " + labels, style="dim")
 
 
-def _legend(data: chart_data.Columns, edge: int, width: int, colored: bool) -> list[Text]:
+def _legend(data: chart_data.StackedColumns, edge: int, width: int, colored: bool) -> list[Text]:
     lines = [Text(" " * edge)]
-    for i, (name, key) in enumerate(zip(data.names, data.keys, strict=True)):
+    for i, (name, key) in enumerate(zip(data.names, data.color_keys, strict=True)):
         if not data.heights[i].any():
             continue
-        name = fit(name, width - edge - 5)
+        name = truncate(name, width - edge - 5)
         if lines[-1].cell_len + cell_len(name) + 2 > width:
             lines.append(Text(" " * edge))
         lines[-1].append(_glyph(i, colored), _style(key, colored)).append(f" {name}   ")
     return lines
 
 
-def _notes(data: chart_data.Columns) -> list[str]:
+def _notes(data: chart_data.StackedColumns) -> list[str]:
     notes = []
-    if data.per_column > 1:
-        notes.append(f"each column is the mean of {counted(data.per_column, 'row')}")
-    if data.highest:
-        label, height = data.highest
-        beyond = "▲ reaches" if data.cut else "some rows reach"
-        notes.append(f"{beyond} beyond the axis; the highest ({label}) is {shown(height, data.unit)}")
+    if data.rows_per_column > 1:
+        notes.append(f"each column is the mean of {format_count(data.rows_per_column, 'row')}")
+    if data.maximum:
+        label, height = data.maximum
+        beyond = "▲ reaches" if data.clipped else "some rows reach"
+        notes.append(f"{beyond} beyond the axis; the highest ({label}) is {format_cell(height, data.unit)}")
     return notes
 
 
@@ -305,7 +318,7 @@ def _glyph(position: int, colored: bool) -> str:
 
 
 def _style(key: str, colored: bool) -> str:
-    return palette.color_of(key, dark=True) if colored else ""
+    return palette.hex_color(key, dark=True) if colored else ""
 
 
 _DRAWERS: dict[ChartKind, Callable[[Chart, int, bool], list[Text]]] = {

@@ -1,4 +1,6 @@
-"""Rows and columns of text that fit a terminal: numbers to the right, long names in several lines, columns that do not fit left out."""
+"""Rows and columns of text that fit a terminal: numbers to the right, long names in several lines,
+columns that do not fit left out.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from outpace._dataclass import dataclass
-from outpace.report.terminal_cells import MOST, fit, height, in_lines, is_prose, longest_word
+from outpace.report.terminal_cells import MAX_LINES, is_prose, longest_word_width, max_line_count, truncate, wrap_cells
 
 GAP = 2
 _LEAST = 10  # a name in less room is all ends of lines
@@ -18,8 +20,10 @@ _MAX_HEADER_LINES = 2
 
 
 @dataclass(frozen=True)
-class Column:
-    """One column: its heading and cells; `right` aligns numbers, which are never broken; nor is a `fixed` column. `prose` holds sentences."""
+class TextColumn:
+    """One column: its heading and cells; `right` aligns numbers, which are never broken; nor is a
+    `fixed` column. `prose` holds sentences.
+    """
 
     title: str
     cells: tuple[str, ...]
@@ -28,12 +32,13 @@ class Column:
     prose: bool = False
 
 
-def grid(
-    columns: Sequence[Column], width: int, styles: Sequence[str] = (), *, header: bool = True
+def layout_grid(
+    columns: Sequence[TextColumn], width: int, styles: Sequence[str] = (), *, header: bool = True
 ) -> tuple[list[Text], list[str]]:
     """Lay out `columns` in `width` cells.
 
-    `styles[i]` is the style of row i. Returns the lines, and the titles of the columns for which there was no room.
+    `styles[i]` is the style of row i. Returns the lines, and the titles of the columns for which
+    there was no room.
     """
     widths = _fit(columns, width)
     shown, dropped = columns[: len(widths)], [c.title for c in columns[len(widths) :]]
@@ -41,18 +46,18 @@ def grid(
     return [*lines, *(line for row in _rows(shown, widths, styles) for line in row)], dropped
 
 
-def rows(columns: Sequence[Column], width: int) -> list[list[Text]]:
+def layout_rows(columns: Sequence[TextColumn], width: int) -> list[list[Text]]:
     """The same without a heading, each row in lines of its own."""
     widths = _fit(columns, width)
     return _rows(columns[: len(widths)], widths, ())
 
 
-def fits(columns: Sequence[Column], width: int) -> bool:
+def fits_width(columns: Sequence[TextColumn], width: int) -> bool:
     """Whether every cell has its whole text on one line."""
     return sum(map(_natural, columns)) + GAP * (len(columns) - 1) <= width
 
 
-def _rows(columns: Sequence[Column], widths: Sequence[int], styles: Sequence[str]) -> list[list[Text]]:
+def _rows(columns: Sequence[TextColumn], widths: Sequence[int], styles: Sequence[str]) -> list[list[Text]]:
     cells = [_cells(column, width) for column, width in zip(columns, widths, strict=True)]
     made = []
     for i in range(len(columns[0].cells) if columns else 0):
@@ -63,18 +68,20 @@ def _rows(columns: Sequence[Column], widths: Sequence[int], styles: Sequence[str
     return made
 
 
-def _cells(column: Column, width: int) -> list[list[str]]:
+def _cells(column: TextColumn, width: int) -> list[list[str]]:
     if _rigid(column):
-        return [[fit(cell, width)] for cell in column.cells]
-    return in_lines(column.cells, width, _is_prose(column))
+        return [[truncate(cell, width)] for cell in column.cells]
+    return wrap_cells(column.cells, width, _is_prose(column))
 
 
-def _is_prose(column: Column) -> bool:
+def _is_prose(column: TextColumn) -> bool:
     return column.prose or is_prose(column.cells)
 
 
-def _fit(columns: Sequence[Column], width: int) -> list[int]:
-    """Widths of the columns for which there is room, from the left: rows take few lines, and what is left goes to those that need it most."""
+def _fit(columns: Sequence[TextColumn], width: int) -> list[int]:
+    """Widths of the columns for which there is room, from the left: rows take few lines, and what
+    is left goes to those that need it most.
+    """
     natural = [_natural(c) for c in columns]
     least = [_least(c, n) for c, n in zip(columns, natural, strict=True)]
     count = len(columns)
@@ -84,23 +91,23 @@ def _fit(columns: Sequence[Column], width: int) -> list[int]:
     while tried[-1][0] > 1 and _rigid(columns[tried[-1][0] - 1]):  # numbers may go where that keeps rows low, names may not
         tried.append((tried[-1][0] - 1, _MOST_LINES))
     found = (
-        _lowest(columns[:most], natural, least, width - GAP * (most - 1), lines) for most, lines in (*tried, (count, MOST))
+        _lowest(columns[:most], natural, least, width - GAP * (most - 1), lines) for most, lines in (*tried, (count, MAX_LINES))
     )
     widths = next((each for each in found if each), least[:count])
     _widen(columns, widths, natural, width - GAP * (len(widths) - 1) - sum(widths))
     return [min(w, width) for w in widths]
 
 
-def _rigid(column: Column) -> bool:
+def _rigid(column: TextColumn) -> bool:
     return column.right or column.fixed
 
 
-def _least(column: Column, natural: int) -> int:
-    words = longest_word((*column.cells, *column.title.split()))
+def _least(column: TextColumn, natural: int) -> int:
+    words = longest_word_width((*column.cells, *column.title.split()))
     return natural if _rigid(column) else min(natural, max(_LEAST, words))
 
 
-def _lowest(columns: Sequence[Column], natural: Sequence[int], least: Sequence[int], room: int, most: int) -> list[int]:
+def _lowest(columns: Sequence[TextColumn], natural: Sequence[int], least: Sequence[int], room: int, most: int) -> list[int]:
     """The widths at which rows take the fewest lines; none where that is more than `most`."""
     for lines in range(1, most + 1):
         widths = [_narrowest(c, low, high, lines) for c, low, high in zip(columns, least, natural, strict=False)]
@@ -109,22 +116,24 @@ def _lowest(columns: Sequence[Column], natural: Sequence[int], least: Sequence[i
     return []
 
 
-def _narrowest(column: Column, low: int, high: int, lines: int) -> int:
+def _narrowest(column: TextColumn, low: int, high: int, lines: int) -> int:
     """The smallest width at which no cell takes more lines; sentences may take more than names."""
     if _rigid(column):
         return high
     prose = _is_prose(column)
     while low < high:
         middle = (low + high) // 2
-        if height(column.cells, middle, prose) <= lines + _MOST_LINES * prose:
+        if max_line_count(column.cells, middle, prose) <= lines + _MOST_LINES * prose:
             high = middle
         else:
             low = middle + 1
     return low
 
 
-def _widen(columns: Sequence[Column], widths: list[int], natural: Sequence[int], room: int) -> None:
-    """Spend the room that is left: first on columns that then need fewer lines, the cheapest first."""
+def _widen(columns: Sequence[TextColumn], widths: list[int], natural: Sequence[int], room: int) -> None:
+    """Spend the room that is left: first on columns that then need fewer lines, the
+    cheapest first.
+    """
     for lines in range(1, _MOST_LINES):
         costs = [_narrowest(columns[i], widths[i], natural[i], lines) - widths[i] for i in range(len(widths))]
         for i in sorted(range(len(widths)), key=costs.__getitem__):
@@ -136,7 +145,7 @@ def _widen(columns: Sequence[Column], widths: list[int], natural: Sequence[int],
         widths[need] += natural[need] > widths[need]
 
 
-def _natural(column: Column) -> int:
+def _natural(column: TextColumn) -> int:
     widest = max((cell_len(c) for c in column.cells), default=0)
     return max(widest, _header_width(column.title))
 
@@ -149,14 +158,14 @@ def _header_width(title: str) -> int:
     )
 
 
-def _header(columns: Sequence[Column], widths: Sequence[int]) -> list[Text]:
+def _header(columns: Sequence[TextColumn], widths: Sequence[int]) -> list[Text]:
     wrapped = [textwrap.wrap(c.title, w) for c, w in zip(columns, widths, strict=True)]
     height = max((len(w) for w in wrapped), default=0)
     padded = [[""] * (height - len(w)) + w for w in wrapped]
     return [Text(_line([p[i] for p in padded], columns, widths), style="dim") for i in range(height)]
 
 
-def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+def _line(cells: Sequence[str], columns: Sequence[TextColumn], widths: Sequence[int]) -> str:
     out = []
     for cell, column, width in zip(cells, columns, widths, strict=True):
         pad = " " * (width - cell_len(cell))

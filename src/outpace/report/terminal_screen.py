@@ -9,22 +9,26 @@ from rich.text import Text
 
 from outpace._dataclass import dataclass
 from outpace.model import Chart, Command, Finding
-from outpace.model.text import clean, clean_prose, first_clause, first_sentence, shown
+from outpace.model.text import clean, clean_prose, first_clause, first_sentence, format_cell
 from outpace.report import terminal_charts
-from outpace.report.first_screen import FirstScreen, saving_text
+from outpace.report.first_screen import FirstScreen, format_saving
 
 HEIGHT = 25
 """Lines that the screen has at most, where its sentences allow it."""
 
-LABEL = 12
+LABEL_WIDTH = 12
 """Columns of "Confidence" and "Next"."""
 _SEPARATOR = "  ·  "
 _ROOMS = ((3, 3, 3), (3, 2, 2), (3, 1, 1), (2, 1, 1), (1, 1, 1))
-"""How many changes, warnings and lines of evidence are shown, roomiest first; the first that fits is taken."""
+"""How many changes, warnings and lines of evidence are shown, roomiest first; the first that fits
+is taken.
+"""
 
 
-def lines(screen: FirstScreen, console: Console, width: int) -> list[Text]:
-    """The screen in lines of at most `width` cells, commands excepted: as much of it as fits into `HEIGHT` lines of a terminal."""
+def render_screen(screen: FirstScreen, console: Console, width: int) -> list[Text]:
+    """The screen in lines of at most `width` cells, commands excepted: as much of it as fits into
+    `HEIGHT` lines of a terminal.
+    """
     made: list[Text] = []
     for room in _ROOMS:
         made = list(_Layout(screen, console, width, *room).lines())
@@ -46,7 +50,7 @@ class _Layout:
         yield from self._warnings()
         yield from self._wrapped(Text(self.screen.headline, "bold"))
         yield from self._wrapped(Text(self.screen.source, "dim"))
-        figures = [f"{clean(f.label)} {shown(f.value, f.unit)}" for f in self.screen.figures]
+        figures = [f"{clean(f.label)} {format_cell(f.value, f.unit)}" for f in self.screen.figures]
         yield from self._flow([Text(text) for text in figures], separator=" · ")
         if self.screen.glance:
             yield Text()
@@ -55,7 +59,7 @@ class _Layout:
         yield from self._changes()
         yield Text()
         yield from self._labelled("Confidence", self.screen.evidence[: self.evidence], len(self.screen.evidence))
-        yield from following(self.screen.next, self.width)
+        yield from render_commands(self.screen.next, self.width)
 
     def _warnings(self) -> Iterator[Text]:
         for warning in self.screen.warnings[: self.warnings]:
@@ -88,7 +92,7 @@ class _Layout:
             yield from self._wrapped(Text(first_clause(said) + host), mark)
             mark = "   "
         yield from self._wrapped(Text(first_sentence(clean_prose(finding.action)), "bold"), f"{mark}→ ")
-        saving = saving_text(finding, self.screen.step)
+        saving = format_saving(finding, self.screen.step_ps)
         gain = [Text(f"saves {saving}", "green")] if saving else []
         where = [Text(clean(finding.location), "cyan")] if finding.location else []
         yield from (Text("     ") + line for line in self._flow([*gain, *where], self.width - 5))
@@ -96,7 +100,7 @@ class _Layout:
     def _labelled(self, label: str, said: Sequence[str], count: int) -> Iterator[Text]:
         for number, text in enumerate(said):
             more = f" (and {count - len(said)} more: --details)" if number == len(said) - 1 and count > len(said) else ""
-            yield from self._wrapped(Text(text + more), ("" if number else label).ljust(LABEL))
+            yield from self._wrapped(Text(text + more), ("" if number else label).ljust(LABEL_WIDTH))
 
     def _flow(self, items: Sequence[Text], width: int | None = None, separator: str = _SEPARATOR) -> Iterator[Text]:
         """Items one after the other, as many on a line as it holds."""
@@ -116,11 +120,13 @@ class _Layout:
             yield Text(" " * len(label) if number else label) + line
 
 
-def following(commands: Sequence[Command], width: int) -> Iterator[Text]:
-    """The commands to go on with, each on one line: a command that is broken cannot be copied, so it runs over where it must."""
+def render_commands(commands: Sequence[Command], width: int) -> Iterator[Text]:
+    """The commands to go on with, each on one line: a command that is broken cannot be copied, so
+    it runs over where it must.
+    """
     longest = max((len(clean(c.line)) for c in commands), default=0)
     for number, command in enumerate(commands):
-        line = Text(("" if number else "Next").ljust(LABEL)).append(clean(command.line), "bold")
-        if LABEL + longest + len(command.what) + 3 <= width:
+        line = Text(("" if number else "Next").ljust(LABEL_WIDTH)).append(clean(command.line), "bold")
+        if LABEL_WIDTH + longest + len(command.what) + 3 <= width:
             line.append(" " * (longest + 3 - len(clean(command.line))) + clean_prose(command.what), "dim")
         yield line

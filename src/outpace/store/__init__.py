@@ -1,5 +1,7 @@
-"""Where profiles live: log directories in TensorBoard's layout, local or remote, and the records beside them.
+"""Where profiles live: log directories in TensorBoard's layout, local or remote, and the records
+beside them.
 
-Import from the modules (`outpace.store.logdir`, `outpace.store.record`): the package itself imports nothing, because
-the record is also written inside the user's training process, which must stay as it was.
+Import from the modules (`outpace.store.logdir`, `outpace.store.record`): the package itself imports
+nothing, because the record is also written inside the user's training process, which must stay as
+it was.
 """

@@ -1,7 +1,8 @@
-"""Log directories in TensorBoard's layout, `<logdir>/plugins/profile/<run>/<host>.xplane.pb`, local or remote.
+"""Log directories in TensorBoard's layout, `<logdir>/plugins/profile/<find_run>/<host>.xplane.pb`,
+local or remote.
 
-Remote places are URLs that fsspec understands (`gs://`, `s3://`, `memory://`, ...). Nothing is ever written beside a
-user's profile: remote files are read through a temporary copy.
+Remote places are URLs that fsspec understands (`gs://`, `s3://`, `memory://`, ...). Nothing is ever
+written beside a user's profile: remote files are read through a temporary copy.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from outpace.model.errors import NotFoundError, OutputError, UsageError
-from outpace.model.formats import foreign_file
-from outpace.model.inputs import RECORD, confined, reason, what_is
-from outpace.store import sessions
-from outpace.store.given import Given, held_of, place_of
+from outpace.model.foreign_formats import identify_file
+from outpace.model.input_files import RECORD, confine_reads, format_error, special_file_type
+from outpace.store import host_folders
+from outpace.store.profile_source import ProfileSource, read_in_memory, require_path
 from outpace.store.profiles import ProfileFile, ProfileSet, RunInfo
-from outpace.store.record import SUFFIX, CaptureRecord, record_path
-from outpace.store.tree import Tree, is_url, near, open_tree
-from outpace.trace.formats import Held, ending_of
+from outpace.store.record import RECORD_SUFFIX, CaptureRecord, record_path
+from outpace.store.tree import Tree, is_url, open_tree, relative_path
+from outpace.trace.formats import InMemoryProfile, find_ending
 
 PROFILE_FOLDER = "plugins/profile"
 _LOOKED_AT = 50  # files and runs of a folder without a profile: enough to name what is there
@@ -34,27 +35,28 @@ _ROUND = 30  # looks, which the workbench makes every second
 _DEPTH = 2  # TensorBoard users keep one log directory per experiment, some with train/ and validation/ inside
 
 
-def find_profiles(source: Given) -> ProfileSet:
-    """The profiles at `source`: one profile file, a run folder with such files, a log directory (its newest run), or what is held in memory.
+def find_profiles(source: ProfileSource) -> ProfileSet:
+    """The profiles at `source`: one profile file, a run folder with such files, a log directory
+    (its newest run), or what is held in memory.
 
     Raises NotFoundError when there is nothing of the kind, UsageError for what is no source.
     """
-    held = held_of(source)
+    held = read_in_memory(source)
     if held is not None:
         file = ProfileFile(host_of(held.name), held.name, len(held.data), held)
         return ProfileSet(str(held), file.host, "", (file,))
-    given = place_of(source)
+    given = require_path(source)
     tree = open_tree(given)
     root = tree.root
     if tree.is_file(root):
         return _single(given, root, tree)
     if not tree.is_folder(root):
-        other = "" if is_url(given) else what_is(root)
+        other = "" if is_url(given) else special_file_type(root)
         there = f"{given} is {other}, not a file or folder." if other else f"There is no file or folder {given}."
         raise NotFoundError(f"{there} Give a .xplane.pb file, a folder that holds such files, or a log directory.")
     files = _profiles_in(tree, root)
     if files:
-        return ProfileSet(given, _base(root), tree.public(root), files)
+        return ProfileSet(given, _base(root), tree.with_scheme(root), files)
     runs = _runs(tree, root)
     if not runs:
         raise NotFoundError(
@@ -63,45 +65,48 @@ def find_profiles(source: Given) -> ProfileSet:
         )
     newest, *older = runs
     found = _session(given, newest, tree)
-    near = (_session(given, run, tree) for run in older if sessions.near(newest, run))
-    beside = tuple(session for session in near if sessions.may_be_one(found.files, session.files))
-    return replace(found, older=len(older), beside=beside)
+    near = (_session(given, run, tree) for run in older if host_folders.is_close_in_time(newest, run))
+    beside = tuple(session for session in near if host_folders.can_be_one_run(found.files, session.files))
+    return replace(found, older=len(older), siblings=beside)
 
 
 def _session(given: str, run: RunInfo, tree: Tree) -> ProfileSet:
-    return ProfileSet(given, run.run, run.folder, _profiles_in(tree, tree.private(run.folder)))
+    return ProfileSet(given, run.run, run.folder, _profiles_in(tree, tree.without_scheme(run.folder)))
 
 
 def _what_else(tree: Tree, root: str) -> str:
-    """A sentence on the first file that looks like another profiler's, in the folder or in its runs; "" without one."""
+    """A sentence on the first file that looks like another profiler's, in the folder or in its
+    runs; "" without one.
+    """
     folder = root.rstrip("/")
     runs = [f"{folder}/{PROFILE_FOLDER}/{name}" for name in tree.folders(f"{folder}/{PROFILE_FOLDER}")]
     for place in (folder, *runs[:_LOOKED_AT]):
         for entry in tree.files(place)[:_LOOKED_AT]:
-            known = foreign_file(f"{place}/{entry.name}", local=not is_url(tree.public(place)))
+            known = identify_file(f"{place}/{entry.name}", local=not is_url(tree.with_scheme(place)))
             if known is not None and known.other_profiler:
-                return f"{entry.name} is {known.what}. {known.advice} "
+                return f"{entry.name} is {known.description}. {known.advice} "
     return ""
 
 
-class Looks:
+class RunCache:
     """What folders said of their runs when they were looked at last.
 
-    A folder whose entries are as they were, and whose files were old by then, says the same again without a look at its files. They may have
-    been written over nevertheless, so that each is looked at every `_ROUND` times.
+    A folder whose entries are as they were, and whose files were old by then, says the same again
+    without a look at its files. They may have been written over nevertheless, so that each is
+    looked at every `_ROUND` times.
     """
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[float, int, RunInfo | None]] = {}
         self._times = 0
 
-    def begin(self) -> None:
+    def begin_scan(self) -> None:
         """From here on folders are asked once more."""
         self._times += 1
 
-    def run(self, tree: Tree, folder: str) -> RunInfo | None:
+    def find_run(self, tree: Tree, folder: str) -> RunInfo | None:
         """What a folder says of the run that it holds; None where it holds no profile."""
-        changed, (before, due, known) = tree.changed(folder), self._known.get(folder, (math.inf, 0, None))
+        changed, (before, due, known) = tree.modified_time(folder), self._known.get(folder, (math.inf, 0, None))
         if changed == before and self._times < due:
             return known
         now, info = time.time(), _info(tree, folder)
@@ -113,24 +118,28 @@ class Looks:
         return info
 
 
-def list_runs(source: str | os.PathLike[str], looks: Looks | None = None) -> tuple[RunInfo, ...]:
-    """All runs of a log directory that hold a profile, newest first; raises NotFoundError when the folder is missing."""
+def list_runs(source: str | os.PathLike[str], cache: RunCache | None = None) -> tuple[RunInfo, ...]:
+    """All runs of a log directory that hold a profile, newest first; raises NotFoundError when the
+    folder is missing.
+    """
     given = os.fspath(source)
     tree = open_tree(given)
     if not tree.is_folder(tree.root):
         raise NotFoundError(f"There is no folder {given}. Give the log directory that the training job wrote to.")
-    return _runs(tree, tree.root, looks)
+    return _runs(tree, tree.root, cache)
 
 
-def runs_at(source: str | os.PathLike[str], looks: Looks | None = None) -> tuple[RunInfo, ...]:
-    """The runs of a log directory, newest first; of the folder of a run that one. NotFoundError where there is none."""
+def find_runs(source: str | os.PathLike[str], cache: RunCache | None = None) -> tuple[RunInfo, ...]:
+    """The runs of a log directory, newest first; of the folder of a run that one. NotFoundError
+    where there is none.
+    """
     with contextlib.suppress(NotFoundError):
-        if runs := list_runs(source, looks):
+        if runs := list_runs(source, cache):
             return runs
-    return (run_at(source),)
+    return (read_run_info(source),)
 
 
-def logdirs(tree: Tree, root: str) -> Iterator[str]:
+def iter_logdirs(tree: Tree, root: str) -> Iterator[str]:
     """The folders that may be log directories: the root, and those at most two below it."""
     level = [root.rstrip("/")]
     for depth in range(_DEPTH + 1):
@@ -139,8 +148,10 @@ def logdirs(tree: Tree, root: str) -> Iterator[str]:
         yield from level
 
 
-def shortest(path: str) -> str:
-    """The shortest path that opens the same from the working directory: of a log directory's newest run, the log directory. URLs stay."""
+def shorten_path(path: str) -> str:
+    """The shortest path that opens the same from the working directory: of a log directory's newest
+    run, the log directory. URLs stay.
+    """
     if is_url(path):
         return path
     known = [path]
@@ -149,10 +160,10 @@ def shortest(path: str) -> str:
         logdir = folder.removesuffix(f"/{PROFILE_FOLDER}")
         with contextlib.suppress(NotFoundError, OSError):
             known += [logdir] * (find_profiles(logdir).folder.rstrip("/") == path.rstrip("/"))
-    return min(map(near, known), key=len)
+    return min(map(relative_path, known), key=len)
 
 
-def run_at(folder: str | os.PathLike[str]) -> RunInfo:
+def read_run_info(folder: str | os.PathLike[str]) -> RunInfo:
     """The run that a folder with profiles is; NotFoundError where it holds none."""
     given = os.fspath(folder)
     tree = open_tree(given)
@@ -162,17 +173,21 @@ def run_at(folder: str | os.PathLike[str]) -> RunInfo:
     return info
 
 
-def holds_run(source: str | os.PathLike[str]) -> bool:
-    """Whether there is a run in a log directory, or the folder is one: as soon as the first is met."""
+def has_run(source: str | os.PathLike[str]) -> bool:
+    """Whether there is a run in a log directory, or the folder is one: as soon as the
+    first is met.
+    """
     tree = open_tree(os.fspath(source))
     return next(_each_run(tree, tree.root), None) is not None or _info(tree, tree.root.rstrip("/")) is not None
 
 
 @contextlib.contextmanager
-def local_copy(file: ProfileFile) -> Iterator[str | Held]:
-    """What the file's content is read from, while the block runs: its own path, a temporary copy of a remote file, or what is held of it."""
-    if file.held is not None:
-        yield file.held
+def local_copy(file: ProfileFile) -> Iterator[str | InMemoryProfile]:
+    """What the file's content is read from, while the block runs: its own path, a temporary copy of
+    a remote file, or what is held of it.
+    """
+    if file.in_memory is not None:
+        yield file.in_memory
         return
     if not is_url(file.path):
         yield file.path
@@ -190,19 +205,25 @@ def local_copy(file: ProfileFile) -> Iterator[str | Held]:
                     f"There is no room in {tempfile.gettempdir()} for a copy of {file.path}. Set TMPDIR to another place."
                 ) from error
             raise NotFoundError(f"{file.path} cannot be read: {error}.") from error
-        with confined([os.path.realpath(folder)]):
+        with confine_reads([os.path.realpath(folder)]):
             yield target
 
 
-def record_of(file: ProfileFile) -> tuple[CaptureRecord | None, str | None]:
-    """The capture record beside a profile, and a warning, as `read_capture_record` gives them; none of what is in memory."""
+def find_record(file: ProfileFile) -> tuple[CaptureRecord | None, str | None]:
+    """The capture record beside a profile, and a warning, as `read_capture_record` gives them; none
+    of what is in memory.
+    """
     return (
-        (None, None) if file.held is not None else read_capture_record(file.path.rpartition("/")[0] or ".", host_of(file.path))
+        (None, None)
+        if file.in_memory is not None
+        else read_capture_record(file.path.rpartition("/")[0] or ".", host_of(file.path))
     )
 
 
 def read_capture_record(folder: str, host: str) -> tuple[CaptureRecord | None, str | None]:
-    """A host's capture record and a warning: (record, None), (None, None) when there is none, (None, why) when unreadable."""
+    """A host's capture record and a warning: (record, None), (None, None) when there is none,
+    (None, why) when unreadable.
+    """
     path = record_path(folder, host)
     tree = open_tree(path)
     try:
@@ -210,7 +231,7 @@ def read_capture_record(folder: str, host: str) -> tuple[CaptureRecord | None, s
     except (FileNotFoundError, NotADirectoryError):
         return None, None
     except (OSError, UnicodeDecodeError) as error:
-        return None, f"The capture record {path} is ignored: it cannot be read ({reason(error)})."
+        return None, f"The capture record {path} is ignored: it cannot be read ({format_error(error)})."
     try:
         return CaptureRecord.from_json(text), None
     except ValueError as error:
@@ -220,12 +241,13 @@ def read_capture_record(folder: str, host: str) -> tuple[CaptureRecord | None, s
 def upload_run(folder: str, logdir: str) -> str:
     """Copy a local run folder into a remote log directory and return the URL of the new run folder.
 
-    Profiles go last, so that a run whose upload is under way holds none and is not found. When the upload breaks off, what was
-    written is removed, and OutputError names a local copy that outlives the given folder.
+    Profiles go last, so that a run whose upload is under way holds none and is not found. When the
+    upload breaks off, what was written is removed, and OutputError names a local copy that outlives
+    the given folder.
     """
     tree = open_tree(logdir)
     target = f"{tree.root.rstrip('/')}/{PROFILE_FOLDER}/{os.path.basename(folder)}"
-    names = sorted(os.listdir(folder), key=lambda name: (bool(ending_of(name)), name))
+    names = sorted(os.listdir(folder), key=lambda name: (bool(find_ending(name)), name))
     try:
         for name in names:
             tree.upload(os.path.join(folder, name), f"{target}/{name}")
@@ -236,42 +258,44 @@ def upload_run(folder: str, logdir: str) -> str:
         raise OutputError(
             f"The profile could not be written to {logdir} ({error}). A copy is kept in {kept}; copy it by hand."
         ) from error
-    return tree.public(target)
+    return tree.with_scheme(target)
 
 
 def host_of(name: str) -> str:
     """The host that a profile file belongs to: its name without folder and ending."""
     base = _base(name)
-    ending = ending_of(base)
+    ending = find_ending(base)
     return base[: len(base) - len(ending)] or base
 
 
 def _single(given: str, path: str, tree: Tree) -> ProfileSet:
-    if path.endswith(SUFFIX):
+    if path.endswith(RECORD_SUFFIX):
         raise UsageError(f"{given} is the record of a capture, not a profile. Give the .xplane.pb file beside it.")
     folder = path.rpartition("/")[0]
-    file = ProfileFile(host_of(path), tree.public(path), tree.size(path))
-    return ProfileSet(given, _base(folder) or host_of(path), tree.public(folder) if folder else ".", (file,))
+    file = ProfileFile(host_of(path), tree.with_scheme(path), tree.size(path))
+    return ProfileSet(given, _base(folder) or host_of(path), tree.with_scheme(folder) if folder else ".", (file,))
 
 
 def _profiles_in(tree: Tree, folder: str) -> tuple[ProfileFile, ...]:
-    """Profiles directly inside a folder; a bare .pb may be any protobuf, so it must be named to be opened."""
-    names = [entry for entry in tree.files(folder) if ending_of(entry.name, in_folders=True)]
+    """Profiles directly inside a folder; a bare .pb may be any protobuf, so it must be named to be
+    opened.
+    """
+    names = [entry for entry in tree.files(folder) if find_ending(entry.name, in_folders=True)]
     found: dict[str, ProfileFile] = {}
     for entry in names:  # a plain file wins over its own .gz
         host = host_of(entry.name)
         if host not in found or not entry.name.endswith(".gz"):
-            found[host] = ProfileFile(host, tree.public(f"{folder.rstrip('/')}/{entry.name}"), entry.size)
+            found[host] = ProfileFile(host, tree.with_scheme(f"{folder.rstrip('/')}/{entry.name}"), entry.size)
     return tuple(found[host] for host in sorted(found))
 
 
-def _runs(tree: Tree, root: str, looks: Looks | None = None) -> tuple[RunInfo, ...]:
-    return tuple(sorted(_each_run(tree, root, looks), key=lambda run: run.age, reverse=True))
+def _runs(tree: Tree, root: str, looks: RunCache | None = None) -> tuple[RunInfo, ...]:
+    return tuple(sorted(_each_run(tree, root, looks), key=lambda run: run.sort_key, reverse=True))
 
 
-def _each_run(tree: Tree, root: str, looks: Looks | None = None) -> Iterator[RunInfo]:
-    look = _info if looks is None else looks.run
-    for place in logdirs(tree, root):
+def _each_run(tree: Tree, root: str, looks: RunCache | None = None) -> Iterator[RunInfo]:
+    look = _info if looks is None else looks.find_run
+    for place in iter_logdirs(tree, root):
         yield from _runs_of(tree, f"{place}/{PROFILE_FOLDER}", look)
     if _base(root) == "profile":
         yield from _runs_of(tree, root.rstrip("/"), look)
@@ -286,13 +310,13 @@ def _runs_of(tree: Tree, profile_folder: str, look: Callable[[Tree, str], RunInf
 
 def _info(tree: Tree, folder: str) -> RunInfo | None:
     """What a folder says of the run that it holds; None where it holds no profile."""
-    entries = [e for e in tree.files(folder) if ending_of(e.name, in_folders=True) or e.name.endswith(SUFFIX)]
-    profiles = [e for e in entries if not e.name.endswith(SUFFIX)]
+    entries = [e for e in tree.files(folder) if find_ending(e.name, in_folders=True) or e.name.endswith(RECORD_SUFFIX)]
+    profiles = [e for e in entries if not e.name.endswith(RECORD_SUFFIX)]
     if not profiles:
         return None
     state = repr(sorted((e.name, e.size, e.modified) for e in entries))
     hosts = len({host_of(e.name) for e in profiles})
-    return RunInfo(_base(folder), tree.public(folder), max(e.modified for e in profiles), state, hosts)
+    return RunInfo(_base(folder), tree.with_scheme(folder), max(e.modified for e in profiles), state, hosts)
 
 
 def _base(path: str) -> str:

@@ -1,14 +1,14 @@
 """JAX's `ProfileData` as the XSpace it was made of, as far as it still says.
 
-It keeps the events with their times and stats, and no more: the numbers of threads, and the compiled programs that stand beside names of
-events, are gone. A warning in the profile says so.
+It keeps the events with their times and stats, and no more: the numbers of threads, and the
+compiled programs that stand beside names of events, are gone. A warning in the profile says so.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from outpace.model.space import Inline, SpaceBuilder, StatValue
+from outpace.model.space_builder import Inline, SpaceBuilder, StatValue
 
 _LESS = (
     "read from a jax.profiler.ProfileData, which keeps no compiled programs, so that source lines of ops are unknown; "
@@ -17,8 +17,10 @@ _LESS = (
 _PS = 1000  # of a nanosecond
 
 
-def serialized(data: Any) -> bytes:
-    """The bytes of an XSpace with the planes, lines, events and stats of a `jax.profiler.ProfileData`."""
+def convert_to_xspace(data: Any) -> bytes:
+    """The bytes of an XSpace with the planes, lines, events and stats of a
+    `jax.profiler.ProfileData`.
+    """
     space = SpaceBuilder("")
     space.errors.append(_LESS)
     for source in data.planes:

@@ -1,4 +1,6 @@
-"""Profiles as a store shows them: one host's file, the files of a run, and what a folder says of the run that it holds."""
+"""Profiles as a store shows them: one host's file, the files of a run, and what a folder says of
+the run that it holds.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,9 @@ import contextlib
 import datetime
 import re
 
+from outpace._caching import once
 from outpace._dataclass import dataclass
-from outpace._once import once
-from outpace.trace.formats import Held
+from outpace.trace.formats import InMemoryProfile
 
 _TIMESTAMP = re.compile(r"\d{4}(_\d{2}){5}")  # what TensorFlow and JAX name a run after
 
@@ -17,20 +19,22 @@ _TIMESTAMP = re.compile(r"\d{4}(_\d{2}){5}")  # what TensorFlow and JAX name a r
 class ProfileFile:
     """One host's profile: `host` is the file name without its ending, `path` a local path or a URL.
 
-    `held`: its content, where that is in memory.
+    `in_memory`: its content, where that is in memory.
     """
 
     host: str
     path: str
     size: int = 0
-    held: Held | None = None
+    in_memory: InMemoryProfile | None = None
 
 
 @dataclass(frozen=True)
 class ProfileSet:
-    """The profiles of one run, one file per host, sorted by host; `folder` holds them. `older`: how many older runs the source holds.
+    """The profiles of one run, one file per host, sorted by host; `folder` holds them. `older`: how
+    many older runs the source holds.
 
-    `beside`: of these, the folders that may hold other hosts of the same run, by their names: see `sessions`.
+    `siblings`: of these, the folders that may hold other hosts of the same run, by their names: see
+    `sessions`.
     """
 
     source: str
@@ -38,14 +42,16 @@ class ProfileSet:
     folder: str
     files: tuple[ProfileFile, ...]
     older: int = 0
-    beside: tuple[ProfileSet, ...] = ()
+    siblings: tuple[ProfileSet, ...] = ()
 
 
 @dataclass(frozen=True)
 class RunInfo:
-    """One run of a log directory: its name, its folder, and when its newest profile was written (seconds, 0: unknown).
+    """One run of a log directory: its name, its folder, and when its newest profile was written
+    (seconds, 0: unknown).
 
-    `state` changes when its files do: it is made of their names, sizes and times. `hosts`: how many profiles it holds.
+    `state` changes when its files do: it is made of their names, sizes and times. `hosts`: how many
+    profiles it holds.
     """
 
     run: str
@@ -55,8 +61,10 @@ class RunInfo:
     hosts: int = 1
 
     @once
-    def age(self) -> tuple[float, float, str]:
-        """Order of runs: by the time in the name where there is one, since copying a profile gives it a new file time."""
+    def sort_key(self) -> tuple[float, float, str]:
+        """Order of runs: by the time in the name where there is one, since copying a profile gives
+        it a new file time.
+        """
         written = self.modified
         if stamp := _TIMESTAMP.match(self.run):
             with contextlib.suppress(ValueError, OverflowError):  # digits that are no date

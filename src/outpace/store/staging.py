@@ -22,18 +22,22 @@ from outpace.store.tree import is_url
 if sys.platform != "win32":
     import fcntl
 
-PREFIX = ".outpace-"
-NEW, ASIDE = "new", "before"
-"""In a hidden folder: what is to get a place beside it, and a folder that holds what stood at that place, under its name."""
+STAGING_PREFIX = ".outpace-"
+NEW_FOLDER, PREVIOUS_FOLDER = "new", "before"
+"""In a hidden folder: what is to get a place beside it, and a folder that holds what stood at that
+place, under its name.
+"""
 _LOCK = "lock"
-MOST_NAMES = 1000  # captures that begin within one second and want the same name
+MAX_NAME_ATTEMPTS = 1000  # captures that begin within one second and want the same name
 
 
 class Staging:
-    """The place where one run's files are written before they are published; use it in a `with` block.
+    """The place where one run's files are written before they are published; use it in a `with`
+    block.
 
-    The hidden folder stands inside a local log directory, so that publishing is a rename; for a URL it stands in the temporary
-    directory, and publishing uploads. Leaving the block removes whatever was not published.
+    The hidden folder stands inside a local log directory, so that publishing is a rename; for a URL
+    it stands in the temporary directory, and publishing uploads. Leaving the block removes whatever
+    was not published.
     """
 
     def __init__(self, logdir: str) -> None:
@@ -42,12 +46,12 @@ class Staging:
         self.folder, self._lock = "", ExitStack()
         try:
             if is_url(logdir):
-                self.folder = tempfile.mkdtemp(prefix=PREFIX[1:])
+                self.folder = tempfile.mkdtemp(prefix=STAGING_PREFIX[1:])
                 return
             self._local = os.path.abspath(os.path.expanduser(logdir))
             os.makedirs(self._local, exist_ok=True)
-            sweep(self._local)
-            self.folder, self._lock = hidden_folder(self._local)
+            remove_stale_folders(self._local)
+            self.folder, self._lock = create_hidden_folder(self._local)
         except OSError as error:
             reason = error.strerror or error
             raise CaptureError(f"The log directory {logdir} is not writable ({reason}). Give another one.") from None
@@ -59,7 +63,9 @@ class Staging:
         self.discard()
 
     def run_folder(self, name: str | None = None) -> str:
-        """The folder for the run's files, made when it is missing; its name is the time by default, as TensorFlow's is."""
+        """The folder for the run's files, made when it is missing; its name is the time by default,
+        as TensorFlow's is.
+        """
         existing = self._runs()
         if existing and name in (None, existing[0]):
             return os.path.join(self.folder, PROFILE_FOLDER, existing[0])
@@ -70,8 +76,8 @@ class Staging:
     def publish(self) -> str:
         """Move or upload the run into the log directory under a free name; returns its path or URL.
 
-        Raises CaptureError when there is no file to publish or the run cannot be moved, OutputError when an upload fails: the
-        message then names the local folder where the run was kept.
+        Raises CaptureError when there is no file to publish or the run cannot be moved, OutputError
+        when an upload fails: the message then names the local folder where the run was kept.
         """
         runs = self._runs()
         source = os.path.join(self.folder, PROFILE_FOLDER, runs[0]) if runs else ""
@@ -88,7 +94,7 @@ class Staging:
 
     def discard(self) -> None:
         """Remove the folder and what is left in it; a second call does nothing."""
-        end_folder(self.folder, self._lock)
+        remove_hidden_folder(self.folder, self._lock)
 
     def _runs(self) -> list[str]:
         with contextlib.suppress(OSError):
@@ -98,7 +104,7 @@ class Staging:
 
 def _renamed(source: str, target: str) -> str:
     """Rename a folder to the target or, when that is taken, to the target with a number."""
-    for attempt in range(MOST_NAMES):
+    for attempt in range(MAX_NAME_ATTEMPTS):
         place = target if attempt == 0 else f"{target}_{attempt}"
         if os.path.exists(place):
             continue
@@ -112,22 +118,24 @@ def _renamed(source: str, target: str) -> str:
     raise OSError(f"{target} exists already")
 
 
-def hidden_folder(parent: str) -> tuple[str, ExitStack]:
-    """A new folder of this process, and its lock, which it holds until `end_folder`."""
-    new = tempfile.mkdtemp(prefix=f"{PREFIX}new-", dir=parent)  # which no sweep knows before it is locked
+def create_hidden_folder(parent: str) -> tuple[str, ExitStack]:
+    """A new folder of this process, and its lock, which it holds until `remove_hidden_folder`."""
+    new = tempfile.mkdtemp(prefix=f"{STAGING_PREFIX}new-", dir=parent)  # which no sweep knows before it is locked
     lock = ExitStack()
     with contextlib.suppress(OSError):  # a file system without locks
         lock = _locked(new)
-    folder = os.path.join(parent, f"{PREFIX}{os.getpid()}-{new[-8:]}{_suffix()}")
+    folder = os.path.join(parent, f"{STAGING_PREFIX}{os.getpid()}-{new[-8:]}{_suffix()}")
     os.rename(new, folder)
     return folder, lock
 
 
-def end_folder(folder: str, lock: ExitStack) -> None:
-    """Remove a hidden folder. What was put aside for one that did not get to its place comes back first; OSError where it cannot: all stays."""
+def remove_hidden_folder(folder: str, lock: ExitStack) -> None:
+    """Remove a hidden folder. What was put aside for one that did not get to its place comes back
+    first; OSError where it cannot: all stays.
+    """
     with lock:
-        aside = os.path.join(folder, ASIDE)
-        if os.path.isdir(os.path.join(folder, NEW)) and os.path.isdir(aside):
+        aside = os.path.join(folder, PREVIOUS_FOLDER)
+        if os.path.isdir(os.path.join(folder, NEW_FOLDER)) and os.path.isdir(aside):
             for name in os.listdir(aside):
                 place = os.path.join(os.path.dirname(folder), name)
                 if not os.path.lexists(place):
@@ -136,7 +144,9 @@ def end_folder(folder: str, lock: ExitStack) -> None:
 
 
 def _locked(folder: str) -> ExitStack:
-    """The lock of a hidden folder, until it is closed or the process ends. OSError where another process has it, or there are none."""
+    """The lock of a hidden folder, until it is closed or the process ends. OSError where another
+    process has it, or there are none.
+    """
     with ExitStack() as held:
         if sys.platform != "win32":
             fcntl.flock(held.enter_context(open(os.path.join(folder, _LOCK), "ab")), fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -144,25 +154,33 @@ def _locked(folder: str) -> ExitStack:
 
 
 def _suffix() -> str:
-    """The machine's part of a folder's name: on a shared file system, process ids of others say nothing here."""
+    """The machine's part of a folder's name: on a shared file system, process ids of others say
+    nothing here.
+    """
     return f"@{platform.node()}"
 
 
-def sweep(logdir: str) -> None:
-    """Remove the folders of this machine's processes that were killed before they could do it themselves.
+def remove_stale_folders(logdir: str) -> None:
+    """Remove the folders of this machine's processes that were killed before they could do it
+    themselves.
 
-    Containers may share a machine's name and have process ids of their own: only the lock, which goes with its process and holds over NFS, says
-    that the owner is gone. A folder of another user may hold links to what is ours, and stays.
+    Containers may share a machine's name and have process ids of their own: only the lock, which
+    goes with its process and holds over NFS, says that the owner is gone. A folder of another user
+    may hold links to what is ours, and stays.
     """
     if sys.platform == "win32":  # where signal 0 is Ctrl-C
         return
     for name in os.listdir(logdir):
-        pid = name[len(PREFIX) :].partition("-")[0] if name.startswith(PREFIX) and name.endswith(_suffix()) else ""
+        pid = (
+            name[len(STAGING_PREFIX) :].partition("-")[0]
+            if name.startswith(STAGING_PREFIX) and name.endswith(_suffix())
+            else ""
+        )
         if pid.isdigit() and not _lives(int(pid)):
             folder = os.path.join(logdir, name)
             with contextlib.suppress(OSError):
                 if os.lstat(folder).st_uid == os.getuid():
-                    end_folder(folder, _locked(folder))
+                    remove_hidden_folder(folder, _locked(folder))
 
 
 def _lives(pid: int) -> bool:

@@ -1,7 +1,9 @@
-"""The events for a viewer that TensorFlow's profiler session returns, as the XSpace they were made of, as far as they still say.
+"""The events for a viewer that TensorFlow's profiler session returns, as the XSpace they were made
+of, as far as they still say.
 
-`ProfilerSession().stop()` of TensorFlow serialises a `Trace` (trace_events.proto): planes and threads by name, events with their times, stats
-as text. What links events of several threads, marks of steps and compiled programs is left out of it. A warning in the profile says so.
+`ProfilerSession().stop()` of TensorFlow serialises a `Trace` (trace_events.proto): planes and
+threads by name, events with their times, stats as text. What links events of several threads, marks
+of steps and compiled programs is left out of it. A warning in the profile says so.
 """
 
 from __future__ import annotations
@@ -9,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from outpace.model.space import Inline, LineBuilder, SpaceBuilder, StatValue
-from outpace.model.wire import fields
+from outpace.model.protobuf_wire import iter_fields
+from outpace.model.space_builder import Inline, LineBuilder, SpaceBuilder, StatValue
 
 _DEVICES, _EVENTS = 1, 4  # of Trace
 _NAME, _RESOURCES = 1, 3  # of Device; a resource has its name at 1, too
@@ -23,10 +25,10 @@ _LESS = (
 _NUMBER = re.compile(r"-?\d{1,19}")
 
 
-def serialized(data: bytes) -> bytes | None:
+def convert_to_xspace(data: bytes) -> bytes | None:
     """The bytes of an XSpace with the events of a `Trace`; None for bytes that are none."""
     try:
-        first = next(fields(memoryview(data)[: 1 << 20]), (0, b""))
+        first = next(iter_fields(memoryview(data)[: 1 << 20]), (0, b""))
         if first[0] != _DEVICES or not _device(first[1])[1]:
             return None
         return _space(data).to_bytes()
@@ -38,7 +40,7 @@ def _space(data: bytes) -> SpaceBuilder:
     space, lines = SpaceBuilder(""), dict[tuple[int, int], LineBuilder]()
     events: list[Any] = []
     space.errors.append(_LESS)
-    for number, value in fields(memoryview(data)):
+    for number, value in iter_fields(memoryview(data)):
         if number == _DEVICES:
             identity, name, resources = _device(value)
             plane = space.plane(name, identity)
@@ -46,7 +48,7 @@ def _space(data: bytes) -> SpaceBuilder:
         elif number == _EVENTS:
             events.append(value)  # devices may follow
     for event in events:
-        _add(lines, list(fields(event)))
+        _add(lines, list(iter_fields(event)))
     return space
 
 
@@ -61,14 +63,14 @@ def _add(lines: dict[tuple[int, int], LineBuilder], event: list[tuple[int, Any]]
 def _device(entry: Any) -> tuple[int, str, list[tuple[int, str]]]:
     """Number, name and threads of a device, an entry of the map."""
     identity, device = _entry(entry)
-    named = list(fields(device))
+    named = list(iter_fields(device))
     resources = (_entry(value) for number, value in named if number == _RESOURCES)
     name = next(_text(value) for number, value in named if number == _NAME)
-    return identity, name, [(at, _text(dict(fields(thread)).get(_NAME, b""))) for at, thread in resources]
+    return identity, name, [(at, _text(dict(iter_fields(thread)).get(_NAME, b""))) for at, thread in resources]
 
 
 def _entry(entry: Any) -> tuple[Any, Any]:
-    both = dict(fields(entry))
+    both = dict(iter_fields(entry))
     return both.get(_KEY, 0), both.get(_VALUE, b"")
 
 

@@ -1,4 +1,5 @@
-"""One small view of a folder tree, local (os) or remote (fsspec), with only what a log directory needs.
+"""One small view of a folder tree, local (os) or remote (fsspec), with only what a log directory
+needs.
 
 Local paths do not go through fsspec: it costs 100 ms of import, and it makes every path absolute.
 """
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 
 from outpace._dataclass import dataclass
 from outpace.model.errors import NotFoundError, UsageError
-from outpace.model.inputs import Kind, read_file
+from outpace.model.input_files import FileKind, read_file
 
 _PACKAGES = {
     "http": "aiohttp requests",
@@ -33,8 +34,10 @@ _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*(::|://)")
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A file of a folder: its name, size in bytes, and time of last change in seconds since 1970 (0: unknown)."""
+class FileEntry:
+    """A file of a folder: its name, size in bytes, and time of last change in seconds since 1970
+    (0: unknown).
+    """
 
     name: str
     size: int
@@ -52,20 +55,24 @@ class Tree(Protocol):
     def is_folder(self, path: str) -> bool:
         """Whether a folder is there."""
 
-    def files(self, folder: str) -> list[Entry]:
+    def files(self, folder: str) -> list[FileEntry]:
         """Files directly in a folder."""
 
     def folders(self, folder: str) -> list[str]:
         """Folders directly in a folder."""
 
-    def changed(self, folder: str) -> float:
-        """When entries of a folder came, went or changed their names, seconds since 1970; infinity where the store does not tell."""
+    def modified_time(self, folder: str) -> float:
+        """When entries of a folder came, went or changed their names, seconds since 1970; infinity
+        where the store does not tell.
+        """
 
     def size(self, path: str) -> int:
         """Size of a file in bytes."""
 
-    def read(self, path: str, kind: Kind) -> bytes:
-        """Content of a file of some kind. Raises OSError where it is none, or larger than one may be."""
+    def read(self, path: str, kind: FileKind) -> bytes:
+        """Content of a file of some kind. Raises OSError where it is none, or larger than one may
+        be.
+        """
 
     def download(self, path: str, target: str) -> None:
         """Copy a file to a local path."""
@@ -76,14 +83,14 @@ class Tree(Protocol):
     def remove(self, folder: str) -> None:
         """Remove a folder with all that it holds."""
 
-    def public(self, path: str) -> str:
+    def with_scheme(self, path: str) -> str:
         """A path as the user writes it, with its scheme."""
 
-    def private(self, path: str) -> str:
+    def without_scheme(self, path: str) -> str:
         """A path as this tree takes it, without its scheme."""
 
 
-def near(path: str) -> str:
+def relative_path(path: str) -> str:
     """A path as seen from the working directory, where that is shorter. URLs stay."""
     if not os.path.isabs(path):
         return path
@@ -92,20 +99,22 @@ def near(path: str) -> str:
     return path
 
 
-def is_url(place: str) -> bool:
+def is_url(path: str) -> bool:
     """Whether a place is a URL rather than a local path."""
-    return bool(_URL.match(place))
+    return bool(_URL.match(path))
 
 
-def local_path(place: str) -> str | None:
+def local_path(path: str) -> str | None:
     """The path of a local place, which may be written as a URL, too; None for a store."""
-    plain = _LOCAL.sub("", place)
+    plain = _LOCAL.sub("", path)
     return None if is_url(plain) else os.path.expanduser(plain)
 
 
-def open_tree(place: str) -> Tree:
-    """The tree at a local path or URL; raises UsageError when nothing installed understands the URL."""
-    return _Remote(place) if is_url(place) else _Local(place)
+def open_tree(path: str) -> Tree:
+    """The tree at a local path or URL; raises UsageError when nothing installed understands the
+    URL.
+    """
+    return _Remote(path) if is_url(path) else _Local(path)
 
 
 class _Local:
@@ -120,13 +129,13 @@ class _Local:
     def is_folder(self, path: str) -> bool:
         return os.path.isdir(path)
 
-    def files(self, folder: str) -> list[Entry]:
+    def files(self, folder: str) -> list[FileEntry]:
         found = []
         for name in self._names(folder):
             with contextlib.suppress(OSError):  # gone meanwhile, or a link that leads nowhere or in a circle
                 status = os.stat(os.path.join(folder, name))
                 if stat.S_ISREG(status.st_mode):
-                    found.append(Entry(name, status.st_size, status.st_mtime))
+                    found.append(FileEntry(name, status.st_size, status.st_mtime))
         return found
 
     def folders(self, folder: str) -> list[str]:
@@ -138,7 +147,7 @@ class _Local:
                         found.append(entry.name)
         return sorted(found)
 
-    def changed(self, folder: str) -> float:
+    def modified_time(self, folder: str) -> float:
         try:
             return os.stat(folder).st_mtime
         except OSError:
@@ -147,7 +156,7 @@ class _Local:
     def size(self, path: str) -> int:
         return os.path.getsize(path)
 
-    def read(self, path: str, kind: Kind) -> bytes:
+    def read(self, path: str, kind: FileKind) -> bytes:
         return read_file(path, kind)
 
     def download(self, path: str, target: str) -> None:
@@ -160,10 +169,10 @@ class _Local:
     def remove(self, folder: str) -> None:
         shutil.rmtree(folder)
 
-    def public(self, path: str) -> str:
+    def with_scheme(self, path: str) -> str:
         return path
 
-    def private(self, path: str) -> str:
+    def without_scheme(self, path: str) -> str:
         return path
 
     @staticmethod
@@ -174,14 +183,14 @@ class _Local:
             return []
 
 
-def packages_for(place: str) -> str:
+def required_packages(url: str) -> str:
     """What pip must install for fsspec to reach a URL."""
-    protocol = place.split(":", 1)[0]
+    protocol = url.split(":", 1)[0]
     return _PACKAGES.get(protocol, f"fsspec[{protocol}]")
 
 
 class _Remote:
-    """A place that fsspec reaches; paths inside have no protocol, `public` puts it back."""
+    """A place that fsspec reaches; paths inside have no protocol, `with_scheme` puts it back."""
 
     def __init__(self, place: str) -> None:
         import fsspec  # here, because a local report must not pay for its import
@@ -189,7 +198,7 @@ class _Remote:
         try:
             self.fs, self.root = fsspec.core.url_to_fs(place)
         except ImportError:
-            packages = packages_for(place)
+            packages = required_packages(place)
             raise UsageError(
                 f"{place} cannot be opened: a package is missing, which 'pip install {packages}' installs."
             ) from None
@@ -205,28 +214,30 @@ class _Remote:
     def is_folder(self, path: str) -> bool:
         return bool(self.fs.isdir(path))
 
-    def files(self, folder: str) -> list[Entry]:
+    def files(self, folder: str) -> list[FileEntry]:
         found = [(self._name(info), info) for info in self._list(folder) if info.get("type") == "file"]
-        return [Entry(name, int(info.get("size") or 0), _modified(info)) for name, info in sorted(found, key=lambda x: x[0])]
+        return [
+            FileEntry(name, int(info.get("size") or 0), _modified(info)) for name, info in sorted(found, key=lambda x: x[0])
+        ]
 
     def folders(self, folder: str) -> list[str]:
         names = (self._name(info) for info in self._list(folder) if info.get("type") == "directory")
         return sorted(name for name in names if not name.startswith("."))
 
-    def changed(self, folder: str) -> float:
+    def modified_time(self, folder: str) -> float:
         return math.inf
 
     def size(self, path: str) -> int:
         return int(self.fs.size(path) or 0)
 
-    def read(self, path: str, kind: Kind) -> bytes:
+    def read(self, path: str, kind: FileKind) -> bytes:
         info = self.fs.info(path)
         if info["type"] != "file":  # some stores are local folders
             raise OSError(errno.EINVAL, "it is not a file")
         with self.fs.open(path, "rb") as file:
-            data = bytes(file.read(kind.most + 1))
-        if len(data) > kind.most:
-            raise OSError(errno.EFBIG, f"it has more than the {kind.most:,} bytes that a {kind.name} may have")
+            data = bytes(file.read(kind.max_bytes + 1))
+        if len(data) > kind.max_bytes:
+            raise OSError(errno.EFBIG, f"it has more than the {kind.max_bytes:,} bytes that a {kind.name} may have")
         return data
 
     def download(self, path: str, target: str) -> None:
@@ -239,10 +250,10 @@ class _Remote:
     def remove(self, folder: str) -> None:
         self.fs.rm(folder, recursive=True)
 
-    def public(self, path: str) -> str:
+    def with_scheme(self, path: str) -> str:
         return str(self.fs.unstrip_protocol(path))
 
-    def private(self, path: str) -> str:
+    def without_scheme(self, path: str) -> str:
         return str(self.fs._strip_protocol(path))
 
     def _list(self, folder: str) -> list[dict[str, Any]]:
@@ -257,7 +268,9 @@ class _Remote:
 
 
 def _modified(info: dict[str, Any]) -> float:
-    """A file's time from whichever key its store uses, as seconds since 1970; 0 when it tells none."""
+    """A file's time from whichever key its store uses, as seconds since 1970; 0 when it
+    tells none.
+    """
     for key in ("mtime", "LastModified", "last_modified", "updated", "created"):
         value = info.get(key)
         if isinstance(value, datetime.datetime):

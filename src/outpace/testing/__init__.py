@@ -1,6 +1,8 @@
-"""Synthetic profiles for tests: a builder of XSpace files, of GPUs in them, and training runs whose every time is known."""
+"""Synthetic profiles for tests: a builder of XSpace files, of GPUs in them, and training runs whose
+every time is known.
+"""
 
-from outpace.model.space import Inline, LineBuilder, PlaneBuilder, SpaceBuilder, StatValue, Unsigned
+from outpace.model.space_builder import Inline, LineBuilder, PlaneBuilder, SpaceBuilder, StatValue, Unsigned
 from outpace.testing.gpu import Dialect, GpuBuilder, Launch
 from outpace.testing.scenario import training_run
 

@@ -1,11 +1,13 @@
-"""A GPU of a synthetic profile: kernels, copies and their launches, written as one of the profilers in use writes them."""
+"""A GPU of a synthetic profile: kernels, copies and their launches, written as one of the profilers
+in use writes them.
+"""
 
 from __future__ import annotations
 
 from enum import Enum
 
 from outpace._dataclass import dataclass
-from outpace.model.space import LineBuilder, SpaceBuilder, StatValue
+from outpace.model.space_builder import LineBuilder, SpaceBuilder, StatValue
 
 Dim = tuple[int, int, int]
 _GARBAGE = "regs:17179869185 shm:7 grid:1,210453397508,0 block:0,0,0"  # what TensorFlow 2.3/2.4 wrote beside a launch call
@@ -22,7 +24,9 @@ class Dialect(str, Enum):
 
 @dataclass(frozen=True)
 class Launch:
-    """How a kernel is launched; shared memory in bytes per block, occupancy as a percentage (0: not recorded)."""
+    """How a kernel is launched; shared memory in bytes per block, occupancy as a percentage (0: not
+    recorded).
+    """
 
     registers: int = 32
     static: int = 0
@@ -43,11 +47,12 @@ class Launch:
         return f"regs:{self.registers} {memory} {size} occ_pct:{self.occupancy:g}"
 
 
-PLAIN = Launch()  # a launch of which nothing is said
+DEFAULT_LAUNCH = Launch()  # a launch of which nothing is said
 
 
 class GpuBuilder:
-    """A GPU plane in the making. Times are ps after the file's first timestamp; methods return the builder.
+    """A GPU plane in the making. Times are ps after the file's first timestamp; methods return the
+    builder.
 
     >>> space = SpaceBuilder()
     >>> host = space.plane("/host:CPU").line("python")
@@ -57,7 +62,9 @@ class GpuBuilder:
     def __init__(
         self, space: SpaceBuilder, host: LineBuilder, *, index: int = 0, dialect: Dialect = Dialect.CUDA, **stats: StatValue
     ) -> None:
-        """`host` is the thread that launches. `stats` are the plane's (`compute_cap_major=9`, `memory_bandwidth=..`)."""
+        """`host` is the thread that launches. `stats` are the plane's (`compute_cap_major=9`,
+        `memory_bandwidth=..`).
+        """
         self.dialect = dialect
         self._host = host
         self._plane = space.plane(f"/device:GPU:{index}")
@@ -73,13 +80,15 @@ class GpuBuilder:
         duration_ps: int,
         *,
         op: str = "",
-        launch: Launch = PLAIN,
+        launch: Launch = DEFAULT_LAUNCH,
         stream: int = 7,
         called: int | None = None,
         call_ps: int = 1_000_000,
         **stats: StatValue,
     ) -> GpuBuilder:
-        """Add a kernel; `called` is when the host's launch call began (None: the launch is not in the profile)."""
+        """Add a kernel; `called` is when the host's launch call began (None: the launch is not in
+        the profile).
+        """
         details = launch.text(self.dialect)
         event: dict[str, StatValue] = {
             **self._op(op),
@@ -108,7 +117,9 @@ class GpuBuilder:
         called: int | None = None,
         call_ps: int = 1_000_000,
     ) -> GpuBuilder:
-        """Add a copy of `size` bytes; `direction` as in the event's name: H2D, D2H, D2D, P2P. Only CUDA's dialect says kinds of memory."""
+        """Add a copy of `size` bytes; `direction` as in the event's name: H2D, D2H, D2D, P2P. Only
+        CUDA's dialect says kinds of memory.
+        """
         details = {
             Dialect.TF_2_4: f"size:{size} dest:0 async:1",
             Dialect.CUDA: f"kind_src:{source} kind_dst:{destination} size:{size} dest:0 async:1",

@@ -1,4 +1,5 @@
-"""A training run whose every time is known: what TensorFlow would have recorded of a loop that takes exactly the times asked for.
+"""A training run whose every time is known: what TensorFlow would have recorded of a loop that
+takes exactly the times asked for.
 
 Event names, stats and links between threads are those of TensorFlow 2.21 on a CPU.
 """
@@ -10,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from outpace._dataclass import dataclass
-from outpace.model.space import LineBuilder, SpaceBuilder, StatValue, Unsigned
+from outpace.model.space_builder import LineBuilder, SpaceBuilder, StatValue, Unsigned
 
 MS = 1_000_000_000  # picoseconds
 DEFAULT_OPS = (("model/dense/MatMul", "MatMul", 4 * MS), ("model/dense/BiasAdd", "BiasAdd", 1 * MS))
@@ -38,13 +39,16 @@ def training_run(
 ) -> SpaceBuilder:
     """Build the profile of `steps` steps that follow each other without a gap.
 
-    A step waits `input_ps` for its input (one number, or one per step), spends `python_ps` outside of any op, and calls a `tf.function`
-    for the rest, which runs `ops` (op name, op type, ps) one after the other. `step_ps` is the length of every step; without it a step is as
-    long as its parts. `marks` says who marked the steps: "train" (`tf.profiler.experimental.Trace`), "keras" (`Profiled batch`; the
-    function asks for the input itself) or None. `pipeline` lists the tf.data stages, outermost first, and `work_ps` the work
-    of a stage per step, by its type: on the thread that calls it, or, for an asynchronous stage, of its function in the thread pool.
-    A run has one host; for several, write one per `hostname` into the same folder.
-    (The innermost stage takes up to 2 ns more: the time in which an element is handed over.) Raises ValueError for times that cannot be.
+    A step waits `input_ps` for its input (one number, or one per step), spends `python_ps` outside
+    of any op, and calls a `tf.function` for the rest, which runs `ops` (op name, op type, ps) one
+    after the other. `step_ps` is the length of every step; without it a step is as long as its
+    parts. `marks` says who marked the steps: "train" (`tf.profiler.experimental.Trace`), "keras"
+    (`Profiled batch`; the function asks for the input itself) or None. `pipeline` lists the tf.data
+    stages, outermost first, and `work_ps` the work of a stage per step, by its type: on the thread
+    that calls it, or, for an asynchronous stage, of its function in the thread pool. A run has one
+    host; for several, write one per `hostname` into the same folder. (The innermost stage takes up
+    to 2 ns more: the time in which an element is handed over.) Raises ValueError for times that
+    cannot be.
     """
     if marks not in _MARKS:
         raise ValueError(f"marks must be one of {', '.join(map(repr, _MARKS))}, not {marks!r}")
@@ -160,8 +164,9 @@ def _compute(log: _Log, step: _Step, start: int, run: int) -> None:
 
 
 class _Stages:
-    """The tf.data pipeline. Stages up to the first asynchronous one run in the thread that wants the input; each asynchronous stage has a
-    thread that produces elements from the stages below it, and may run a function for each in the thread pool.
+    """The tf.data pipeline. Stages up to the first asynchronous one run in the thread that wants
+    the input; each asynchronous stage has a thread that produces elements from the stages below it,
+    and may run a function for each in the thread pool.
 
     Everything of a step's element is timed backwards from the moment that it is ready.
     """
@@ -224,7 +229,9 @@ class _Stages:
         self._run_chain(log, thread, stage + 1, made - length, made, element)
 
     def _wall(self, first: int) -> int:
-        """How long a call of the chain from `first` lasts: its own work, or the slowest stage below that it waits for."""
+        """How long a call of the chain from `first` lasts: its own work, or the slowest stage below
+        that it waits for.
+        """
         chain = self._chain(first)
         own = sum(self.work.get(t, 0) for t in chain if not _is_async(t))
         if not chain or not _is_async(chain[-1]):
@@ -243,7 +250,9 @@ def _is_async(stage: str) -> bool:
 
 
 def _short(stage: str) -> str:
-    """Stage name as its produce and consume events spell it: `ParallelMapV2` is `ParallelMap` there."""
+    """Stage name as its produce and consume events spell it: `ParallelMapV2` is `ParallelMap`
+    there.
+    """
     return re.sub(r"V\d+$", "", stage)
 
 
@@ -252,7 +261,9 @@ def _element(stage: int, element: int) -> int:
 
 
 def _hash(number: int) -> int:
-    """A different number of 64 bits for each: the ids of TensorFlow are hashes, half of them beyond 2^63."""
+    """A different number of 64 bits for each: the ids of TensorFlow are hashes, half of them beyond
+    2^63.
+    """
     return number * _GOLDEN % (1 << 64)
 
 

@@ -1,33 +1,37 @@
 """Building programs: TensorFlow's graphs, and what JAX and XLA trace, lower and compile.
 
-A call of a jitted JAX function that is not in its cache traces the Python function, lowers it and compiles it before it runs. Events name
-some of this (`trace_to_jaxpr_dynamic`, `lower_sharding_computation`, `backend_compile_and_load`), and more of it where the Python tracer was
-on; what lies between them is Python of the same work. So a build lasts from the start of the call to the end of the last of these events in
-it.
+A call of a jitted JAX function that is not in its cache traces the Python function, lowers it and
+compiles it before it runs. Events name some of this (`trace_to_jaxpr_dynamic`,
+`lower_sharding_computation`, `backend_compile_and_load`), and more of it where the Python tracer
+was on; what lies between them is Python of the same work. So a build lasts from the start of the
+call to the end of the last of these events in it.
 
-Every function is built once, when it is called for the first time: no step of the steady state pays for that (`first_builds`). What is built
-again later may be built again and again. An event is written when it ends, so that a build which the capture's end cut off left the passes
-of the compiler that were over by then, and none of the events around them (`open_build`).
+Every function is built once, when it is called for the first time: no step of the steady state pays
+for that (`find_first_builds`). What is built again later may be built again and again. An event is
+written when it ends, so that a build which the capture's end cut off left the passes of the
+compiler that were over by then, and none of the events around them (`find_unfinished_build`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from outpace._caching import memoize
 from outpace._dataclass import dataclass
-from outpace._once import derived
 from outpace.model.arrays import Indices, Mask, Picoseconds
-from outpace.timeline.causality import launches
-from outpace.timeline.names import COMPILER_THREADS, Is, called_function, module_function, names
-from outpace.timeline.overlap import Spans
-from outpace.timeline.workers import runs_jax
+from outpace.timeline.causality import find_launches
+from outpace.timeline.event_names import COMPILER_THREADS, EventFlag, event_names, parse_called_function, parse_pass_function
+from outpace.timeline.span_coverage import Spans
+from outpace.timeline.xla_threads import has_jax_calls
 from outpace.trace import Trace, dialect
-from outpace.trace.algorithms import common, distinct
+from outpace.trace.algorithms import distinct, intersect_indices
 
 
 @dataclass(frozen=True)
 class Build:
-    """A program of JAX that was built: `row` of the event that began it, its time in ps, and the function."""
+    """A program of JAX that was built: `rows` of the event that began it, its time in ps, and the
+    function.
+    """
 
     row: int
     start: int
@@ -35,16 +39,16 @@ class Build:
     function: str
 
 
-@derived
-def jax_builds(trace: Trace) -> tuple[Build, ...]:
+@memoize
+def find_jax_builds(trace: Trace) -> tuple[Build, ...]:
     """The programs that JAX built, in order of time by thread; none for a profile of TensorFlow."""
-    if not runs_jax(trace):
+    if not has_jax_calls(trace):
         return ()
-    parts = names(trace).rows(Is.BUILDS)
+    parts = event_names(trace).rows(EventFlag.BUILD)
     parts = parts[_on_main_threads(trace, parts)]
-    calls = names(trace).rows(Is.CALL)
+    calls = event_names(trace).rows(EventFlag.NAMED_CALL)
     rows = distinct(np.concatenate((parts, calls)))
-    parent, _ = trace.nested(rows)
+    parent, _ = trace.compute_nesting(rows)
     above = dict(zip(rows.tolist(), parent.tolist(), strict=True))
     ends: dict[int, int] = {}
     for part in parts.tolist():
@@ -55,66 +59,72 @@ def jax_builds(trace: Trace) -> tuple[Build, ...]:
     return tuple(Build(top, int(trace.start[top]), end, _function(trace, top, end)) for top, end in sorted(ends.items()))
 
 
-@derived
-def first_builds(trace: Trace) -> Spans:
-    """(start, end) of the first build of each function that had not run before, ps, sorted by start; a function that was built before the
-    capture began runs without one. A function without a name is not known again."""
+@memoize
+def find_first_builds(trace: Trace) -> Spans:
+    """(start, end) of the first build of each function that had not run before, ps, sorted by
+    start; a function that was built before the capture began runs without one. A function without a
+    name is not known again.
+    """
     spans = [*_first_of_jax(trace), *_first_of_tensorflow(trace)]
     start, end = np.array(sorted(spans), np.int64).reshape(-1, 2).T
     return start, end
 
 
 @dataclass(frozen=True)
-class OpenBuild:
-    """A build that was not over when the capture was: the function, and when the compiler's first pass began, ps."""
+class UnfinishedBuild:
+    """A build that was not over when the capture was: the function, and when the compiler's first
+    pass began, ps.
+    """
 
     function: str
     start: int
 
 
-@derived
-def open_build(trace: Trace) -> OpenBuild | None:
+@memoize
+def find_unfinished_build(trace: Trace) -> UnfinishedBuild | None:
     """The build that the end of the capture cut off; None where every build was over.
 
-    Its passes stand in no event of a build and in no call, and its thread calls no function behind them.
+    Its passes stand in no event of a build and in no call, and its thread calls no function behind
+    them.
     """
-    known = names(trace)
-    passes = known.rows(Is.OF_MODULE)
+    known = event_names(trace)
+    passes = known.rows(EventFlag.COMPILER_PASS)
     if len(passes) == 0:
         return None
-    calls = known.rows(Is.CALL)
-    rows = distinct(np.concatenate((passes, known.rows(Is.BUILDS), calls)))
-    parent, _ = trace.nested(rows)
+    calls = known.rows(EventFlag.NAMED_CALL)
+    rows = distinct(np.concatenate((passes, known.rows(EventFlag.BUILD), calls)))
+    parent, _ = trace.compute_nesting(rows)
     outer = rows[parent < 0]
-    outer = outer[common(outer, passes)[0]]
+    outer = outer[intersect_indices(outer, passes)[0]]
     called = np.full(len(trace.lines), np.iinfo(np.int64).min)
     np.maximum.at(called, trace.line[calls], trace.end[calls])
     outer = outer[_on_main_threads(trace, outer) & (trace.start[outer] >= called[trace.line[outer]])]
     if len(outer) == 0:
         return None
     last = trace.name[outer[np.argmax(trace.end[outer])]]
-    function = module_function(trace.names[last])
-    own = [module_function(trace.names[at]) == function for at in trace.name[outer].tolist()]
-    return OpenBuild(function, int(trace.start[outer[own]].min()))
+    function = parse_pass_function(trace.names[last])
+    own = [parse_pass_function(trace.names[at]) == function for at in trace.name[outer].tolist()]
+    return UnfinishedBuild(function, int(trace.start[outer[own]].min()))
 
 
-@derived
-def launches_of_builds(trace: Trace) -> tuple[Indices, Indices]:
-    """(rows of the host's calls, rows of what each launched on a device) of the compiler: while it compiles for a GPU, XLA runs kernels there,
-    times what it may choose from, and compares the results (autotuning).
+@memoize
+def find_autotuning_launches(trace: Trace) -> tuple[Indices, Indices]:
+    """(rows of the host's calls, rows of what each launched on a device) of the compiler: while it
+    compiles for a GPU, XLA runs kernels there, times what it may choose from, and compares the
+    results (autotuning).
 
-    Its own is what the thread that builds launches meanwhile, what XLA's compile pool launches, and kernels of no program from threads that
-    launch at no other time and call no function.
+    Its own is what the thread that builds launches meanwhile, what XLA's compile pool launches, and
+    kernels of no program from threads that launch at no other time and call no function.
     """
-    host, device = launches(trace)
-    builds, cut = jax_builds(trace), open_build(trace)
+    host, device = find_launches(trace)
+    builds, cut = find_jax_builds(trace), find_unfinished_build(trace)
     if len(host) == 0:
         return host, device
     line, called = trace.line[host], trace.start[host]
-    spans = [(build.start, build.end) for build in builds] + ([(cut.start, trace.span[1])] if cut is not None else [])
+    spans = [(build.start, build.end) for build in builds] + ([(cut.start, trace.span_ps[1])] if cut is not None else [])
     pool = np.fromiter((name.startswith(COMPILER_THREADS) for name in trace.lines.names), bool, len(trace.lines))
     within, trains = _during(spans, called), np.zeros(len(trace.lines), bool)
-    trains[line[~within]] = trains[trace.line[names(trace).rows(Is.CALL)]] = True
+    trains[line[~within]] = trains[trace.line[event_names(trace).rows(EventFlag.NAMED_CALL)]] = True
     own = pool[line] | (within & ~trains[line] & _of_no_program(trace, device))
     for each in {int(trace.line[build.row]) for build in builds}:
         mine = [(build.start, build.end) for build in builds if trace.line[build.row] == each]
@@ -136,13 +146,13 @@ def _of_no_program(trace: Trace, rows: Indices) -> Mask:
     order = np.argsort(rows, kind="stable")
     in_order = rows[order].astype(np.int64)
     found = np.zeros(len(rows), bool)
-    found[order[common(in_order, trace.stat(dialect.KERNEL_DETAILS).row)[0]]] = True
-    found[order[common(in_order, trace.stat(dialect.PROGRAM_ID).row)[0]]] = False
+    found[order[intersect_indices(in_order, trace.stat(dialect.KERNEL_DETAILS).rows)[0]]] = True
+    found[order[intersect_indices(in_order, trace.stat(dialect.PROGRAM_ID).rows)[0]]] = False
     return found
 
 
 def _first_of_jax(trace: Trace) -> list[tuple[int, int]]:
-    built = jax_builds(trace)
+    built = find_jax_builds(trace)
     first: dict[str, Build] = {}
     for build in sorted(built, key=lambda b: b.start):
         if build.function:
@@ -152,8 +162,10 @@ def _first_of_jax(trace: Trace) -> list[tuple[int, int]]:
 
 
 def _first_runs(trace: Trace, built: tuple[Build, ...]) -> dict[str, int]:
-    """When each function was first called without being built, ps; what is called within a build is traced, and does not run."""
-    calls = names(trace).rows(Is.CALL)
+    """When each function was first called without being built, ps; what is called within a build is
+    traced, and does not run.
+    """
+    calls = event_names(trace).rows(EventFlag.NAMED_CALL)
     for line in {int(trace.line[b.row]) for b in built}:
         mine = [(b.start, b.end) for b in built if trace.line[b.row] == line]
         start, end = np.array(sorted(mine), np.int64).T
@@ -163,7 +175,7 @@ def _first_runs(trace: Trace, built: tuple[Build, ...]) -> dict[str, int]:
     np.minimum.at(first, trace.name[calls], trace.start[calls])
     found: dict[str, int] = {}
     for name in distinct(trace.name[calls]).tolist():
-        function = called_function(trace.names[name]) or ""
+        function = parse_called_function(trace.names[name]) or ""
         found[function] = min(found.get(function, int(first[name])), int(first[name]))
     return found
 
@@ -171,16 +183,16 @@ def _first_runs(trace: Trace, built: tuple[Build, ...]) -> dict[str, int]:
 def _first_of_tensorflow(trace: Trace) -> list[tuple[int, int]]:
     """The calls in which TensorFlow built the first graph of a function: it counts them itself."""
     counts = trace.stat(dialect.TRACING_COUNT)
-    rows = counts.row[counts.ints == 1]
+    rows = counts.rows[counts.ints == 1]
     calls = trace.stat(dialect.TF_FUNCTION_CALL)
-    at, place = common(rows, calls.row)
-    code, modes = calls.codes(place)
+    at, place = intersect_indices(rows, calls.rows)
+    code, modes = calls.encode_texts(place)
     traced = np.fromiter((mode.startswith("traced") for mode in modes), bool, len(modes))
     rows = rows[at][traced[code]] if len(at) else rows[:0]
     if len(rows) == 0:
         return []
-    parts = names(trace).rows(Is.BUILDS)
-    ends = trace.subtree_end(rows)
+    parts = event_names(trace).rows(EventFlag.BUILD)
+    ends = trace.compute_subtree_ends(rows)
     spans = []
     for row, stop in zip(rows.tolist(), ends.tolist(), strict=True):
         inside = parts[np.searchsorted(parts, row) : np.searchsorted(parts, stop)]
@@ -189,8 +201,10 @@ def _first_of_tensorflow(trace: Trace) -> list[tuple[int, int]]:
 
 
 def _on_main_threads(trace: Trace, rows: Indices) -> Mask:
-    """Threads that call jitted functions, or that Python runs on: what a pool does for them is part of their builds."""
-    of_python = names(trace).rows(Is.ON_PYTHON | Is.CALL)
+    """Threads that call jitted functions, or that Python runs on: what a pool does for them is part
+    of their builds.
+    """
+    of_python = event_names(trace).rows(EventFlag.PYTHON_THREAD | EventFlag.NAMED_CALL)
     python = np.zeros(len(trace.lines), bool)
     python[trace.line[of_python]] = True
     return np.asarray(python[trace.line[rows]])
@@ -198,8 +212,8 @@ def _on_main_threads(trace: Trace, rows: Indices) -> Mask:
 
 def _function(trace: Trace, top: int, end: int) -> str:
     """Name of the function that a build is of: as it was called, else as XLA calls its module."""
-    if called := called_function(trace.names[trace.name[top]]):
+    if called := parse_called_function(trace.names[trace.name[top]]):
         return called
-    rows = names(trace).rows(Is.OF_MODULE)
+    rows = event_names(trace).rows(EventFlag.COMPILER_PASS)
     mine = rows[(trace.start[rows] >= trace.start[top]) & (trace.start[rows] < end)]
-    return module_function(trace.names[trace.name[mine[0]]]) if len(mine) else ""
+    return parse_pass_function(trace.names[trace.name[mine[0]]]) if len(mine) else ""

@@ -1,11 +1,13 @@
 """Which instruction each kernel of a command buffer ran.
 
-XLA records stretches of a program as CUDA graphs (command buffers) and launches each with one call. The profiler then gives all kernels of
-a launch the name of the buffer where other kernels have that of their instruction. They run in the order in which the program is scheduled:
-those that XLA compiled are called after their instruction (`loop_add_fusion_3` after `loop_add_fusion.3`, or, where several instructions
-share one kernel, after the first of them), and what stands between them are the libraries' (`nvjet_...` for `custom-call.17`, which may take
-several). So those are laid over the schedule where all names agree, and these go to what is scheduled in between. (The reference knows the
-buffer only.)
+XLA records stretches of a program as CUDA graphs (command buffers) and launches each with one call.
+The profiler then gives all kernels of a launch the name of the buffer where other kernels have that
+of their instruction. They run in the order in which the program is scheduled: those that XLA
+compiled are called after their instruction (`loop_add_fusion_3` after `loop_add_fusion.3`, or,
+where several instructions share one kernel, after the first of them), and what stands between them
+are the libraries' (`nvjet_...` for `custom-call.17`, which may take several). So those are laid
+over the schedule where all names agree, and these go to what is scheduled in between. (The
+reference knows the buffer only.)
 """
 
 from __future__ import annotations
@@ -18,12 +20,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from outpace._once import derived
+from outpace._caching import memoize
 from outpace.model.arrays import Codes, Indices
-from outpace.timeline.names import CUDNN
-from outpace.timeline.workers import on_host
+from outpace.timeline.event_names import CUDNN_MARKER
+from outpace.timeline.xla_threads import host_mask
 from outpace.trace import StatColumn, dialect
-from outpace.trace.algorithms import common, distinct
+from outpace.trace.algorithms import distinct, intersect_indices
 
 if TYPE_CHECKING:
     from outpace.timeline.timeline import Timeline
@@ -34,9 +36,11 @@ _MOST = 50_000_000  # comparisons in one profile: a second
 _PATCHED = 1_000_000  # of one launch, where its names do not agree throughout
 
 
-@derived
-def hlo_ops(timeline: Timeline) -> StatColumn:
-    """The stat `hlo_op` of all events, where a kernel of a command buffer has the instruction that it ran, as far as that can be told."""
+@memoize
+def compute_hlo_op_stat(timeline: Timeline) -> StatColumn:
+    """The stat `hlo_op` of all events, where a kernel of a command buffer has the instruction that
+    it ran, as far as that can be told.
+    """
     trace = timeline.trace
     stat = trace.stat(dialect.HLO_OP)
     rows, launch, program = _inside_buffers(timeline, stat)
@@ -47,41 +51,45 @@ def hlo_ops(timeline: Timeline) -> StatColumn:
     for each in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(launch)) + 1) if len(rows) else ():
         key = (int(program[each[0]]), tuple(trace.name[rows[each]].tolist()))
         if key not in known:
-            schedules = timeline.programs[key[0]].schedules
+            schedules = timeline.hlo_modules[key[0]].schedules
             left -= len(each) * sum(map(len, schedules))
-            known[key] = laid_over([trace.names[n] for n in key[1]], schedules) if left > 0 else [""] * len(each)
+            known[key] = align_to_schedule([trace.names[n] for n in key[1]], schedules) if left > 0 else [""] * len(each)
         found = known[key]
         at += [int(rows[i]) for i, name in zip(each.tolist(), found, strict=True) if name]
         texts += filter(None, found)
-    return stat.with_texts(np.array(at, np.int64), texts) if at else stat
+    return stat.replace_texts(np.array(at, np.int64), texts) if at else stat
 
 
 def _inside_buffers(timeline: Timeline, stat: StatColumn) -> tuple[Indices, Codes, Codes]:
-    """(kernels that name no instruction of their program, launch by launch in the order of their start; the launch of each; its program)."""
+    """(kernels that name no instruction of their program, launch by launch in the order of their
+    start; the launch of each; its program).
+    """
     trace, none = timeline.trace, np.zeros(0, np.int64)
-    if not len(timeline.programs) or not timeline.device_planes:
+    if not len(timeline.hlo_modules) or not timeline.device_planes:
         return none, none, none
-    trace.load((dialect.PROGRAM_ID, dialect.CORRELATION_ID, dialect.KERNEL_DETAILS))
+    trace.load_stats((dialect.PROGRAM_ID, dialect.CORRELATION_ID, dialect.KERNEL_DETAILS))
     details, launch, program = (trace.stat(s) for s in (dialect.KERNEL_DETAILS, dialect.CORRELATION_ID, dialect.PROGRAM_ID))
-    rows = details.row[~on_host(trace, details.row)]
+    rows = details.rows[~host_mask(trace, details.rows)]
     for column in (stat, launch, program):
-        rows = rows[common(rows, column.row)[0]]
-    places = [common(rows, column.row)[1] for column in (stat, launch, program)]
-    code, texts = stat.codes(places[0])
+        rows = rows[intersect_indices(rows, column.rows)[0]]
+    places = [intersect_indices(rows, column.rows)[1] for column in (stat, launch, program)]
+    code, texts = stat.encode_texts(places[0])
     launched, of = launch.uints[places[1]], program.uints[places[2]]
     ids = distinct(of)
     pair = np.searchsorted(ids, of) * max(len(texts), 1) + code
     pairs = distinct(pair)
     known = ((int(ids[p // len(texts)]), texts[p % len(texts)]) for p in pairs.tolist())
-    strange = np.fromiter((name not in timeline.programs[number] for number, name in known), bool, len(pairs))
+    strange = np.fromiter((name not in timeline.hlo_modules[number] for number, name in known), bool, len(pairs))
     inside = strange[np.searchsorted(pairs, pair)] & (launched != 0)  # 0 is no launch
     rows, launched, of = rows[inside], launched[inside], of[inside]
     order = np.lexsort((trace.start[rows], launched))
     return rows[order], launched[order].astype(np.int64), of[order].astype(np.int64)
 
 
-def laid_over(kernels: Sequence[str], schedules: Sequence[Sequence[str]]) -> list[str]:
-    """The instruction of each kernel of one launch, "" where it cannot be told; `schedules`: names of instructions of each computation."""
+def align_to_schedule(kernels: Sequence[str], schedules: Sequence[Sequence[str]]) -> list[str]:
+    """The instruction of each kernel of one launch, "" where it cannot be told; `schedules`: names
+    of instructions of each computation.
+    """
     nothing = 0, [""] * len(kernels)
     return max((nothing, *(_laid(kernels, one) for one in schedules)), key=lambda laid: (laid[0], sum(map(bool, laid[1]))))[1]
 
@@ -114,9 +122,10 @@ def _laid(kernels: Sequence[str], instructions: Sequence[str]) -> tuple[int, lis
 
 
 def _of_libraries(kernels: Sequence[str], places: list[int]) -> list[int]:
-    """Which of `places` in the schedule each kernel of a library ran: the only one, one each, or one for all kernels of one library that follow
-    each other; [] where nothing tells."""
-    runs = np.cumsum([0, *((CUDNN in some) != (CUDNN in other) for some, other in pairwise(kernels))])
+    """Which of `places` in the schedule each kernel of a library ran: the only one, one each, or
+    one for all kernels of one library that follow each other; [] where nothing tells.
+    """
+    runs = np.cumsum([0, *((CUDNN_MARKER in some) != (CUDNN_MARKER in other) for some, other in pairwise(kernels))])
     if len(places) == 1:
         return places * len(kernels)
     if len(places) == len(kernels):
@@ -137,13 +146,17 @@ def _matched(kernels: Sequence[str], instructions: Sequence[str]) -> dict[int, i
     return {at + i: first + i for first, at, size in blocks for i in range(size)}
 
 
-def called_after(kernel: str, instruction: str) -> bool:
-    """Whether a kernel's name is that of an instruction, numbers apart: XLA compiled it (Triton's included), and no library holds it."""
+def is_named_after(kernel: str, instruction: str) -> bool:
+    """Whether a kernel's name is that of an instruction, numbers apart: XLA compiled it (Triton's
+    included), and no library holds it.
+    """
     return _base(kernel.removesuffix(_ON_AMD)) == _base(instruction)
 
 
 def _throughout(kernels: Sequence[str], instructions: Sequence[str]) -> int | None:
-    """From which instruction on all kernels are called alike, but for their numbers; of several, where most whole names agree; else None."""
+    """From which instruction on all kernels are called alike, but for their numbers; of several,
+    where most whole names agree; else None.
+    """
     wanted, there = _coded([_base(name) for name in kernels], [_base(name) for name in instructions])
     name, named = _coded(kernels, [_as_kernel(name) for name in instructions])
     best, place = -1, None

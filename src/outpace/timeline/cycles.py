@@ -1,8 +1,9 @@
 """The outermost repetition: a function that a step calls several times is no step itself.
 
-A loop that trains calls one function per step, or several, always in the same order: `matmul matmul matmul swapaxes sqrt softmax ...`. The
-function with the most time is then called several times per step, and what repeats is the whole sequence. It shows in what is called between
-two of its calls: always the same (one call per step), or one of several that come round.
+A loop that trains calls one function per step, or several, always in the same order: `matmul matmul
+matmul swapaxes sqrt softmax ...`. The function with the most time is then called several times per
+step, and what repeats is the whole sequence. It shows in what is called between two of its calls:
+always the same (one call per step), or one of several that come round.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import numpy as np
 
 from outpace.model import median
 from outpace.model.arrays import Codes, Indices
-from outpace.timeline.near import Decision, lacks
+from outpace.timeline.limit_checks import LimitCheck, check_share
 from outpace.trace import Trace
 
-# Of the gaps so many are alike where a function is called once per step (the others hold evaluations, or summaries): more than the two of three
-# of a step that accumulates three gradients, however few of them, and less than the three of four of an evaluation every four steps.
+# Of the gaps so many are alike where a function is called once per step (the others hold
+# evaluations, or summaries): more than the two of three of a step that accumulates three gradients,
+# however few of them, and less than the three of four of an evaluation every four steps.
 _SAME = 0.74
 _ROUND = 0.9  # of the gaps must recur one round later
 _MOST = 2_000  # calls per round
@@ -27,40 +29,41 @@ _SEQUENCE = "a sequence, {} of which does not come again one round later,"
 _NEAR = 0.05  # seven standard deviations of a share of 0.9 in such a sample
 
 
-def outermost_repetition(trace: Trace, calls: Indices, rows: Indices, decisions: list[Decision]) -> tuple[Indices, Indices]:
-    """(first call, last call) of every step, event rows: of `rows`, the calls of one function, each one, or every k-th where k make a step.
+def find_outermost_repetition(trace: Trace, calls: Indices, rows: Indices, checks: list[LimitCheck]) -> tuple[Indices, Indices]:
+    """(first call, last call) of every step, event rows: of `rows`, the calls of one function, each
+    one, or every k-th where k make a step.
 
-    `calls`: rows of all calls that may stand between them. What is decided is added to `decisions`.
+    `calls`: rows of all calls that may stand between them. What is decided is added to `checks`.
     """
     words = _between(trace, calls, rows)
     if len(words) < 2 * _ROUNDS:
         return rows, rows
     most = Counter(words).most_common(1)[0][1]
     what = "a call with other calls than usual before {} of its repetitions"
-    part = lacks(what, most, len(words), _SAME, ("taken for the step", "taken for a part of one"))
-    if not (part.over or part.near):
+    part = check_share(what, most, len(words), _SAME, ("taken for the step", "taken for a part of one"))
+    if not (part.is_over or part.is_borderline):
         return rows, rows
     codes = np.unique(np.array(words, dtype=object).astype(str), return_inverse=True)[1]
-    rounds: list[Decision] = []
-    count = recurrence(codes, range(2, min(len(codes) // _ROUNDS + 1, _MOST) + 1), _ROUND, rounds)
-    decisions += [part] if count else []
-    decisions += rounds if part.over else []
-    return _rounds(trace, rows, count) if count and part.over else (rows, rows)
+    rounds: list[LimitCheck] = []
+    count = find_recurrence_lag(codes, range(2, min(len(codes) // _ROUNDS + 1, _MOST) + 1), _ROUND, rounds)
+    checks += [part] if count else []
+    checks += rounds if part.is_over else []
+    return _rounds(trace, rows, count) if count and part.is_over else (rows, rows)
 
 
-def recurrence(codes: Codes, lags: range, least: float, decisions: list[Decision]) -> int | None:
-    """The smallest of the lags at which a share of `least` of the codes recurs.
+def find_recurrence_lag(codes: Codes, lags: range, min_share: float, checks: list[LimitCheck]) -> int | None:
+    """The smallest of the lags at which a share of `min_share` of the codes recurs.
 
-    A lag is counted in full only where a sample of places comes near `least`: a program that repeats nothing would cost a pass over all its
-    ops for each of thousands of lags.
+    A lag is counted in full only where a sample of places comes near `min_share`: a program that
+    repeats nothing would cost a pass over all its ops for each of thousands of lags.
     """
     places = np.random.default_rng(0).integers(0, max(1, len(codes) - lags.stop), _SAMPLE)
     for lag in lags:
-        if len(codes) > _SAMPLE and np.mean(codes[places + lag] == codes[places]) < least - _NEAR:
+        if len(codes) > _SAMPLE and np.mean(codes[places + lag] == codes[places]) < min_share - _NEAR:
             continue
         share = float(np.mean(codes[lag:] == codes[:-lag]))
-        decisions.append(lacks(_SEQUENCE, share, 1, least, ("taken for the step", "passed over")))
-        if not decisions[-1].over:
+        checks.append(check_share(_SEQUENCE, share, 1, min_share, ("taken for the step", "passed over")))
+        if not checks[-1].is_over:
             return lag
     return None
 
@@ -78,8 +81,10 @@ def _between(trace: Trace, calls: Indices, rows: Indices) -> list[str]:
 
 
 def _rounds(trace: Trace, rows: Indices, count: int) -> tuple[Indices, Indices]:
-    """First and last call of every round of `count` calls. A round ends before the longest of the gaps, which holds the wait and the Python
-    between two steps; the first round may be cut off by the capture's start."""
+    """First and last call of every round of `count` calls. A round ends before the longest of the
+    gaps, which holds the wait and the Python between two steps; the first round may be cut off by
+    the capture's start.
+    """
     gaps = (trace.start[rows[1:]] - trace.end[rows[:-1]]).astype(np.float64)
     last = int(np.argmax([median(gaps[at::count]) for at in range(min(count, len(gaps)))]))
     ends = np.arange(last, len(rows), count)

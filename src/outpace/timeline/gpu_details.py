@@ -13,43 +13,49 @@ A profile repeats few distinct texts: parse each once.
 from __future__ import annotations
 
 from outpace._dataclass import dataclass
-from outpace.timeline.names import parse_op
+from outpace.timeline.event_names import parse_op
 
 Dim = tuple[int, int, int]
-UNDIRECTED = "other"
+UNKNOWN_DIRECTION = "other"
 _OF_HOST = ("pageable", "pinned", "host")  # kinds of memory
 _ONE: Dim = (1, 1, 1)
 
 
 @dataclass(frozen=True)
 class KernelDetails:
-    """How a kernel was launched. None means that the profile does not record it; sizes are bytes per block.
+    """How a kernel was launched. None means that the profile does not record it; sizes are bytes
+    per block.
 
-    `shared` is static plus dynamic shared memory (AMD: LDS). `occupancy` is the recorded theoretical occupancy, 0..1.
+    `shared` is static plus dynamic shared memory (AMD: LDS). `occupancy` is the recorded
+    theoretical occupancy, 0..1.
     """
 
     registers: int | None = None
-    static: int | None = None
-    dynamic: int | None = None
+    static_shared: int | None = None
+    dynamic_shared: int | None = None
     shared: int | None = None
     grid: Dim = _ONE
     block: Dim = _ONE
     occupancy: float | None = None
 
     @property
-    def threads(self) -> int:
+    def threads_per_block(self) -> int:
         """Threads per block."""
         return self.block[0] * self.block[1] * self.block[2]
 
     @property
-    def identity(self) -> tuple[object, ...]:
-        """What tells two launches of a kernel apart; occupancy follows from it and is left out, as in the reference."""
-        return self.grid, self.block, self.registers, self.shared, self.static, self.dynamic
+    def launch_key(self) -> tuple[object, ...]:
+        """What tells two launches of a kernel apart; occupancy follows from it and is left out, as
+        in the reference.
+        """
+        return self.grid, self.block, self.registers, self.shared, self.static_shared, self.dynamic_shared
 
 
 @dataclass(frozen=True)
 class CopyDetails:
-    """What moved: kinds of memory ("" where not recorded), bytes, and whether the call returned before it was done."""
+    """What moved: kinds of memory ("" where not recorded), bytes, and whether the call returned
+    before it was done.
+    """
 
     source: str = ""
     destination: str = ""
@@ -57,23 +63,25 @@ class CopyDetails:
     is_async: bool | None = None
 
 
-def pairs(text: str) -> dict[str, str]:
+def parse_pairs(text: str) -> dict[str, str]:
     """The `key:value` words of a detail text; words of another form are passed over."""
     words = (word.split(":") for word in text.split())
     return {word[0]: word[1] for word in words if len(word) == 2}
 
 
-def parse_kernel(text: str) -> KernelDetails:
-    """Parse `kernel_details` of any dialect; what is missing or malformed stays unknown (dimensions: 1,1,1)."""
-    found = pairs(text)
+def parse_kernel_details(text: str) -> KernelDetails:
+    """Parse `kernel_details` of any dialect; what is missing or malformed stays unknown
+    (dimensions: 1,1,1).
+    """
+    found = parse_pairs(text)
     static, dynamic = _number(found, "static_shared"), _number(found, "dynamic_shared")
     shared = _number(found, "shm", "group_mem")
     if shared is None and (static is not None or dynamic is not None):
         shared = (static or 0) + (dynamic or 0)
     return KernelDetails(
         registers=_number(found, "regs"),
-        static=static,
-        dynamic=dynamic,
+        static_shared=static,
+        dynamic_shared=dynamic,
         shared=shared,
         grid=_dim(found.get("grid", "")),
         block=_dim(found.get("block", "")),
@@ -81,9 +89,11 @@ def parse_kernel(text: str) -> KernelDetails:
     )
 
 
-def parse_copy(text: str) -> CopyDetails:
-    """Parse `memcpy_details`, `memset_details`, `memalloc_details` or `memory_residency_details` of any dialect."""
-    found = pairs(text)
+def parse_copy_details(text: str) -> CopyDetails:
+    """Parse `memcpy_details`, `memset_details`, `memalloc_details` or `memory_residency_details` of
+    any dialect.
+    """
+    found = parse_pairs(text)
     one = _memory(found.get("kind", ""))
     flag = _number(found, "async")
     return CopyDetails(
@@ -94,14 +104,15 @@ def parse_copy(text: str) -> CopyDetails:
     )
 
 
-def copied(name: str, details: CopyDetails) -> str:
-    """Direction of a copy (`HToD`, `DToH`, `DToD`, `PToP` between devices, `HToH`): from its event's name (`MemcpyH2D`), or from the kinds of
-    memory; `UNDIRECTED` when neither tells."""
+def copy_direction(name: str, details: CopyDetails) -> str:
+    """Direction of a copy (`HToD`, `DToH`, `DToD`, `PToP` between devices, `HToH`): from its
+    event's name (`MemcpyH2D`), or from the kinds of memory; `UNKNOWN_DIRECTION` when neither tells.
+    """
     op = parse_op(name).type
     if op.startswith("Memcpy"):
         return op.removeprefix("Memcpy")
     if not details.source or not details.destination:
-        return UNDIRECTED
+        return UNKNOWN_DIRECTION
     return "To".join("H" if kind in _OF_HOST else "D" for kind in (details.source, details.destination))
 
 
@@ -122,7 +133,9 @@ def _dim(text: str) -> Dim:
 
 
 def _percent(text: str) -> float | None:
-    """Share of a percentage; 0 is what a profiler writes that does not know it (a running kernel occupies something)."""
+    """Share of a percentage; 0 is what a profiler writes that does not know it (a running kernel
+    occupies something).
+    """
     try:
         value = float(text)
     except ValueError:

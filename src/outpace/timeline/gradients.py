@@ -1,8 +1,9 @@
 """Which calls train: those of the functions that compute gradients.
 
-Between two steps a loop may call another function more often, and longer, than the step's own: an evaluation, a sampler. Gradients tell them
-apart: TensorFlow names the ops of a tape's backward pass `gradient_tape/...`, and JAX keeps `transpose(jvp(...))` in the names of the ops
-of a program that it differentiated.
+Between two steps a loop may call another function more often, and longer, than the step's own: an
+evaluation, a sampler. Gradients tell them apart: TensorFlow names the ops of a tape's backward pass
+`gradient_tape/...`, and JAX keeps `transpose(jvp(...))` in the names of the ops of a program that
+it differentiated.
 """
 
 from __future__ import annotations
@@ -10,34 +11,42 @@ from __future__ import annotations
 import numpy as np
 
 from outpace.model.arrays import Indices, Mask
-from outpace.timeline.names import Is, jitted_function, names
+from outpace.timeline.event_names import EventFlag, event_names, parse_jitted_function
 from outpace.trace import Trace, dialect
 
 _TRANSPOSED = b"transpose(jvp("
 
 
-def trains(trace: Trace, calls: Indices) -> Mask:
-    """Whether each of the calls (event rows) computes gradients; boolean. All False where the profile does not tell."""
+def training_mask(trace: Trace, calls: Indices) -> Mask:
+    """Whether each of the calls (event rows) computes gradients; boolean. All False where the
+    profile does not tell.
+    """
     return _differentiated(trace)[trace.name[calls]] | _on_tape(trace, calls)
 
 
-def training_functions(trace: Trace) -> set[str]:
-    """Jitted functions whose compiled program holds a backward pass, where the profile carries the programs."""
+def find_training_functions(trace: Trace) -> set[str]:
+    """Jitted functions whose compiled program holds a backward pass, where the profile carries the
+    programs.
+    """
     programs = ((trace.names[row], stats.get(dialect.HLO_PROTO)) for row, stats in trace.name_stats.items())
-    return {jitted_function(name) for name, proto in programs if isinstance(proto, bytes) and _TRANSPOSED in proto}
+    return {parse_jitted_function(name) for name, proto in programs if isinstance(proto, bytes) and _TRANSPOSED in proto}
 
 
 def _differentiated(trace: Trace) -> Mask:
-    """Boolean over `trace.names`: a call of a function whose compiled program holds a backward pass."""
-    functions = training_functions(trace)
-    called = names(trace).are(Is.JITTED)
-    called[called] = [jitted_function(trace.names[at]) in functions for at in np.flatnonzero(called).tolist()]
+    """Boolean over `trace.event_names`: a call of a function whose compiled program holds a
+    backward pass.
+    """
+    functions = find_training_functions(trace)
+    called = event_names(trace).mask(EventFlag.JIT_CALL)
+    called[called] = [parse_jitted_function(trace.names[at]) in functions for at in np.flatnonzero(called).tolist()]
     return called
 
 
 def _on_tape(trace: Trace, calls: Indices) -> Mask:
-    """Whether an op of a tape's backward pass starts in the time of each call, on whatever thread."""
-    rows = names(trace).rows(Is.TAPE)
+    """Whether an op of a tape's backward pass starts in the time of each call, on
+    whatever thread.
+    """
+    rows = event_names(trace).rows(EventFlag.GRADIENT_TAPE)
     began = np.sort(trace.start[rows])
     found: Mask = np.searchsorted(began, trace.start[calls]) < np.searchsorted(began, trace.end[calls])
     return found

@@ -1,4 +1,6 @@
-"""Steps that the profile names itself: explicit marks, a device's step line, Keras' `Profiled batch`."""
+"""Steps that the profile names itself: explicit marks, a device's step line, Keras' `Profiled
+batch`.
+"""
 
 from __future__ import annotations
 
@@ -6,47 +8,49 @@ import numpy as np
 
 from outpace.model import median
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
-from outpace.model.units import counted
-from outpace.timeline.names import Is, names
+from outpace.model.units import format_count
+from outpace.timeline.event_names import EventFlag, event_names
 from outpace.timeline.steps import Confidence, Steps, StepSource
 from outpace.trace import Plane, Trace, dialect
-from outpace.trace.algorithms import common, distinct
+from outpace.trace.algorithms import distinct, intersect_indices
 
 _SHORT = 0.5  # of the median mark: a call without data does nothing of a step's work
 
 
-def marked_rows(trace: Trace) -> Indices:
-    """Event rows of explicit marks: they carry `_r` and a step number. (`_r` alone also sits on tf.data's function runs.)"""
-    trace.load((dialect.ROOT, dialect.STEP_NUM))
-    return _with_number(trace, trace.stat(dialect.ROOT).row)
+def find_step_marks(trace: Trace) -> Indices:
+    """Event rows of explicit marks: they carry `_r` and a step number. (`_r` alone also sits on
+    tf.data's function runs.)
+    """
+    trace.load_stats((dialect.IS_ROOT, dialect.STEP_NUM))
+    return _with_number(trace, trace.stat(dialect.IS_ROOT).rows)
 
 
-def keras_rows(trace: Trace) -> Indices:
+def find_keras_marks(trace: Trace) -> Indices:
     """Event rows of Keras' own batch marks, which lack `_r`."""
-    return _with_number(trace, names(trace).rows(Is.KERAS_BATCH))
+    return _with_number(trace, event_names(trace).rows(EventFlag.KERAS_BATCH))
 
 
 def _with_number(trace: Trace, rows: Indices) -> Indices:
-    return distinct(rows[common(rows, trace.stat(dialect.STEP_NUM).row)[0]])
+    return distinct(rows[intersect_indices(rows, trace.stat(dialect.STEP_NUM).rows)[0]])
 
 
-def from_marks(trace: Trace, rows: Indices, source: StepSource) -> Steps:
-    """Steps from mark events: each lasts as long as its mark. Marks inside other marks, and those of a second thread that overlap the
-    main thread's, are not steps of their own.
+def build_steps_from_marks(trace: Trace, rows: Indices, source: StepSource) -> Steps:
+    """Steps from mark events: each lasts as long as its mark. Marks inside other marks, and those
+    of a second thread that overlap the main thread's, are not steps of their own.
     """
     rows = _outermost(trace, rows)
     line = trace.line[rows]
     rows = rows[_on_main_thread(trace, rows, line)]
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     column = trace.stat(dialect.STEP_NUM)
-    number, name = column.ints[np.searchsorted(column.row, rows)], trace.names[trace.name[rows[0]]]
+    number, name = column.ints[np.searchsorted(column.rows, rows)], trace.names[trace.name[rows[0]]]
     empty = _begun_again(number, trace.duration[rows])
     rows, number = rows[~empty], number[~empty]
     without = f", without {int(empty.sum())} that found no data" if empty.any() else ""
     return Steps(
         source=source,
         confidence=Confidence.CERTAIN,
-        how=f"{counted(len(rows), 'step marker')} '{name}' in the profile{without}",
+        explanation=f"{format_count(len(rows), 'step marker')} '{name}' in the profile{without}",
         number=number,
         start=trace.start[rows],
         end=trace.end[rows],
@@ -58,8 +62,9 @@ def from_marks(trace: Trace, rows: Indices, source: StepSource) -> Steps:
 
 
 def _begun_again(number: Numbers, duration: Picoseconds) -> Mask:
-    """Of marks in order of time, short ones whose number comes once more right behind them: Keras begins a batch that finds the epoch's data
-    at an end, and begins it again in the next epoch."""
+    """Of marks in order of time, short ones whose number comes once more right behind them: Keras
+    begins a batch that finds the epoch's data at an end, and begins it again in the next epoch.
+    """
     again = np.append(number[1:] == number[:-1], False)
     return np.asarray(again & (duration < _SHORT * median(duration)))
 
@@ -86,18 +91,20 @@ def _on_main_thread(trace: Trace, rows: Indices, line: Codes) -> Mask:
     return np.asarray(line == busiest)
 
 
-def device_step_lines(trace: Trace) -> list[tuple[Plane, int]]:
+def find_device_step_lines(trace: Trace) -> list[tuple[Plane, int]]:
     """(plane, line) of the non-empty step lines of devices."""
     names, first = trace.lines.names, trace.lines.first_event
-    lines = [(plane, line) for plane in trace.planes_like(dialect.DEVICES) for line in plane.lines]
+    lines = [(plane, line) for plane in trace.find_planes(dialect.DEVICE_PREFIX) for line in plane.lines]
     return [(plane, line) for plane, line in lines if names[line] == dialect.STEP_LINE and first[line + 1] > first[line]]
 
 
-def from_device_lines(trace: Trace, lines: list[tuple[Plane, int]]) -> Steps:
-    """Steps from devices' step lines. Steps of one name on several devices are one step, timed by the device that took longest."""
+def build_steps_from_lines(trace: Trace, lines: list[tuple[Plane, int]]) -> Steps:
+    """Steps from devices' step lines. Steps of one name on several devices are one step, timed by
+    the device that took longest.
+    """
     spans: dict[str, tuple[int, int]] = {}
     for _, line in lines:
-        rows = trace.lines.rows(line)
+        rows = trace.lines.row_slice(line)
         columns = (trace.name[rows].tolist(), trace.start[rows].tolist(), trace.end[rows].tolist())
         for at, *times in zip(*columns, strict=True):
             name, span = trace.names[at], (times[0], times[1])
@@ -110,7 +117,7 @@ def from_device_lines(trace: Trace, lines: list[tuple[Plane, int]]) -> Steps:
     return Steps(
         source=StepSource.DEVICE_LINE,
         confidence=Confidence.HIGH,
-        how=f"the step line of {counted(len(lines), 'device')}",
+        explanation=f"the step line of {format_count(len(lines), 'device')}",
         number=np.array(numbers, np.int64),
         start=np.array([s for _, (s, _) in steps], np.int64),
         end=np.array([e for _, (_, e) in steps], np.int64),
@@ -123,13 +130,15 @@ def from_device_lines(trace: Trace, lines: list[tuple[Plane, int]]) -> Steps:
 
 
 def _groups(trace: Trace, lines: list[tuple[Plane, int]], names: list[str]) -> dict[int, int]:
-    """Step index of each `group_id` that a step event carries: files that were saved grouped say so what belongs to a step."""
+    """Step index of each `group_id` that a step event carries: files that were saved grouped say so
+    what belongs to a step.
+    """
     stat = trace.stat(dialect.GROUP_ID)
     place = {name: i for i, name in enumerate(names)}
     groups = {}
     for _, line in lines:
-        rows = trace.lines.rows(line)
-        low, high = np.searchsorted(stat.row, [rows.start, rows.stop])
-        for row, group in zip(stat.row[low:high].tolist(), stat.ints[low:high].tolist(), strict=True):
+        rows = trace.lines.row_slice(line)
+        low, high = np.searchsorted(stat.rows, [rows.start, rows.stop])
+        for row, group in zip(stat.rows[low:high].tolist(), stat.ints[low:high].tolist(), strict=True):
             groups[group] = place[trace.names[trace.name[row]]]
     return groups

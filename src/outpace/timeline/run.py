@@ -7,17 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
+from outpace._caching import ResultCache, once
 from outpace._dataclass import dataclass
-from outpace._once import Derived, once
-from outpace.timeline.names import CORE_THREADS
+from outpace.timeline.event_names import CORE_THREADS
 from outpace.timeline.timeline import Timeline
 from outpace.trace import Trace
 
 Record = Mapping[str, Any]
 
 
-def with_cells(record: Record) -> Record:
-    """A record in which the files that a notebook's cells were compiled under are called as their cells."""
+def substitute_cell_names(record: Record) -> Record:
+    """A record in which the files that a notebook's cells were compiled under are called as their
+    cells.
+    """
     cells: Mapping[str, str] = record.get("cells") or {}
 
     def called(value: Any) -> Any:
@@ -34,8 +36,9 @@ def with_cells(record: Record) -> Record:
 class Run:
     """The timelines of all hosts. One host is just the usual case.
 
-    `records` holds, by host, what Outpace's own capture wrote beside the profile (source lines, overhead, versions); empty for profiles that
-    others captured. `remarks` are warnings from opening. `stored`: whether the source is a place, which opens again. `derived` holds what
+    `records` holds, by host, what Outpace's own capture wrote beside the profile (source lines,
+    overhead, versions); empty for profiles that others captured. `remarks` are warnings from
+    opening. `is_reopenable`: whether the source is a place, which opens again. `cache` holds what
     metrics computed of the run.
     """
 
@@ -43,15 +46,15 @@ class Run:
     hosts: tuple[Timeline, ...]
     records: Mapping[str, Record] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
-    stored: bool = True
-    derived: Derived = field(default_factory=Derived, repr=False)
+    is_reopenable: bool = True
+    cache: ResultCache = field(default_factory=ResultCache, repr=False)
 
     @classmethod
-    def of(cls, traces: Sequence[Trace], source: str = "", *, use_marks: bool = True, **kwargs: Any) -> Run:
+    def from_traces(cls, traces: Sequence[Trace], source: str = "", *, use_marks: bool = True, **kwargs: Any) -> Run:
         """A run from decoded traces, hosts in the order of their names."""
         ordered = sorted(traces, key=lambda t: t.host)
-        records = {host: with_cells(record) for host, record in kwargs.pop("records", {}).items()}
-        hosts = (Timeline(t, use_marks, cells=records.get(t.host, {}).get("cells") or {}) for t in ordered)
+        records = {host: substitute_cell_names(record) for host, record in kwargs.pop("records", {}).items()}
+        hosts = (Timeline(t, use_marks, cell_names=records.get(t.host, {}).get("cells") or {}) for t in ordered)
         return cls(source, tuple(hosts), records=records, **kwargs)
 
     @once
@@ -70,7 +73,9 @@ class Run:
         return any(t.device_planes for t in self.hosts)
 
     def prepare(self) -> None:
-        """Find the steps and ops of every host. All pages need them: threads that make pages should find them done."""
+        """Find the steps and ops of every host. All pages need them: threads that make pages should
+        find them done.
+        """
         for timeline in self.hosts:
             _ = timeline.steps, timeline.ops
 
@@ -80,13 +85,17 @@ class Run:
 
     @property
     def script(self) -> str:
-        """The script that was captured with its arguments, as a command line, by the capture's record; empty where there is none."""
+        """The script that was captured with its arguments, as a command line, by the capture's
+        record; empty where there is none.
+        """
         record = next((record for record in self.records.values() if record.get("script")), None)
         return shlex.join((str(record["script"]), *map(str, record.get("argv", ())))) if record is not None else ""
 
     def core_count(self, timeline: Timeline) -> int | None:
-        """Cores that the host's process could use: as the capture says, else as many as threads of the pool that divides ops among them were
-        seen to work; None where neither tells, as one thread does not."""
+        """Cores that the host's process could use: as the capture says, else as many as threads of
+        the pool that divides ops among them were seen to work; None where neither tells, as one
+        thread does not.
+        """
         count = self.record(timeline.host).get("cpu_count")
         if isinstance(count, (int, float)) and count >= 1:
             return int(count)

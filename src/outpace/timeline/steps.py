@@ -8,12 +8,12 @@ from enum import Enum
 
 import numpy as np
 
+from outpace._caching import once
 from outpace._dataclass import dataclass
-from outpace._once import once
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
-from outpace.timeline.near import Decision, near
-from outpace.timeline.overlap import Spans, time_within
-from outpace.timeline.steady import Aside, set_aside, trend
+from outpace.timeline.limit_checks import LimitCheck, describe_borderline
+from outpace.timeline.span_coverage import Spans, covered_time
+from outpace.timeline.steady_state import Exclusion, find_exclusions, find_trend
 
 
 class StepSource(str, Enum):
@@ -41,18 +41,21 @@ _NONE = np.zeros(0, np.int64)
 class Steps:
     """Steps of one host in order of time.
 
-    number: int64 step number as the program counts it (or 0, 1, ...); start, end: int64 ps; line: int32 row of the training thread (or -1);
-    complete: whether the capture holds the whole step; `root_row[i]` is an event row that belongs to step `root_step[i]`: what
-    happens below it, or is caused by it, belongs to the step. `per_row` is how many training steps one row stands for
-    (Keras' `steps_per_execution`). `groups` maps the `group_id` stat of a file that was saved grouped to the step.
-    `how` says in a sentence how the steps were found; `kind` is "training" or "prediction". `ahead`: the program hands work over long before
-    it runs, and the steps are those of the work: what runs in a step's time belongs to it, whichever call handed it over. `decisions`: what was
-    held against limits to find them. `builds`: (start, end) of the first builds of functions, ps, sorted by start.
+    number: int64 step number as the program counts it (or 0, 1, ...); start, end: int64 ps; line:
+    int32 row of the training thread (or -1); complete: whether the capture holds the whole step;
+    `root_row[i]` is an event row that belongs to step `root_step[i]`: what happens below it, or is
+    caused by it, belongs to the step. `steps_per_execution` is how many training steps one row
+    stands for (Keras' `steps_per_execution`). `groups` maps the `group_id` stat of a file that was
+    saved grouped to the step. `explanation` says in a sentence how the steps were found; `kind` is
+    "training" or "prediction". `async_dispatch`: the program hands work over long before it runs,
+    and the steps are those of the work: what runs in a step's time belongs to it, whichever call
+    handed it over. `limit_checks`: what was held against limits to find them. `first_builds`:
+    (start, end) of the first builds of functions, ps, sorted by start.
     """
 
     source: StepSource
     confidence: Confidence
-    how: str
+    explanation: str
     number: Numbers
     start: Picoseconds
     end: Picoseconds
@@ -60,12 +63,12 @@ class Steps:
     complete: Mask
     root_row: Indices
     root_step: Codes
-    per_row: int = 1
+    steps_per_execution: int = 1
     kind: str = "training"
     groups: Mapping[int, int] = field(default_factory=dict)
-    ahead: bool = False
-    decisions: tuple[Decision, ...] = ()
-    builds: Spans = (_NONE, _NONE)
+    async_dispatch: bool = False
+    limit_checks: tuple[LimitCheck, ...] = ()
+    first_builds: Spans = (_NONE, _NONE)
 
     def __len__(self) -> int:
         return len(self.number)
@@ -76,41 +79,47 @@ class Steps:
         return self.end - self.start
 
     @once
-    def aside(self) -> list[Aside]:
-        """Why each step is no part of the steady state; `Aside.NO` for those that are."""
-        return set_aside(self.duration, self.complete, [], self._build_time)
+    def exclusions(self) -> list[Exclusion]:
+        """Why each step is no part of the steady state; `Exclusion.NO` for those that are."""
+        return find_exclusions(self.duration, self.complete, [], self._build_time)
 
     @once
     def _build_time(self) -> Picoseconds:
         """Of each step how long functions were built for the first time in it, ps."""
-        return time_within(self.builds, self.start, self.end)
+        return covered_time(self.first_builds, self.start, self.end)
 
     @once
-    def near(self) -> list[str]:
-        """What would have been found otherwise with a limit that is a little higher or lower, a sentence for each."""
-        decisions = list(self.decisions)
-        set_aside(self.duration, self.complete, decisions, self._build_time)
-        return near(decisions)
+    def borderline(self) -> list[str]:
+        """What would have been found otherwise with a limit that is a little higher or lower, a
+        sentence for each.
+        """
+        decisions = list(self.limit_checks)
+        find_exclusions(self.duration, self.complete, decisions, self._build_time)
+        return describe_borderline(decisions)
 
     @once
     def trend(self) -> tuple[float, float] | None:
-        """How long steps take at the begin and at the end of a capture in which they grow, ps; None where they do not."""
-        return trend(self.duration[self.captured])
+        """How long steps take at the begin and at the end of a capture in which they grow, ps; None
+        where they do not.
+        """
+        return find_trend(self.duration[self.complete_rows])
 
     @once
-    def captured(self) -> Indices:
+    def complete_rows(self) -> Indices:
         """Indices of the steps that the capture holds whole, steady or not; all if none is."""
         rows = np.flatnonzero(self.complete)
         return rows if len(rows) else np.arange(len(self))
 
     @once
-    def whole(self) -> Indices:
-        """Indices of the steps that statistics are made of: complete ones of the steady state, or all if none is."""
-        steady = np.fromiter((not reason.value for reason in self.aside), bool, len(self))
+    def steady_rows(self) -> Indices:
+        """Indices of the steps that statistics are made of: complete ones of the steady state, or
+        all if none is.
+        """
+        steady = np.fromiter((not reason.value for reason in self.exclusions), bool, len(self))
         rows = np.flatnonzero(self.complete & steady)
         return rows if len(rows) else np.arange(len(self))
 
-    def numbered(self, first: int | None, last: int | None) -> Mask:
+    def number_mask(self, first: int | None, last: int | None) -> Mask:
         """Whether each step's number is from `first` to `last`, both included; None is no bound."""
         chosen = np.ones(len(self), bool)
         if first is not None:
@@ -120,41 +129,43 @@ class Steps:
         return chosen
 
     @property
-    def there(self) -> str:
+    def range_text(self) -> str:
         """Which steps there are, for a message: "steps 3 to 9", or "no steps"."""
         return f"steps {self.number.min()} to {self.number.max()}" if len(self) else "no steps"
 
-    def only(self, chosen: Mask, new_row: Indices | None = None) -> Steps:
-        """Some of the steps; of a trace that holds some of the events: `new_row` says for each event its row there, -1 for none."""
-        number = np.cumsum(chosen) - 1
+    def select(self, mask: Mask, new_row: Indices | None = None) -> Steps:
+        """Some of the steps; of a trace that holds some of the events: `new_row` says for each
+        event its row there, -1 for none.
+        """
+        number = np.cumsum(mask) - 1
         rows = self.root_row if new_row is None else new_row[self.root_row].astype(self.root_row.dtype)
-        roots = chosen[self.root_step] & (rows >= 0)
+        roots = mask[self.root_step] & (rows >= 0)
         return replace(
             self,
-            number=self.number[chosen],
-            start=self.start[chosen],
-            end=self.end[chosen],
-            line=self.line[chosen],
-            complete=self.complete[chosen],
+            number=self.number[mask],
+            start=self.start[mask],
+            end=self.end[mask],
+            line=self.line[mask],
+            complete=self.complete[mask],
             root_row=rows[roots],
             root_step=number[self.root_step[roots]].astype(self.root_step.dtype),
-            groups={group: int(number[step]) for group, step in self.groups.items() if chosen[step]},
+            groups={group: int(number[step]) for group, step in self.groups.items() if mask[step]},
         )
 
-    def lasting(self) -> Steps:
+    def select_nonzero(self) -> Steps:
         """Those that take time: what takes none is no step, and nothing is a share of it."""
         chosen = self.duration > 0
         if chosen.all():
             return self
-        return self.only(chosen) if chosen.any() else no_steps(f"{self.how}, and none of them takes any time")
+        return self.select(chosen) if chosen.any() else empty_steps(f"{self.explanation}, and none of them takes any time")
 
-    def with_per_row(self, steps: int) -> Steps:
+    def with_steps_per_execution(self, steps: int) -> Steps:
         """The same rows, each standing for `steps` training steps."""
-        return replace(self, per_row=steps)
+        return replace(self, steps_per_execution=steps)
 
 
-def no_steps(how: str) -> Steps:
+def empty_steps(explanation: str) -> Steps:
     """The value for a host on which nothing repeats."""
     empty = np.zeros(0, np.int64)
     rows = np.zeros(0, np.int32)
-    return Steps(StepSource.NONE, Confidence.LOW, how, empty, empty, empty, rows, np.zeros(0, bool), rows, rows)
+    return Steps(StepSource.NONE, Confidence.LOW, explanation, empty, empty, empty, rows, np.zeros(0, bool), rows, rows)

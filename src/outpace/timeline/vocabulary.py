@@ -1,11 +1,13 @@
-"""Words by which names of events are told apart: where one of them is taken away, an event is something else."""
+"""Words by which names of events are told apart: where one of them is taken away, an event is
+something else.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from outpace.timeline import names
+from outpace.timeline import event_names
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -20,9 +22,9 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(each)
 
 
-WORDS = frozenset(
+EVENT_NAME_WORDS = frozenset(
     word
-    for name, value in vars(names).items()
+    for name, value in vars(event_names).items()
     if not name.startswith("__")
     for text in _texts(value)
     for word in re.findall(r"[^\W_]+(?:_[^\W_]+)*", text)

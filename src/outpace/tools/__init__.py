@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outpace.model import UsageError
-from outpace.model.text import meant
+from outpace.model.text import format_suggestion
 from outpace.tools.tool import Tool
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["ENTRY_POINTS", "Tool", "discover", "find", "known"]
+__all__ = ["ENTRY_POINTS", "Tool", "discover_tools", "find_tool", "require_tool"]
 
 ENTRY_POINTS = "outpace.tools"
 """Group of the entry points by which other distributions add tools."""
@@ -25,27 +25,31 @@ ENTRY_POINTS = "outpace.tools"
 _LAST = 1000  # where in a report a tool stands that cannot say it itself
 
 
-def discover() -> tuple[Tool, ...]:
-    """All tools, in the order in which a report shows them. Of two with one id Outpace's own stands, and the first of others."""
+def discover_tools() -> tuple[Tool, ...]:
+    """All tools, in the order in which a report shows them. Of two with one id Outpace's own
+    stands, and the first of others.
+    """
     found: dict[str, Tool] = {}
     for tool in (*_own(), *_added()):
         found.setdefault(tool.id, tool)
     return tuple(sorted(found.values(), key=lambda t: (t.order, t.id)))
 
 
-def known(name: str) -> Tool | None:
+def find_tool(name: str) -> Tool | None:
     """The tool with this id, or this name in TensorBoard or XProf; None where there is none."""
-    tools = {t.id: t for t in discover()}
+    tools = {t.id: t for t in discover_tools()}
     return tools.get(name) or next((tool for tool in tools.values() if name.rstrip("@^") in tool.aliases), None)
 
 
-def find(tool_id: str) -> Tool:
+def require_tool(tool_id: str) -> Tool:
     """The same; UsageError, which names those there are, where there is none."""
-    tool = known(tool_id)
+    tool = find_tool(tool_id)
     if tool is None:
-        tools = [t.id for t in discover()]
+        tools = [t.id for t in discover_tools()]
         trace = " 'outpace trace' shows the timeline." if "trace" in tool_id else ""
-        raise UsageError(f"There is no tool '{tool_id}'.{trace or meant(tool_id, tools)} There are: {', '.join(tools)}.")
+        raise UsageError(
+            f"There is no tool '{tool_id}'.{trace or format_suggestion(tool_id, tools)} There are: {', '.join(tools)}."
+        )
     return tool
 
 

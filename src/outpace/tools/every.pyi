@@ -6,7 +6,7 @@ from typing import Any
 from outpace.model import Page
 from outpace.model.categories import Category
 
-class EveryTool:
+class ToolMethods:
     """What makes the `page` of any tool has a method for each, those of other distributions too."""
 
     def page(self, tool: str, **options: Any) -> Page: ...

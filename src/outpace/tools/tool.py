@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 class Tool:
     """One analysis: a package (one folder) whose `__init__` defines `TOOL = Tool(__name__, ...)`.
 
-    The folder's name is the tool's `id`, on the command line and in JSON; `aliases` are names that others have for it (TensorBoard, XProf) and
-    that mean it where a tool is asked for; `order` is its place in a report (smaller first). The folder's
-    `page` module holds the work and is loaded when it is asked for: its `analyse` turns a run into a page (`TOOL.page(...)`) and may take
-    options by name, all with defaults; where a tool also speaks `of_models`, its `of_model` makes a page of a Keras model alone
-    (`outpace.<id>(model)`).
-    Command line, HTML, JSON, CSV and notebooks follow from this object alone. Another distribution adds a tool by an entry point of the
-    group `outpace.tools` that names its `TOOL`.
+    The folder's name is the tool's `id`, on the command line and in JSON; `aliases` are names that
+    others have for it (TensorBoard, XProf) and that mean it where a tool is asked for; `order` is
+    its place in a report (smaller first). The folder's `page` module holds the work and is loaded
+    when it is asked for: its `analyse` turns a run into a page (`TOOL.page(...)`) and may take
+    options by name, all with defaults; where a tool also speaks `of_models`, its `of_model` makes a
+    page of a Keras model alone (`outpace.<id>(model)`). Command line, HTML, JSON, CSV and notebooks
+    follow from this object alone. Another distribution adds a tool by an entry point of the group
+    `outpace.tools` that names its `TOOL`.
     """
 
     package: str

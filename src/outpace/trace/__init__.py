@@ -1,4 +1,5 @@
-"""Decoding: from the bytes of a profile to typed columns that nobody can write to. The one door to the native core.
+"""Decoding: from the bytes of a profile to typed columns that nobody can write to. The one door to
+the native core.
 
 The names load on first use: `outpace.trace.formats` is asked for in training processes too.
 """
@@ -7,56 +8,56 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from outpace._lazy import lazy
+from outpace._lazy import lazy_getattr
 
 if TYPE_CHECKING:
-    from outpace.trace.by_row import ByRow, Computed, Kept, kept
+    from outpace.trace.columns import ComputedColumn, EventColumn, StoredColumn, store_column
     from outpace.trace.formats.xspace.reader import read_trace
-    from outpace.trace.limits import Limits, Memory, Window, bytes_of, overlaps, window_of
+    from outpace.trace.limits import MemoryLimit, ReadLimits, Window, overlap_mask, parse_size, parse_window
     from outpace.trace.open import open_trace
-    from outpace.trace.part import part_of
-    from outpace.trace.source import InMemory, Source
-    from outpace.trace.stand_ins import TERMS, learn, redact
+    from outpace.trace.redaction import DIALECT_WORDS, learn_names, redact_trace
+    from outpace.trace.selection import select_rows
+    from outpace.trace.source import InMemorySource, TraceSource
     from outpace.trace.stats import StatColumn, Value
-    from outpace.trace.trace import Lines, Loss, Plane, Trace
+    from outpace.trace.trace import Damage, LineTable, Plane, Trace
 
 __all__ = [
-    "TERMS",
-    "ByRow",
-    "Computed",
-    "InMemory",
-    "Kept",
-    "Limits",
-    "Lines",
-    "Loss",
-    "Memory",
+    "DIALECT_WORDS",
+    "ComputedColumn",
+    "Damage",
+    "EventColumn",
+    "InMemorySource",
+    "LineTable",
+    "MemoryLimit",
     "Plane",
-    "Source",
+    "ReadLimits",
     "StatColumn",
+    "StoredColumn",
     "Trace",
+    "TraceSource",
     "Value",
     "Window",
-    "bytes_of",
-    "kept",
-    "learn",
+    "learn_names",
     "open_trace",
-    "overlaps",
-    "part_of",
+    "overlap_mask",
+    "parse_size",
+    "parse_window",
     "read_trace",
-    "redact",
-    "window_of",
+    "redact_trace",
+    "select_rows",
+    "store_column",
 ]
-__getattr__ = lazy(
+__getattr__ = lazy_getattr(
     __name__,
     {
-        "by_row": "ByRow Computed Kept kept",
+        "columns": "EventColumn ComputedColumn StoredColumn store_column",
         "formats.xspace.reader": "read_trace",
-        "limits": "Limits Memory Window bytes_of overlaps window_of",
+        "limits": "ReadLimits MemoryLimit Window parse_size overlap_mask parse_window",
         "open": "open_trace",
-        "part": "part_of",
-        "stand_ins": "TERMS learn redact",
-        "source": "InMemory Source",
+        "selection": "select_rows",
+        "redaction": "DIALECT_WORDS learn_names redact_trace",
+        "source": "InMemorySource TraceSource",
         "stats": "StatColumn Value",
-        "trace": "Lines Loss Plane Trace",
+        "trace": "LineTable Damage Plane Trace",
     },
 )

@@ -7,39 +7,51 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from outpace._native import cover, group, latest, nest, share, spread, sweep
+from outpace._native import (
+    aggregate_by_key,
+    compute_nesting,
+    compute_time_by_priority,
+    compute_union_length,
+    divide_time,
+    match_latest,
+    propagate_groups,
+)
 from outpace.model.arrays import Codes, Indices, Mask
 
 __all__ = [
-    "among",
-    "any_of",
-    "common",
-    "cover",
+    "aggregate_by_key",
+    "compute_nesting",
+    "compute_time_by_priority",
+    "compute_union_length",
     "distinct",
-    "group",
-    "latest",
-    "looked_up",
-    "nest",
-    "placed",
-    "share",
-    "spread",
-    "sweep",
+    "divide_time",
+    "find_positions",
+    "find_slice",
+    "intersect_indices",
+    "match_latest",
+    "propagate_groups",
+    "take_codes",
+    "union_rows",
 ]
 _BLOCK = 1 << 16  # rows: what fits into a cache
 _Whole = TypeVar("_Whole", bound=np.integer[Any])
 _Any = TypeVar("_Any", bound=np.generic)
 
 
-def looked_up(of: npt.NDArray[_Any], code: Codes) -> npt.NDArray[_Any]:
-    """`of[code]`, in blocks: at once NumPy copies the code into 64 bits first, eight bytes an event that leave every cache."""
-    found = np.empty(len(code), of.dtype)
-    for at in range(0, len(code), _BLOCK):
-        np.take(of, code[at : at + _BLOCK], out=found[at : at + _BLOCK], mode="clip")
+def take_codes(values: npt.NDArray[_Any], codes: Codes) -> npt.NDArray[_Any]:
+    """`values[codes]`, in blocks: at once NumPy copies the code into 64 bits first, eight bytes an
+    event that leave every cache.
+    """
+    found = np.empty(len(codes), values.dtype)
+    for at in range(0, len(codes), _BLOCK):
+        np.take(values, codes[at : at + _BLOCK], out=found[at : at + _BLOCK], mode="clip")
     return found
 
 
 def distinct(values: npt.NDArray[_Whole]) -> npt.NDArray[_Whole]:
-    """Sorted distinct values. (`np.unique` without options imports masked arrays: 10 ms in every fresh process.)"""
+    """Sorted distinct values. (`np.unique` without options imports masked arrays: 10 ms in every
+    fresh process.)
+    """
     ordered = np.sort(values)
     return ordered[_first(ordered)]
 
@@ -51,30 +63,33 @@ def _first(ordered: npt.NDArray[_Whole]) -> Mask:
     return found
 
 
-def placed(known: Indices, rows: Indices) -> Indices:
-    """Where each of `rows` (in any order) stands among some rows, which are sorted, at last where it does several times; -1 for those that
-    are none of them. int32."""
+def find_positions(sorted_rows: Indices, rows: Indices) -> Indices:
+    """Where each of `rows` (in any order) stands among some rows, which are sorted, at last where
+    it does several times; -1 for those that are none of them. int32.
+    """
     found = np.full(len(rows), -1, np.int32)
-    for begin in range(0, len(rows) if len(known) else 0, _BLOCK):
-        wanted = rows[begin : begin + _BLOCK].astype(known.dtype)
-        at = np.maximum(np.searchsorted(known, wanted, side="right") - 1, 0)
-        found[begin : begin + _BLOCK] = np.where(known[at] == wanted, at, -1)
+    for begin in range(0, len(rows) if len(sorted_rows) else 0, _BLOCK):
+        wanted = rows[begin : begin + _BLOCK].astype(sorted_rows.dtype)
+        at = np.maximum(np.searchsorted(sorted_rows, wanted, side="right") - 1, 0)
+        found[begin : begin + _BLOCK] = np.where(sorted_rows[at] == wanted, at, -1)
     return found
 
 
-def among(rows: Indices, part: slice) -> slice:
-    """Which of some rows (sorted) lie in a part of all: `rows[among(rows, part)]`."""
-    return slice(*np.searchsorted(rows, (part.start, part.stop)).tolist())
+def find_slice(rows: Indices, block: slice) -> slice:
+    """Which of some rows (sorted) lie in a part of all: `rows[find_slice(rows, block)]`."""
+    return slice(*np.searchsorted(rows, (block.start, block.stop)).tolist())
 
 
-def any_of(*rows: Indices) -> Indices:
+def union_rows(*rows: Indices) -> Indices:
     """The rows that any of these hold, sorted, each once; int64."""
     joined = np.concatenate([np.zeros(0, np.int64), *rows])
     return joined if (joined[1:] > joined[:-1]).all() else distinct(joined)
 
 
-def common(first: Indices, second: Indices) -> tuple[Indices, Indices]:
-    """Positions in `first` and in `second` of the values that both hold; both are sorted, and `second` holds a value once."""
+def intersect_indices(first: Indices, second: Indices) -> tuple[Indices, Indices]:
+    """Positions in `first` and in `second` of the values that both hold; both are sorted, and
+    `second` holds a value once.
+    """
     at = np.minimum(np.searchsorted(second, first), max(len(second) - 1, 0))
     found = np.flatnonzero(second[at] == first) if len(second) else np.zeros(0, np.int64)
     return found, at[found]

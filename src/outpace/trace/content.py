@@ -1,6 +1,8 @@
-"""`Content`: the bytes of a profile, in memory, or in its file, of which blocks are read where they are asked for.
+"""`Content`: the bytes of a profile, in memory, or in its file, of which blocks are read where they
+are asked for.
 
-Never mapped: the file may change while it is open, and a mapping of what is cut off ends the process.
+Never mapped: the file may change while it is open, and a mapping of what is cut off ends the
+process.
 """
 
 from __future__ import annotations
@@ -17,22 +19,23 @@ _BLOCK = 1 << 20
 _SHOWN = 64 << 10  # bytes of a file that are read for one text: others stand beside it
 
 
-State = tuple[int, int]
+FileState = tuple[int, int]
 """What tells a file from what it was: its size and the time of its last change, ns."""
 
 
 class Content:
-    """The uncompressed bytes of a profile: `memory`, or those of the file with this descriptor, which is closed in the end.
+    """The uncompressed bytes of a profile: `memory`, or those of the file with this descriptor,
+    which is closed in the end.
 
     A file is the same as long as its state is: what reads of it raises ProfileError otherwise.
     """
 
-    def __init__(self, memory: Bytes | None, state: State, descriptor: int = -1, name: str = "") -> None:
+    def __init__(self, memory: Bytes | None, state: FileState, descriptor: int = -1, name: str = "") -> None:
         self.memory, self.descriptor, self._state, self._name = memory, descriptor, state, name
         self._shown = (0, b"")
 
     @classmethod
-    def of(cls, data: Bytes) -> Content:
+    def from_bytes(cls, data: Bytes) -> Content:
         """Bytes in memory."""
         return cls(data, (len(data), 0))
 
@@ -44,7 +47,7 @@ class Content:
         if self.memory is None:
             self._require_same()
 
-    def at(self, offset: int, size: int) -> bytes:
+    def bytes_at(self, offset: int, size: int) -> bytes:
         """The bytes [offset, offset + size), as far as there are any."""
         if self.memory is not None:
             return self.memory[offset : offset + size].tobytes()
@@ -54,15 +57,15 @@ class Content:
             self._shown = begin, shown
         return shown[offset - begin : offset - begin + size]
 
-    def text(self, offset: int, size: int) -> str:
+    def text_at(self, offset: int, size: int) -> str:
         """A text; bytes that are no UTF-8 become U+FFFD."""
-        return self.at(offset, size).decode("utf-8", "replace")
+        return self.bytes_at(offset, size).decode("utf-8", "replace")
 
-    def texts(self, offsets: Column, sizes: Column) -> list[str]:
+    def texts_at(self, offsets: Column, sizes: Column) -> list[str]:
         """Several texts."""
-        return list(map(self.text, offsets.tolist(), sizes.tolist()))
+        return list(map(self.text_at, offsets.tolist(), sizes.tolist()))
 
-    def hold(self) -> Bytes:
+    def load_all(self) -> Bytes:
         """All bytes, in memory from here on."""
         if self.memory is None:
             memory = np.empty(len(self), np.uint8)
@@ -86,15 +89,15 @@ class Content:
                 raise self._unreadable(error) from error
         self._require_same()
         if got < len(block):
-            raise changed(self._name)
+            raise changed_error(self._name)
 
     def _require_same(self) -> None:
         try:
-            same = state_of(self.descriptor) == self._state
+            same = read_file_state(self.descriptor) == self._state
         except OSError as error:
             raise self._unreadable(error) from error
         if not same:
-            raise changed(self._name)
+            raise changed_error(self._name)
 
     def _unreadable(self, error: OSError) -> ProfileError:
         return ProfileError(f"{self._name} cannot be read any more: {error.strerror or error}.")
@@ -104,12 +107,12 @@ class Content:
             os.close(self.descriptor)
 
 
-def state_of(descriptor: int) -> State:
+def read_file_state(descriptor: int) -> FileState:
     """The state of the file now."""
     found = os.fstat(descriptor)
     return found.st_size, found.st_mtime_ns
 
 
-def changed(source: str) -> ProfileError:
+def changed_error(source: str) -> ProfileError:
     """The sentence for bytes that are not the same any more."""
     return ProfileError(f"{source} changed while it was read. Open it again once whatever writes it is done.")

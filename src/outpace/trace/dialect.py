@@ -1,26 +1,27 @@
 """The names by which everything above speaks of what a profile holds: planes, lines and stats.
 
-They are those of XSpace, as TensorFlow and JAX write them. A source of another format gives its events under these names.
+They are those of XSpace, as TensorFlow and JAX write them. A source of another format gives its
+events under these names.
 """
 
 from __future__ import annotations
 
-HOST = "/host:CPU"
+HOST_PLANE = "/host:CPU"
 """Plane of a host's threads."""
 
-HOSTS = "/host:"
+HOST_PREFIX = "/host:"
 """What names of planes of a host begin with."""
 
-METADATA = "/host:metadata"
+METADATA_PLANE = "/host:metadata"
 """Plane of compiled programs and versions."""
 
-DEVICES = "/device:"
+DEVICE_PREFIX = "/device:"
 """What names of planes of accelerators begin with."""
 
-GPUS = "/device:GPU"
+GPU_PREFIX = "/device:GPU"
 """What those of GPUs begin with."""
 
-ENVIRONMENT = "Task Environment"
+ENVIRONMENT_PLANE = "Task Environment"
 """Plane that says when the capture began."""
 
 STEP_LINE = "Steps"
@@ -40,7 +41,7 @@ DERIVED_LINES = frozenset(
 """Lines of a device that profilers make of its other lines."""
 
 # Steps, and what belongs to them
-ROOT = "_r"  # marks a step's root event (also on tf.data's function runs)
+IS_ROOT = "_r"  # marks a step's root event (also on tf.data's function runs)
 EPOCH_NUM = "epoch_num"  # of the marks of Keras 2
 STEP_NUM = "step_num"  # number of the step that a mark opens
 GROUP_ID = "group_id"  # step of an event, in files that were saved after grouping
@@ -48,7 +49,7 @@ PRODUCER_TYPE = "_pt"  # type of the context that an event produces
 PRODUCER_ID = "_p"  # and its id
 CONSUMER_TYPE = "_ct"  # type of the context that an event consumes
 CONSUMER_ID = "_c"  # and its id
-ASYNC = "_a"  # on events that stand outside of their thread's nesting
+IS_ASYNC = "_a"  # on events that stand outside of their thread's nesting
 IPL_STAGE = "_ipl_stage_name"  # stage of an input pipeline other than tf.data
 
 # Executors and programs
@@ -122,5 +123,5 @@ PROFILE_START_TIME = "profile_start_time"  # of the environment: ns since 1970
 PROFILE_STOP_TIME = "profile_stop_time"  # likewise
 PROFILE_OPTIONS = "profile_options"  # of the environment: what the profiler was asked for, a protobuf message
 
-NAMES = frozenset(value for key, value in dict(globals()).items() if key.isupper() and isinstance(value, str))
+KNOWN_NAMES = frozenset(value for key, value in dict(globals()).items() if key.isupper() and isinstance(value, str))
 """All that is asked for by one of these names."""

@@ -1,4 +1,6 @@
-"""Writing a trace file for a viewer: tracks, the events of lines, computed slices, counters. The core does the writing."""
+"""Writing a trace file for a viewer: tracks, the events of lines, computed slices, counters. The
+core does the writing.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,14 @@ NO_CATEGORY = (1 << 32) - 1
 _DOUBLE, _INT, _TEXT = 2, 4, 5
 
 
-class Format(IntEnum):
+class ExportFormat(IntEnum):
     """File formats of the core."""
 
     PERFETTO = 1
     JSON = 2
 
 
-class Kind(IntEnum):
+class TrackKind(IntEnum):
     """What a track is: a section, a row of slices, or a counter."""
 
     SECTION = 1
@@ -37,15 +39,19 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Flows:
-    """Arrows of one host, sorted by event row. id: uint64, one per arrow; ends: whether it ends (1) or begins (0) at the event."""
+    """Arrows of one host, sorted by event row. id: uint64, one per arrow; ends: whether it ends (1)
+    or begins (0) at the event.
+    """
 
-    row: Indices
+    rows: Indices
     id: Ids
-    ends: Codes
+    is_end: Codes
 
     @classmethod
-    def between(cls, cause: Indices, effect: Indices, first_id: int = 1) -> Flows:
-        """An arrow from each of `cause` to the event at the same position of `effect` (event rows)."""
+    def from_pairs(cls, cause: Indices, effect: Indices, first_id: int = 1) -> Flows:
+        """An arrow from each of `cause` to the event at the same position of `effect`
+        (event rows).
+        """
         row = np.concatenate((cause, effect)).astype(np.int32)
         identity = np.tile(np.arange(first_id, first_id + len(cause), dtype=np.uint64), 2)
         ends = np.repeat(np.array([0, 1], np.uint8), len(cause))
@@ -58,25 +64,29 @@ NO_FLOWS = Flows(np.zeros(0, np.int32), np.zeros(0, np.uint64), np.zeros(0, np.u
 
 @dataclass(frozen=True, eq=False)
 class Slices:
-    """Which events of a trace go to a track: those of `line` that `mask` selects (bool over all events of the trace, None: all), `shift_ns`
-    later than the file says. arguments: bool over `trace.stat_names`, which stats are written (None: none)."""
+    """Which events of a trace go to a track: those of `line` that `mask` selects (bool over all
+    events of the trace, None: all), `shift_ns` later than the file says. arguments: bool over
+    `trace.stat_names`, which stats are written (None: none).
+    """
 
     track: int
     line: int
     shift_ns: int = 0
     mask: Mask | None = None
-    arguments: Mask | None = None
+    argument_mask: Mask | None = None
     flows: Flows = NO_FLOWS
 
     @staticmethod
-    def flags(chosen: Mask | None, rows: slice = slice(None)) -> Bytes | None:
+    def to_flags(chosen: Mask | None, rows: slice = slice(None)) -> Bytes | None:
         """A choice (some rows of it) as bytes, which the core reads."""
         return None if chosen is None else np.ascontiguousarray(chosen[rows], np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
 class ComputedSlices:
-    """Slices that are no event of the file: start, duration (int64 ps), names and argument columns (ints, floats or texts, one per slice)."""
+    """Slices that are no event of the file: start, duration (int64 ps), names and argument columns
+    (ints, floats or texts, one per slice).
+    """
 
     start: Picoseconds
     duration: Picoseconds
@@ -85,19 +95,20 @@ class ComputedSlices:
     category: str = ""
 
 
-class Writer:
-    """A trace file being written to an open file descriptor, which stays open. Use it as a context manager.
+class TraceWriter:
+    """A trace file being written to an open file descriptor, which stays open. Use it as a context
+    manager.
 
     Leaving the block finishes the file, and raises the OSError of the first write that failed.
     """
 
-    def __init__(self, file: int, form: Format) -> None:
+    def __init__(self, file: int, file_format: ExportFormat) -> None:
         out = ctypes.c_uint64()
-        _native.call("ox_export_open", file, form, out)
+        _native.call("ox_export_open", file, file_format, out)
         self._out: int = out.value
         self._tracks = 0
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> TraceWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -105,19 +116,21 @@ class Writer:
         try:
             _native.call("ox_export_finish", self._out, number)
         finally:
-            _native.end("ox_export_close", self._out)
+            _native.free_handle("ox_export_close", self._out)
             self._out = 0
         if number.value != 0 and error is None:
             raise OSError(number.value, os.strerror(number.value))
 
-    def track(self, name: str, kind: Kind, *, parent: int = 0, rank: int = 0, description: str = "") -> int:
-        """Add a track below `parent` (0: none) and return its number; siblings are ordered by rank."""
+    def add_track(self, name: str, kind: TrackKind, *, parent: int = 0, rank: int = 0, description: str = "") -> int:
+        """Add a track below `parent` (0: none) and return its number; siblings are
+        ordered by rank.
+        """
         self._tracks += 1
         title, more = (text.encode("utf-8", "replace") for text in (name, description))
         _native.call("ox_export_track", self._out, self._tracks, parent, kind, rank, title, len(title), more, len(more))
         return self._tracks
 
-    def made(self, track: int, slices: ComputedSlices, *, shift_ns: int = 0) -> int:
+    def write_slices(self, track: int, slices: ComputedSlices, *, shift_ns: int = 0) -> int:
         """Write computed slices; returns how many. They may overlap and come in any order."""
         order = np.lexsort((-slices.duration, slices.start))
         texts = _Texts()
@@ -131,15 +144,15 @@ class Writer:
         text, text_at = texts.joined()
         arrays: tuple[Column, ...] = (start, duration, name, keys, kinds, values, text, text_at)
         sizes = (len(order), len(kinds), len(text_at) - 1, track)
-        job = _native.MadeSlices(*sizes, *map(_native.pointer, arrays), category, shift_ns)
-        return self.write("ox_export_made", job)
+        job = _native.MadeSlicesStruct(*sizes, *map(_native.pointer, arrays), category, shift_ns)
+        return self.write_job("ox_export_made", job)
 
-    def counter(self, track: int, at: Picoseconds, value: Numbers, *, shift_ns: int = 0) -> None:
+    def write_counter(self, track: int, times: Picoseconds, value: Numbers, *, shift_ns: int = 0) -> None:
         """Write a counter's values (integers) at times (ps) in order."""
-        columns = [np.ascontiguousarray(column, np.int64) for column in (at, value)]
-        _native.call("ox_export_counter", self._out, track, len(at), *columns, shift_ns)
+        columns = [np.ascontiguousarray(column, np.int64) for column in (times, value)]
+        _native.call("ox_export_counter", self._out, track, len(times), *columns, shift_ns)
 
-    def write(self, function: str, job: ctypes.Structure) -> int:
+    def write_job(self, function: str, job: ctypes.Structure) -> int:
         """Let the core write a job; returns how many slices it was."""
         written = ctypes.c_uint64()
         _native.call(function, self._out, job, written)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from outpace._dataclass import dataclass
 from outpace.model.arrays import Codes, Ids, Indices, Mask, Numbers, Values
-from outpace.trace.algorithms import placed
+from outpace.trace.algorithms import find_positions
 from outpace.trace.content import Content
 
 Value = int | float | str | bytes | None
@@ -27,9 +27,9 @@ def decode_value(kind: int, value: int, length: int, content: Content, names: tu
     if kind == _INT:
         return value - (1 << 64) if value >> 63 else value
     if kind == TEXT:
-        return content.text(value, length)
+        return content.text_at(value, length)
     if kind == BYTES:
-        return content.at(value, length)
+        return content.bytes_at(value, length)
     if kind == _REF:
         return names[value] if value < len(names) else None
     return value if kind == _UINT else None
@@ -41,11 +41,12 @@ def _as_text(value: Value) -> str:
 
 @dataclass(frozen=True, eq=False)
 class StatColumn:
-    """All values of one event stat, sorted by event row, of which each has one at most. `row`: int32 event rows; the rest are the core's raw
-    columns, `bits` in 32 bits where all fit."""
+    """All values of one event stat, sorted by event row, of which each has one at most. `rows`:
+    int32 event rows; the rest are the core's raw columns, `bits` in 32 bits where all fit.
+    """
 
     name: str
-    row: Indices
+    rows: Indices
     kind: Codes = field(repr=False)
     bits: Ids | npt.NDArray[np.uint32] = field(repr=False)
     length: npt.NDArray[np.uint32] = field(repr=False)
@@ -53,8 +54,10 @@ class StatColumn:
     _names: tuple[str, ...] = field(repr=False)
 
     @classmethod
-    def of(cls, name: str, row: Sequence[int], values: Sequence[Value]) -> StatColumn:
-        """A column from Python values (numbers, texts, bytes), at most one per event row, sorted by row."""
+    def from_values(cls, name: str, rows: Sequence[int], values: Sequence[Value]) -> StatColumn:
+        """A column from Python values (numbers, texts, bytes), at most one per event row, sorted by
+        row.
+        """
         texts: dict[str, int] = {}
         content = bytearray()
         cells = []  # kind, bits, length
@@ -72,29 +75,37 @@ class StatColumn:
             np.array([cell[at] for cell in cells], t) for at, t in enumerate((np.uint8, np.uint64, np.uint32))
         )
         return cls(
-            name, np.array(row, np.int32), kind, bits, length, Content.of(np.frombuffer(bytes(content), np.uint8)), tuple(texts)
+            name,
+            np.array(rows, np.int32),
+            kind,
+            bits,
+            length,
+            Content.from_bytes(np.frombuffer(bytes(content), np.uint8)),
+            tuple(texts),
         )
 
     def __len__(self) -> int:
-        return len(self.row)
+        return len(self.rows)
 
     def slice(self, low: int, high: int) -> StatColumn:
         """The values at positions [low, high)."""
         part = slice(low, high)
         return StatColumn(
-            self.name, self.row[part], self.kind[part], self.bits[part], self.length[part], self._content, self._names
+            self.name, self.rows[part], self.kind[part], self.bits[part], self.length[part], self._content, self._names
         )
 
-    def with_texts(self, row: Indices, texts: Sequence[str]) -> StatColumn:
+    def replace_texts(self, rows: Indices, texts: Sequence[str]) -> StatColumn:
         """The same column with other texts for some of its event rows."""
         known = {text: len(self._names) + i for i, text in enumerate(dict.fromkeys(texts))}
-        kind, bits, at = self.kind.copy(), self.uints.copy(), np.searchsorted(self.row, row)
+        kind, bits, at = self.kind.copy(), self.uints.copy(), np.searchsorted(self.rows, rows)
         kind[at], bits[at] = _REF, [known[text] for text in texts]
-        return StatColumn(self.name, self.row, kind, bits, self.length, self._content, (*self._names, *known))
+        return StatColumn(self.name, self.rows, kind, bits, self.length, self._content, (*self._names, *known))
 
     @property
     def ints(self) -> Numbers:
-        """Values as int64; unsigned ones of 2^63 and more wrap, which keeps ids distinct and comparable."""
+        """Values as int64; unsigned ones of 2^63 and more wrap, which keeps ids distinct and
+        comparable.
+        """
         return self.uints.view(np.int64)
 
     @property
@@ -107,58 +118,62 @@ class StatColumn:
         as_double = self.uints.view(np.float64)
         return np.where(self.kind == _DOUBLE, as_double, np.where(self.kind == _INT, self.ints, self.uints))
 
-    def value(self, at: int) -> Value:
+    def value(self, index: int) -> Value:
         """One value as a Python object."""
-        return decode_value(int(self.kind[at]), int(self.bits[at]), int(self.length[at]), self._content, self._names)
+        return decode_value(int(self.kind[index]), int(self.bits[index]), int(self.length[index]), self._content, self._names)
 
     def texts(self) -> list[str]:
         """Values as text; each distinct reference is looked up, each inline string decoded."""
         cells = zip(self.kind.tolist(), self.bits.tolist(), self.length.tolist(), strict=True)
         return [_as_text(decode_value(*cell, self._content, self._names)) for cell in cells]
 
-    def codes(self, at: Indices) -> tuple[Codes, list[str]]:
-        """The values at positions `at` as texts: (index of each into the texts, int64; the distinct texts, in no special order).
+    def encode_texts(self, positions: Indices) -> tuple[Codes, list[str]]:
+        """The values at positions `at` as texts: (index of each into the texts, int64; the distinct
+        texts, in no special order).
 
-        Interned texts are compared by reference and decoded once; texts written in place are decoded once per place.
+        Interned texts are compared by reference and decoded once; texts written in place are
+        decoded once per place.
         """
-        if len(at) == 0:
+        if len(positions) == 0:
             return np.zeros(0, np.int64), []
-        keys = (self.length[at], self.bits[at], self.kind[at])
+        keys = (self.length[positions], self.bits[positions], self.kind[positions])
         order = np.lexsort(keys)
-        new = np.zeros(len(at), bool)
+        new = np.zeros(len(positions), bool)
         new[0] = True
         for key in keys:
             new[1:] |= key[order][1:] != key[order][:-1]
         known: dict[str, int] = {}
-        values = [_as_text(self.value(place)) for place in at[order[new]].tolist()]
+        values = [_as_text(self.value(place)) for place in positions[order[new]].tolist()]
         indices = [known.setdefault(value, len(known)) for value in values]
-        found = np.empty(len(at), np.int64)
+        found = np.empty(len(positions), np.int64)
         found[order] = np.array(indices, np.int64)[np.cumsum(new) - 1]
         return found, list(known)
 
-    def ints_of(self, rows: Indices, missing: int = -1) -> Numbers:
+    def take_ints(self, rows: Indices, missing: int = -1) -> Numbers:
         """Values of these events as int64, `missing` where the stat is absent."""
-        place = np.searchsorted(self.row, rows, side="right") - 1
+        place = np.searchsorted(self.rows, rows, side="right") - 1
         known = np.flatnonzero(place >= 0)
-        known = known[self.row[place[known]] == rows[known]]
+        known = known[self.rows[place[known]] == rows[known]]
         found = np.full(len(rows), missing, np.int64)
         found[known] = self.ints[place[known]]
         return found
 
-    def on(self, rows: Indices) -> Mask:
+    def has_rows(self, rows: Indices) -> Mask:
         """Whether each of these events carries the stat."""
-        return placed(self.row, rows) >= 0
+        return find_positions(self.rows, rows) >= 0
 
 
-def compact(columns: Mapping[str, StatColumn]) -> dict[str, StatColumn]:
-    """The same columns, to be kept: 32 bits a value where all fit, and the rows once where the same events carry several of the stats."""
+def compact_columns(columns: Mapping[str, StatColumn]) -> dict[str, StatColumn]:
+    """The same columns, to be kept: 32 bits a value where all fit, and the rows once where the same
+    events carry several of the stats.
+    """
     known: list[Indices] = []
     kept = {}
     for name, column in columns.items():
-        row = next((rows for rows in known if np.array_equal(rows, column.row)), None)
+        row = next((rows for rows in known if np.array_equal(rows, column.rows)), None)
         if row is None:
-            known.append(row := column.row.copy())
+            known.append(row := column.rows.copy())
         narrow = len(column) == 0 or int(column.bits.max()) >> 32 == 0
         bits = column.bits.astype(np.uint32) if narrow else column.bits.copy()
-        kept[name] = replace(column, row=row, bits=bits)
+        kept[name] = replace(column, rows=row, bits=bits)
     return kept

@@ -5,6 +5,6 @@ The package itself is called: `outpace.tune("train.py")`.
 
 from __future__ import annotations
 
-from outpace._lazy import callable_package
+from outpace._lazy import make_package_callable
 
-callable_package(__name__, "session", "tune")
+make_package_callable(__name__, "session", "tune")

@@ -1,4 +1,6 @@
-"""The script's own training with edited texts: `python -m outpace.tune.edited PLAN` runs it as `python SCRIPT` would. Nothing is guarded."""
+"""The script's own training with edited texts: `python -m outpace.tune.edited PLAN` runs it as
+`python SCRIPT` would. Nothing is guarded.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 
-from outpace.capture.family import noted
-from outpace.capture.relaunch import python_command
+from outpace.capture.interpreter import python_command
+from outpace.capture.process_tree import register_folder
 from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.load import substitute
@@ -19,8 +21,10 @@ _MODULE = "outpace.tune.edited"
 
 
 def edited_command(texts: Mapping[str, str], script: str, argv: Sequence[str], module: bool) -> list[str]:
-    """A command that trains with these texts in place of the script's files. They are written down for it, and it removes them."""
-    edition = Edition(texts).write(noted(tempfile.mkdtemp(prefix="outpace-texts-")))
+    """A command that trains with these texts in place of the script's files. They are written down
+    for it, and it removes them.
+    """
+    edition = Edition(texts).write(register_folder(tempfile.mkdtemp(prefix="outpace-texts-")))
     return python_command(
         _MODULE, json.dumps({"edition": str(edition), "script": script, "argv": list(argv), "module": module})
     )

@@ -1,8 +1,10 @@
-"""A script's process that looks at its training: `python -m outpace.tune.hosted PLAN` runs the script, guarded, into a Keras `fit` or a loop
-of its own, sees some of its steps, says what could make them faster, as edits of the source, and ends.
+"""A script's process that looks at its training: `python -m outpace.tune.hosted PLAN` runs the
+script, guarded, into a Keras `fit` or a loop of its own, sees some of its steps, says what could
+make them faster, as edits of the source, and ends.
 
-The process writes no file of the user's (`guard`), and none of the script's code runs after that (`capture.ending`). The command, which waits,
-races the edits. Nothing but the standard library is imported before the script imports a framework.
+The process writes no file of the user's (`guard`), and none of the script's code runs after that
+(`capture.ending`). The command, which waits, races the edits. Nothing but the standard library is
+imported before the script imports a framework.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from outpace.capture import frames
-from outpace.capture.ending import announce, end_here, exit_code, leave, register_first
 from outpace.capture.imports import ImportHooks
-from outpace.capture.options import Outcome
+from outpace.capture.messages import print_message
+from outpace.capture.options import ScriptOutcome
+from outpace.capture.process_exit import end_process, exit_code, register_final_hook, write_final_outcome, write_outcome
 from outpace.capture.script import hide_own_frames, run_as_main
-from outpace.capture.tell import tell
 from outpace.model.errors import OutpaceError, TuneError
-from outpace.model.units import counted
+from outpace.model.units import format_count
 from outpace.tune import guard
 from outpace.tune.loop.found import Loops
 from outpace.tune.starts.imports import Imports, changed_by_script, script_begins
@@ -61,23 +63,27 @@ class Hosted:
         self._at_end: Callable[[], object] | None = None  # where the training is over before enough was seen
 
     def _importing(self, name: str) -> None:
-        """A framework is about to be imported. Where Python's functions are the guard, a module that was imported before has unguarded ones."""
+        """A framework is about to be imported. Where Python's functions are the guard, a module
+        that was imported before has unguarded ones.
+        """
         if self._guard.how != guard.OVERLAY:
             return
         changed = self._imports.changed if self._imports.names else changed_by_script()
         self._imports = Imports((*self._imports.names, name), changed)
 
     def on_tensorflow(self, tf: ModuleType) -> None:
-        """TensorFlow was imported: note how data sets are built from now on, and see loops that train without Keras."""
+        """TensorFlow was imported: note how data sets are built from now on, and see loops that
+        train without Keras.
+        """
+        from outpace.capture.function_traces import FunctionTraceRecorder
         from outpace.capture.pipeline import PipelineRecorder
         from outpace.capture.sources import SourceRecorder
-        from outpace.capture.tracing import TraceRecorder
 
         self.recorder = PipelineRecorder(False)
         self.recorder.install(tf)
         self._loops.add_tensorflow(tf)
         self.sources = SourceRecorder()
-        TraceRecorder(self.sources.traced).install(tf)
+        FunctionTraceRecorder(self.sources.traced).install(tf)
 
     def on_jax(self, jax: ModuleType) -> None:
         """JAX was imported, perhaps by TensorFlow or Keras."""
@@ -128,7 +134,9 @@ class Hosted:
         from outpace.tune.climb.parts import Profiled
 
         self._loops.rest()
-        tell(f"tuning the fit at {_line()}" + (f", number {self.fits}" if self.fits > 1 else " (--fit N for the N-th one)"))
+        print_message(
+            f"tuning the fit at {_line()}" + (f", number {self.fits}" if self.fits > 1 else " (--fit N for the N-th one)")
+        )
         given = {name: value for name, value in arguments.items() if name != "x"}
         profiled, ends, kind = Profiled(self.sources), [time.perf_counter()], keras.callbacks.CallbackList
         original = kind.on_train_batch_end
@@ -176,7 +184,7 @@ class Hosted:
             loop = Loop(found, sys._getframe(1))
         except OutpaceError as error:
             self.refuse(str(error))
-        tell(f"tuning the loop at {loop.statement.place}")
+        print_message(f"tuning the loop at {loop.statement.place}")
         self._sampler = FrameSampler()
         self._sampler.start()
         self._at_end = lambda: self._ending(lambda: self._of_loop(loop))
@@ -189,7 +197,9 @@ class Hosted:
         return Program.of_loop(loop, tuple(self.plan["kept"])), None
 
     def _unwritten(self) -> str:
-        """What the script would have changed, had it not been guarded, as a sentence; empty for nothing."""
+        """What the script would have changed, had it not been guarded, as a sentence; empty for
+        nothing.
+        """
         names = sorted(self._guard.changed())
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         return f"meanwhile the script did not write: {', '.join(names[:_NAMED])}{more}" if names else ""
@@ -238,16 +248,16 @@ class Hosted:
             imports=self._imports,
         ).write(self.plan["found"])
 
-    def _called(self) -> frames.Place | None:
+    def _called(self) -> frames.CallSite | None:
         """Where the script calls fit; of what has no file, the script."""
-        place = frames.caller(3)
+        place = frames.find_call_site(3)
         if place is not None and not place.file.startswith("<"):
             return place
         main = getattr(sys.modules.get("__main__"), "__file__", None)
-        return frames.Place(os.path.abspath(main), 0, None) if main is not None else None
+        return frames.CallSite(os.path.abspath(main), 0, None) if main is not None else None
 
     def _interrupted(self) -> NoReturn:
-        tell("interrupted; the script ends here")
+        print_message("interrupted; the script ends here")
         self._end(130)
 
     def refuse(self, why: str) -> NoReturn:
@@ -256,12 +266,14 @@ class Hosted:
 
     def _end(self, code: int, why: str = "") -> NoReturn:
         if why:
-            tell(why)
-        leave(self.plan["outcome"], Outcome(stopped=True, exit_code=code))
-        end_here(code)
+            print_message(why)
+        write_outcome(self.plan["outcome"], ScriptOutcome(stopped=True, exit_code=code))
+        end_process(code)
 
     def run(self) -> None:
-        """Run the script; its own exception comes out. It comes to its end where nothing of it trains."""
+        """Run the script; its own exception comes out. It comes to its end where nothing of it
+        trains.
+        """
         substitute(Edition.read(self.plan["edition"]).texts if self.plan["edition"] else {}, self._guard.place)
         hooks: Any = {"tensorflow": self.on_tensorflow, "jax": self.on_jax, "keras": self.on_keras, "tf_keras": self.on_keras}
         ImportHooks(hooks, _not_hooked, self._importing).install()
@@ -290,13 +302,13 @@ class Hosted:
                 if self._at_end is not None and not failed:
                     self._at_end()
                 if self.plan["then"] == "stop" and (said := self._unwritten()):  # else it is started anew
-                    tell(said)
-                announce(self.plan["outcome"], Outcome(reason=self._why_nothing(), exit_code=code))
+                    print_message(said)
+                write_final_outcome(self.plan["outcome"], ScriptOutcome(reason=self._why_nothing(), exit_code=code))
 
     def _why_nothing(self) -> str:
         wanted = self.plan["fit"]
         if self.fits:
-            return f"the script called Keras' fit {counted(self.fits, 'time')}, so that there was no fit number {wanted}"
+            return f"the script called Keras' fit {format_count(self.fits, 'time')}, so that there was no fit number {wanted}"
         return "the script called no Keras fit and ran no loop of training steps, so there was nothing to tune"
 
 
@@ -308,18 +320,18 @@ def place_of(loop: Loop) -> Place:
 
 
 def _not_hooked(name: str, error: Exception) -> None:
-    tell(f"{name} could not be hooked, so nothing is tuned: {error!r}")
+    print_message(f"{name} could not be hooked, so nothing is tuned: {error!r}")
 
 
 def _line() -> str:
     """Where the user's code calls."""
-    place = frames.caller()
+    place = frames.find_call_site()
     return f"{os.path.relpath(place.file)}:{place.line}" if place is not None else "an unknown line"
 
 
 def main() -> None:
     """Entry of the process."""
-    register_first()
+    register_final_hook()
     Hosted(json.loads(sys.argv[1])).run()
 
 

@@ -1,7 +1,10 @@
-"""The proof of what a search found: the edited script is the same program, and it is faster; both of the texts that are handed over.
+"""The proof of what a search found: the edited script is the same program, and it is faster; both
+of the texts that are handed over.
 
-The original and the edited text run in processes of their own (`same`), then race each other (`trial`), two processes of each at least. Of a
-stack of changes each is taken out once: one that adds nothing goes, wherever it stands."""
+The original and the edited text run in processes of their own (`same`), then race each other
+(`trial`), two processes of each at least. Of a stack of changes each is taken out once: one that
+adds nothing goes, wherever it stands.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,11 @@ MOST_FEWER = 3  # changes that are taken out, one at a time
 
 @dataclass(frozen=True)
 class Proof:
-    """stack: what is kept; None for nothing. judgement: of what is kept, or of the whole stack. race: of the texts; None where they are not
-    the same program. gain: of what is kept. dropped: changes that were taken out, `because` of what. why: what stands in the way, in a
-    sentence; empty where it is kept."""
+    """stack: what is kept; None for nothing. judgement: of what is kept, or of the whole stack.
+    race: of the texts; None where they are not the same program. gain: of what is kept. dropped:
+    changes that were taken out, `because` of what. why: what stands in the way, in a sentence;
+    empty where it is kept.
+    """
 
     stack: Stack | None
     judgement: Judgement
@@ -66,7 +71,9 @@ class Proof:
         return (f"No difference was found there: {self.judgement.sentence}. What shows elsewhere is for you to judge.",)
 
     def meeting(self, required: Standing) -> Proof:
-        """This one, or one that keeps nothing, where what is kept is only compared, or allowed, and has to be proven."""
+        """This one, or one that keeps nothing, where what is kept is only compared, or allowed, and
+        has to be proven.
+        """
         if required is not Standing.PROVEN or self.standing in (None, Standing.PROVEN):
             return self
         if self.standing is Standing.ALLOWED or self.gain is None:
@@ -77,7 +84,9 @@ class Proof:
 
 
 def passes_for(step_seconds: float, every: int = 1) -> int:
-    """How many passes are compared, of which `every` so many are made in one call: a power of two of calls."""
+    """How many passes are compared, of which `every` so many are made in one call: a power of two
+    of calls.
+    """
     wanted = COMPARED / step_seconds if step_seconds > 0 else MOST
     least = max(FEWEST, GROUPS * every)
     calls: int = 2 ** round(math.log2(max(least, min(MOST, wanted)) / every))
@@ -86,7 +95,9 @@ def passes_for(step_seconds: float, every: int = 1) -> int:
 
 @dataclass(eq=False)
 class Originals:
-    """Runs of one script as it is, to compare edited texts with; they are made when they are asked for. Ends with its context."""
+    """Runs of one script as it is, to compare edited texts with; they are made when they are asked
+    for. Ends with its context.
+    """
 
     command: Command
     folder: str | None = None
@@ -100,7 +111,9 @@ class Originals:
         self._close()
 
     def of(self, place: Place, fit: int, step_seconds: float, every: int) -> Original:
-        """Those of a loop, or of the n-th `fit`, for texts that make `every` so many steps in one call."""
+        """Those of a loop, or of the n-th `fit`, for texts that make `every` so many steps in one
+        call.
+        """
         if self._now is None or self._now.every % every:
             self._close()
             script, *argv = self.command.parts
@@ -153,7 +166,9 @@ def _strictly(original: Original, searched: Searched, stack: Stack) -> bool:
 
 
 def _judged(original: Original, stack: Stack, strict: bool) -> Judgement:
-    """strict: whether the changes that need no consent, together, were shown to be the same program: only then others may change it."""
+    """strict: whether the changes that need no consent, together, were shown to be the same
+    program: only then others may change it.
+    """
     found = original.against(stack.texts, stack.grouped)
     if not (stack.consents and strict and found.same is False and found.runs):
         return found
@@ -217,7 +232,9 @@ def _edition(stack: Stack | None, searched: Searched) -> Edition:
 
 
 def _useful(race: Experiment, stack: Stack, fewer: Sequence[Stack]) -> tuple[Stack, tuple[str, ...]]:
-    """The stack, or that without the change which adds least, where it adds nothing by the same rounds; and what was dropped."""
+    """The stack, or that without the change which adds least, where it adds nothing by the same
+    rounds; and what was dropped.
+    """
     whole = race.verdict(stack.name).estimate
     rest = [(each, found) for each in fewer if (found := race.verdict(each.name).estimate) is not None]
     if whole is None or not rest:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outpace._dataclass import dataclass
-from outpace.capture.family import Family
+from outpace.capture.process_tree import ProcessTree
 from outpace.model.errors import CaptureError, UsageError
-from outpace.model.secrets import mask_line, masked_names
+from outpace.model.secret_masking import find_masked_names, mask_command_line
 from outpace.tune.pages.progress import watching
 from outpace.tune.trial.arm import Arm, steps_of
 from outpace.tune.trial.engine import run_experiment
@@ -28,13 +28,17 @@ FIRST_EPOCH = 15.0  # seconds that each script gets to end its first epoch, outs
 
 @dataclass(frozen=True)
 class RaceResult:
-    """What came of a race. Printing it, or showing it in a notebook, gives the table of variants."""
+    """What came of a race. Printing it, or showing it in a notebook, gives the table of
+    variants.
+    """
 
     experiment: Experiment
 
     @property
     def winner(self) -> str:
-        """Name of the fastest variant whose lead over the baseline was confirmed; the baseline's where there is none."""
+        """Name of the fastest variant whose lead over the baseline was confirmed; the baseline's
+        where there is none.
+        """
         return self.experiment.winner
 
     @property
@@ -91,11 +95,12 @@ def race(
 ) -> RaceResult:
     """Race variants of a training step against each other in this process.
 
-    A variant is a function without arguments that runs one step; it is called again and again. (An `Arm` of `outpace.tune.trial` can also be
-    prepared and undone.) `budget` is in seconds and begins when all variants are warm; `baseline` is the variant to compare with,
-    the first by default; a difference below `effect` (a fraction) is not called one. Ctrl-C ends the race with what is known until then.
-    `out` is where to write the record.
-    Raises UsageError for fewer than two variants, and CaptureError when no variant ran a step.
+    A variant is a function without arguments that runs one step; it is called again and again. (An
+    `Arm` of `outpace.tune.trial` can also be prepared and undone.) `budget` is in seconds and
+    begins when all variants are warm; `baseline` is the variant to compare with, the first by
+    default; a difference below `effect` (a fraction) is not called one. Ctrl-C ends the race with
+    what is known until then. `out` is where to write the record. Raises UsageError for fewer than
+    two variants, and CaptureError when no variant ran a step.
     """
     arms = [_arm(name, variant) for name, variant in variants.items()]
     with watching(progress) as watch:
@@ -118,16 +123,20 @@ def race_scripts(
     progress: bool = True,
     show_secrets: bool = False,
 ) -> RaceResult:
-    """Race scripts, each in two processes or more of its own, which rest (stopped) while others run.
+    """Race scripts, each in two processes or more of its own, which rest (stopped) while others
+    run.
 
-    A command is a script's path, or a command line as a shell would take it, with variables before and arguments behind it; names may be given
-    (name: command), the commands themselves are the names otherwise. What is timed is the script's training step: what a
-    function `outpace_race()` of the script returns, else the steps of its first Keras `fit`, else those of its own loop.
-    alive: how many processes may live at once, where memory bounds that; with fewer than two of each script, whole processes run in turns.
-    show_secrets: show and record keys and passwords among arguments, for which dots stand otherwise, so that the record cannot be replayed.
-    No process outlives the race, however this one ends. Raises NotFoundError for a missing script; otherwise as `race`.
+    A command is a script's path, or a command line as a shell would take it, with variables before
+    and arguments behind it; names may be given (name: command), the commands themselves are the
+    names otherwise. What is timed is the script's training step: what a function `outpace_race()`
+    of the script returns, else the steps of its first Keras `fit`, else those of its own loop.
+    alive: how many processes may live at once, where memory bounds that; with fewer than two of
+    each script, whole processes run in turns. show_secrets: show and record keys and passwords
+    among arguments, for which dots stand otherwise, so that the record cannot be replayed. No
+    process outlives the race, however this one ends. Raises NotFoundError for a missing script;
+    otherwise as `race`.
     """
-    told = str if show_secrets else mask_line
+    told = str if show_secrets else mask_command_line
     names = list(commands) if isinstance(commands, Mapping) else _names([told(each) for each in commands])
     sources = dict(zip(names, commands.values() if isinstance(commands, Mapping) else commands, strict=True))
     if len(sources) < 2:
@@ -135,7 +144,7 @@ def race_scripts(
     chosen = next((name for name, source in sources.items() if baseline in (name, source)), baseline)
     parsed = {name: Command.parse(source) for name, source in sources.items()}
     first = min(FIRST_EPOCH, budget / 4)
-    with Family(), watching(progress) as watch:
+    with ProcessTree(), watching(progress) as watch:
         experiment = run_experiment(
             [ScriptArm(command, first_epoch=first).arm(name) for name, command in parsed.items()],
             baseline=chosen,
@@ -149,7 +158,8 @@ def race_scripts(
 
 
 def replay(record: Experiment, *, out: str | os.PathLike[str] | None = None, progress: bool = True) -> RaceResult:
-    """Repeat a race of scripts as its record says: same scripts, baseline, protocol, budget and seed.
+    """Repeat a race of scripts as its record says: same scripts, baseline, protocol, budget and
+    seed.
 
     Raises UsageError for a record of functions: they live in the program that raced them.
     """
@@ -157,7 +167,7 @@ def replay(record: Experiment, *, out: str | os.PathLike[str] | None = None, pro
         raise UsageError(
             "This race was one of Python functions, which the record does not hold. Use --judge-only, or run the program again."
         )
-    if hidden := dict.fromkeys(name for source in record.sources.values() for name in masked_names(source)):
+    if hidden := dict.fromkeys(name for source in record.sources.values() for name in find_masked_names(source)):
         raise UsageError(
             f"The record has dots for the value of {', '.join(hidden)}, which keeps secrets out of it. Use --judge-only, or race the scripts "
             "again; with --show-secrets a record keeps them."

@@ -1,4 +1,6 @@
-"""Why something failed, in one line: the sentence of an error that says something, without its traces and graph nodes."""
+"""Why something failed, in one line: the sentence of an error that says something, without its
+traces and graph nodes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _EMPTY = re.compile(
 
 
 def reason_of(error: BaseException) -> str:
-    """The type of an error and the first of its lines that says something; of an error of Outpace's own, its sentence."""
+    """The type of an error and the first of its lines that says something; of an error of Outpace's
+    own, its sentence.
+    """
     text = str(error).strip()
     if isinstance(error, OutpaceError):
         return text

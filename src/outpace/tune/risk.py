@@ -6,8 +6,10 @@ from enum import Enum
 
 
 class Risk(str, Enum):
-    """What a rewrite may change. EXACT: nothing. REORDERED: the same additions in another order: rounding. ORDER: the same examples, in another
-    order or in other batches. STATISTICAL: which element gets which random number, or when Python runs."""
+    """What a rewrite may change. EXACT: nothing. REORDERED: the same additions in another order:
+    rounding. ORDER: the same examples, in another order or in other batches. STATISTICAL: which
+    element gets which random number, or when Python runs.
+    """
 
     EXACT = "exact"
     REORDERED = "reordered"
@@ -16,7 +18,9 @@ class Risk(str, Enum):
 
     @property
     def consent(self) -> str:
-        """The class that the user has to allow (`--allow`) before it is kept; empty where none is needed."""
+        """The class that the user has to allow (`--allow`) before it is kept; empty where none is
+        needed.
+        """
         return self.value if self.value in CONSENTS else ""
 
 

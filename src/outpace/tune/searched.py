@@ -1,4 +1,6 @@
-"""What passes between the processes of a tuning: what one that runs the script has seen of it, and what a search found."""
+"""What passes between the processes of a tuning: what one that runs the script has seen of it, and
+what a search found.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,12 @@ if TYPE_CHECKING:
 class Seen:
     """A script as it trains, from inside of its process.
 
-    candidates: what may be raced. others: what is not for it, or left to the user. place: the loop that trains; a `fit` has none of its own,
-    and is counted. limited: whether its model and its input can be measured alone. caches: its input keeps elements, or may. step_seconds: of a
-    step. facts: what advice is drawn from. parts: of its model. lines: that a step's time goes to. remark: why its input alone is tuned.
-    unwritten: what the script did not write meanwhile, in a sentence. imports: of frameworks.
+    candidates: what may be raced. others: what is not for it, or left to the user. place: the loop
+    that trains; a `fit` has none of its own, and is counted. limited: whether its model and its
+    input can be measured alone. caches: its input keeps elements, or may. step_seconds: of a step.
+    facts: what advice is drawn from. parts: of its model. lines: that a step's time goes to.
+    remark: why its input alone is tuned. unwritten: what the script did not write meanwhile, in a
+    sentence. imports: of frameworks.
     """
 
     candidates: tuple[Candidate, ...]
@@ -95,9 +99,11 @@ class Stack:
 
 @dataclass(frozen=True)
 class Searched:
-    """climbed: what was tried. stack: what seemed faster; None for nothing. fewer: the same without one of its changes each. strict: without
-    those that need consent, where there are such; None where nothing is left. seen: ratio by the search. step_seconds: of a step as it is.
-    sources: files that are edited, as they were when the search began."""
+    """climbed: what was tried. stack: what seemed faster; None for nothing. fewer: the same without
+    one of its changes each. strict: without those that need consent, where there are such; None
+    where nothing is left. seen: ratio by the search. step_seconds: of a step as it is. sources:
+    files that are edited, as they were when the search began.
+    """
 
     climbed: Climbed
     stack: Stack | None

@@ -1,5 +1,6 @@
-"""One tuning of a script: the search, in a process that ends with it, and the proof of what that found. The command does this, and
-`outpace.tune("train.py")`."""
+"""One tuning of a script: the search, in a process that ends with it, and the proof of what that
+found. The command does this, and `outpace.tune("train.py")`.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
-from outpace.capture.family import Family
-from outpace.capture.options import Outcome
-from outpace.capture.relaunch import require_script
+from outpace.capture.interpreter import require_script
+from outpace.capture.options import ScriptOutcome
+from outpace.capture.process_tree import ProcessTree
 from outpace.model.errors import CaptureError, TuneError, UsageError
 from outpace.tune.climb.climb import INTERRUPTED, SEARCH_SHARE, Climb, Ended
 from outpace.tune.pages.progress import shown
@@ -39,13 +40,13 @@ _LEAST_RACE, _FEWEST_SECONDS = 0.3, 20.0  # of the budget, and at least, for the
 class Tuned:
     """What came of a tuning; printing it, or showing it in a notebook, gives the report.
 
-    code, outcome: of the script's first process. searched: None where nothing could be tuned. proof: None where nothing seemed faster.
-    pages: of what was tried before.
+    code, outcome: of the script's first process. searched: None where nothing could be tuned.
+    proof: None where nothing seemed faster. pages: of what was tried before.
     """
 
     plan: Mapping[str, Any]
     code: int
-    outcome: Outcome | None
+    outcome: ScriptOutcome | None
     searched: Searched | None
     proof: Proof | None
     seen: Seen | None = None
@@ -53,7 +54,9 @@ class Tuned:
 
     @property
     def gain(self) -> Estimate | None:
-        """Rate of the edited script / rate of the script as it is, with its 95% CI; None where nothing is kept."""
+        """Rate of the edited script / rate of the script as it is, with its 95% CI; None where
+        nothing is kept.
+        """
         return self.proof.gain if self.proof is not None else None
 
     @property
@@ -63,7 +66,9 @@ class Tuned:
 
     @property
     def patch(self) -> SourcePatch | None:
-        """What is kept, as a change of the source, below what is known of it; nothing is written. None where nothing is kept."""
+        """What is kept, as a change of the source, below what is known of it; nothing is written.
+        None where nothing is kept.
+        """
         proof = self.proof
         if proof is None or proof.stack is None or self.searched is None:
             return None
@@ -71,8 +76,10 @@ class Tuned:
 
     @property
     def standing(self) -> str:
-        """What is known of what is kept: "proven" (the training was compared as a whole), "compared" (some passes of it were), "allowed" (it is
-        another program, with your consent); empty where nothing is kept."""
+        """What is known of what is kept: "proven" (the training was compared as a whole),
+        "compared" (some passes of it were), "allowed" (it is another program, with your consent);
+        empty where nothing is kept.
+        """
         found = self.proof.standing if self.proof is not None else None
         return found.value if found is not None else ""
 
@@ -103,8 +110,9 @@ class Tuned:
 
 
 def tuning(plan: Mapping[str, Any], folder: str) -> Tuned:
-    """Search, and prove. plan: what was asked; folder: for files of ours. Ctrl-C is told and raised, but in the script's first run, where it is
-    an exit code."""
+    """Search, and prove. plan: what was asked; folder: for files of ours. Ctrl-C is told and
+    raised, but in the script's first run, where it is an exit code.
+    """
     command = Command((plan["script"], *plan["argv"]), plan["module"])
     with shown() as watch, Forks() as forks, Originals(command, forks=forks) as originals:
         try:
@@ -114,7 +122,7 @@ def tuning(plan: Mapping[str, Any], folder: str) -> Tuned:
             return Tuned(plan, ended.code, ended.outcome, None, None)
         except CaptureError as error:
             watch.note(f"nothing is tuned: {error}")
-            return Tuned(plan, TuneError.exit_code, Outcome(stopped=True, exit_code=TuneError.exit_code), None, None)
+            return Tuned(plan, TuneError.exit_code, ScriptOutcome(stopped=True, exit_code=TuneError.exit_code), None, None)
         except KeyboardInterrupt:
             watch.note(f"interrupted{watch.so_far}")
             raise
@@ -144,14 +152,16 @@ def tune(
     allow: Sequence[str] = (),
     require: str = "compared",
 ) -> Tuned:
-    """Find what makes a training script faster, compare the edited script with it, and race the two, as `outpace tune SCRIPT ARGV...` does. No
-    file of the script's is written.
+    """Find what makes a training script faster, compare the edited script with it, and race the
+    two, as `outpace tune SCRIPT ARGV...` does. No file of the script's is written.
 
-    `budget` is in seconds. `fit` counts the calls of Keras' `fit`. What changes results by more than rounding is raced, too, and kept only
-    where `allow` names its class: "order" (the same examples in another order or in other batches), "statistical" (other random numbers).
-    `require="proven"` keeps nothing of a training that is too long to be compared as a whole.
-    Print the result, or show it in a notebook; `result.patch` is what is kept, and `result.standing` how it is known. Raises NotFoundError
-    where there is no script, UsageError for a class that does not exist, and TuneError where there is nothing that can be tuned.
+    `budget` is in seconds. `fit` counts the calls of Keras' `fit`. What changes results by more
+    than rounding is raced, too, and kept only where `allow` names its class: "order" (the same
+    examples in another order or in other batches), "statistical" (other random numbers).
+    `require="proven"` keeps nothing of a training that is too long to be compared as a whole. Print
+    the result, or show it in a notebook; `result.patch` is what is kept, and `result.standing` how
+    it is known. Raises NotFoundError where there is no script, UsageError for a class that does not
+    exist, and TuneError where there is nothing that can be tuned.
     """
     if unknown := set(allow) - set(CONSENTS):
         raise UsageError(f"There is no class {', '.join(sorted(unknown))} to allow: give some of {', '.join(CONSENTS)}.")
@@ -169,7 +179,7 @@ def tune(
         "allow": list(allow), "only_limits": False, "dry_run": False, "show_secrets": False,
         "require": require,
     }  # fmt: skip
-    with Family() as family:
+    with ProcessTree() as family:
         found = tuning(plan, family.folder)
     if found.code == INTERRUPTED:
         raise KeyboardInterrupt

@@ -6,26 +6,28 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from outpace.capture.tell import tell
+from outpace.capture.messages import print_message
 from outpace.model.errors import OutputError
 from outpace.model.report import Report
-from outpace.model.units import counted
+from outpace.model.units import format_count
 from outpace.report import json_, terminal
-from outpace.store.tree import near
+from outpace.store.tree import relative_path
 from outpace.tune.pages.tuning import DETAILS, ID
 from outpace.tune.same import Standing
 from outpace.tune.session import Tuned
 
 
 def report(tuned: Tuned) -> int:
-    """Print the report and write the files that were asked for; 0, or the exit code for a file that could not be written."""
+    """Print the report and write the files that were asked for; 0, or the exit code for a file that
+    could not be written.
+    """
     made, plan = tuned.report, tuned.plan
     if plan["json"]:
         sys.stdout.write(json_.render(made) + "\n")
     else:
         terminal.print_report(
             made, width=plan["width"], color=plan["color"], tools=[ID, *([DETAILS] if plan["details"] else [])],
-            commands=True, files=("--html",),
+            show_commands=True, file_options=("--html",),
         )  # fmt: skip
     sys.stdout.flush()
     files: dict[str, Callable[[Path], str]] = {
@@ -38,18 +40,22 @@ def report(tuned: Tuned) -> int:
 
 
 def times(seconds: float, raced: float, budget: float, whole: float) -> str:
-    """Where the time of the command went: the budget is that of the search and of the race of the texts."""
+    """Where the time of the command went: the budget is that of the search and of the race of the
+    texts.
+    """
     rest = whole - seconds - raced
     more = f" ({rest:.0f} s starting the script, comparing texts, and reports)" if rest >= 1 else ""
     return f"tuning took {seconds + raced:.0f} s of {budget:.0f} s; the whole command took {whole:.0f} s{more}"
 
 
 def _told(write: Callable[[Path], str], place: Path) -> bool:
-    """Write, and say where. A file that cannot be written is said too, and does not keep the others from being written."""
+    """Write, and say where. A file that cannot be written is said too, and does not keep the others
+    from being written.
+    """
     try:
-        tell(write(place))
+        print_message(write(place))
     except OutputError as error:
-        tell(str(error))
+        print_message(str(error))
         return False
     return True
 
@@ -68,7 +74,7 @@ def _races(tuned: Tuned, folder: Path) -> str:
     for at, experiment in enumerate(races):
         write_experiment(experiment, folder / f"race-{at}.jsonl")
     return (
-        f"the samples of {counted(len(races), 'race')} are in {folder}"
+        f"the samples of {format_count(len(races), 'race')} are in {folder}"
         if races
         else "there was no race, whose samples could be written"
     )
@@ -82,6 +88,6 @@ def _patch(tuned: Tuned, path: Path) -> str:
     if patch is None or tuned.proof is None:
         return f"no patch is written: {tuned.proof.why}" if tuned.proof is not None else "there is nothing to write as a patch"
     write_patch(patch, path)
-    place = near(str(path))
+    place = relative_path(str(path))
     known = f"; it was compared in {tuned.proof.judgement.extent}: read it" if tuned.standing == Standing.COMPARED.value else ""
     return f"the patch is {place} (apply it with: {patch.command} < {place}){known}"

@@ -1,8 +1,10 @@
-"""Who may ask: this machine's user, by a token, from this site's own pages. One guard stands before every handler.
+"""Who may ask: this machine's user, by a token, from this site's own pages. One guard stands before
+every handler.
 
-A page of another site can send requests to this machine, and by a second name for it (DNS rebinding) read the answers: so the name that was
-asked for, where the request comes from and the token are looked at before anything else, and what has an effect takes a header that no form
-of another site can send.
+A page of another site can send requests to this machine, and by a second name for it (DNS
+rebinding) read the answers: so the name that was asked for, where the request comes from and the
+token are looked at before anything else, and what has an effect takes a header that no form of
+another site can send.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Iterable
 from urllib.parse import quote, urlencode
 
 from outpace.ui import pages
-from outpace.ui.http import Request, Response, elsewhere, text
+from outpace.ui.http import Request, Response, redirect, text_response
 
 TOKEN = "token"  # of the first address, and of the `Authorization` header
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d{1,5})?", re.ASCII)
@@ -24,10 +26,12 @@ _ACTS = "x-outpace"  # the header that a request with an effect carries
 
 
 class Guard:
-    """`port` names the cookie, so that several workbenches on one machine do not forget each other; `hosts` are further names of this one.
+    """`port` names the cookie, so that several workbenches on one machine do not forget each other;
+    `hosts` are further names of this one.
 
-    The token is for the address that is printed. A browser that is started gets a code instead, which is good once: its arguments are seen by
-    all users of the machine. And the cookie is a secret of its own, since browsers send it to every port of this machine.
+    The token is for the address that is printed. A browser that is started gets a code instead,
+    which is good once: its arguments are seen by all users of the machine. And the cookie is a
+    secret of its own, since browsers send it to every port of this machine.
     """
 
     def __init__(self, token: str, port: int, hosts: Iterable[str] = ()) -> None:
@@ -41,32 +45,34 @@ class Guard:
         """A guard with a token that nobody can guess."""
         return cls(secrets.token_urlsafe(24), port, hosts)
 
-    def code(self) -> str:
+    def issue_code(self) -> str:
         """What may stand once in the place of the token."""
         code = secrets.token_urlsafe(24)
         self._codes.add(code)
         return code
 
-    def refusal(self, request: Request) -> Response | None:
-        """The answer to a request that must not be served (or that brings the token, and goes on without it in its address); else None."""
+    def check(self, request: Request) -> Response | None:
+        """The answer to a request that must not be served (or that brings the token, and goes on
+        without it in its address); else None.
+        """
         return self._foreign(request) or self._unknown(request)
 
     def _foreign(self, request: Request) -> Response | None:
         headers = request.headers
         host = headers.get("host", "")
         if not self._is_own(host):
-            return text(
+            return text_response(
                 421, "This workbench is not called so. Open the address that it printed, or start it with --allow-host."
             )
         if request.method not in ("GET", "HEAD", "POST"):
-            return text(405, "There is nothing to do so here.")
+            return text_response(405, "There is nothing to do so here.")
         if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _followed_link(request):
-            return text(403, "Pages of other sites get nothing here.")
+            return text_response(403, "Pages of other sites get nothing here.")
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:
-            return text(403, "Pages of other sites get nothing here.")
+            return text_response(403, "Pages of other sites get nothing here.")
         if request.method == "POST" and headers.get(_ACTS) != "1":
-            return text(403, "Only the workbench's own pages may do something here.")
+            return text_response(403, "Only the workbench's own pages may do something here.")
         return None
 
     def _unknown(self, request: Request) -> Response | None:
@@ -77,11 +83,11 @@ class Guard:
             rest = urlencode({key: value for key, value in request.query.items() if key != TOKEN})
             place = quote(request.path.rpartition("/")[2]) or "./"
             cookie = f"{self._name}={self._cookie}; HttpOnly; SameSite=Lax; Path=/"
-            return elsewhere(place + (f"?{rest}" if rest else ""), {"Set-Cookie": cookie})
+            return redirect(place + (f"?{rest}" if rest else ""), {"Set-Cookie": cookie})
         if request.method == "GET" and "text/html" in headers.get("accept", ""):
-            page, policy = pages.stranger(f"/{request.path}")
+            page, policy = pages.render_sign_in(f"/{request.path}")
             return Response(page.encode("utf-8", "replace"), status=401, headers={"Content-Security-Policy": policy})
-        return text(401, "This address needs its token. Open the address that 'outpace ui' printed, token included.")
+        return text_response(401, "This address needs its token. Open the address that 'outpace ui' printed, token included.")
 
     def _once(self, code: str) -> bool:
         try:
@@ -91,7 +97,9 @@ class Guard:
         return True
 
     def _is_own(self, host: str) -> bool:
-        """Whether a `Host` names this machine itself, by any port (a tunnel has its own), or is one of the allowed names."""
+        """Whether a `Host` names this machine itself, by any port (a tunnel has its own), or is one
+        of the allowed names.
+        """
         found = _HOST.fullmatch(host)
         if found is None:
             return False
@@ -114,7 +122,9 @@ def _followed_link(request: Request) -> bool:
 
 
 def _cookie(header: str, name: str) -> str:
-    """The cookie's value. Others, of programs at other ports, may be written in ways that no parser takes."""
+    """The cookie's value. Others, of programs at other ports, may be written in ways that no parser
+    takes.
+    """
     found = (part.strip().partition("=") for part in header.split(";"))
     return next((value for own, _, value in found if own == name), "")
 

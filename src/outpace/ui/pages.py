@@ -1,4 +1,6 @@
-"""The workbench's own pages: the list of runs, and two of them side by side. Texts of runs are cleaned here; templates escape them."""
+"""The workbench's own pages: the list of runs, and two of them side by side. Texts of runs are
+cleaned here; templates escape them.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outpace.model import Unit
-from outpace.model.text import clean, clean_prose, shown
+from outpace.model.text import clean, clean_prose, format_cell
 from outpace.report import html
-from outpace.report.html_data import embed
-from outpace.ui import verdicts
-from outpace.ui.folders import place_of
-from outpace.ui.runs import Listed
-from outpace.ui.verdicts import Cache, Verdict
-from outpace.ui.watched import Watched
+from outpace.report.html_data import embed_json
+from outpace.ui import run_summaries
+from outpace.ui.folders import resolve_path
+from outpace.ui.run_summaries import RunSummary, SummaryCache
+from outpace.ui.runs import ListedRun
+from outpace.ui.trainings import TrainingFile
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -28,50 +30,57 @@ _PROGRAMS = 30  # that ran last: among these the run before is looked for
 _SAME = 0.01  # a step that is so much longer or shorter is called the same
 
 
-def home(roots: Sequence[str], captures: bool) -> str:
-    """The list of runs, whose lines come from `lines`; with a dialog that `captures`."""
-    return _environment().get_template("runs.html.j2").render(roots=[clean(root) for root in roots], captures=captures)
+def render_run_list(roots: Sequence[str], can_capture: bool) -> str:
+    """The list of runs, whose lines come from `build_run_lines`; with a dialog that
+    `can_capture`.
+    """
+    return _environment().get_template("runs.html.j2").render(roots=[clean(root) for root in roots], captures=can_capture)
 
 
-def side(left: Listed, right: Listed) -> str:
+def render_side_by_side(left: ListedRun, right: ListedRun) -> str:
     """Two runs side by side."""
     runs = [{"id": run.id, "name": _name(run)} for run in (left, right)]
     return _environment().get_template("side.html.j2").render(runs=runs)
 
 
-def watch(one: Watched) -> str:
+def render_training(training: TrainingFile) -> str:
     """A training that is watched; its curves come by themselves."""
-    return _environment().get_template("watch.html.j2").render(name=clean(one.name), place=clean(one.place))
+    return _environment().get_template("watch.html.j2").render(name=clean(training.name), place=clean(training.logdir))
 
 
-def stranger(asked: str) -> tuple[str, str]:
-    """(page, its content security policy) for a browser without the token: what to do, and on to what it `asked` for. It loads nothing, since
-    nothing else is given to it."""
+def render_sign_in(address: str) -> tuple[str, str]:
+    """(page, its content security policy) for a browser without the token: what to do, and on to
+    what it `address` for. It loads nothing, since nothing else is given to it.
+    """
     from markupsafe import Markup
 
-    script, style = f"{_own('wanted.js')}Wanted.keep({embed(asked)});", html.every_style(_own("runs.css"))
-    shown = {"asked": clean(asked), "script": Markup(script), "style": Markup(style)}
-    return _environment().get_template("stranger.html.j2").render(shown), html.policy((script,), style)
+    script, style = f"{_own('wanted.js')}Wanted.keep({embed_json(address)});", html.all_styles(_own("runs.css"))
+    shown = {"asked": clean(address), "script": Markup(script), "style": Markup(style)}
+    return _environment().get_template("stranger.html.j2").render(shown), html.content_security_policy((script,), style)
 
 
-class Lines:
-    """The list's lines, as the page reads them. One is made again where its run, the verdict on it, or the run before it is another."""
+class RunLines:
+    """The list's lines, as the page reads them. One is made again where its run, the verdict on it,
+    or the run before it is another.
+    """
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: SummaryCache) -> None:
         self._cache, self._lock = cache, threading.Lock()
         self._known: dict[str, tuple[tuple[object, ...], str]] = {}
-        self._last: tuple[Sequence[Listed], object, bytes] = ((), None, b"[]")
+        self._last: tuple[Sequence[ListedRun], object, bytes] = ((), None, b"[]")
 
-    def of(self, runs: Sequence[Listed], unread: Mapping[str, str]) -> bytes:
-        """The lines of all runs, which come newest first, and of the folders that cannot be read (`failures`), as JSON."""
+    def encode(self, runs: Sequence[ListedRun], unread: Mapping[str, str]) -> bytes:
+        """The lines of all runs, which come newest first, and of the folders that cannot be read
+        (`build_failure_lines`), as JSON.
+        """
         with self._lock:
-            state = self._cache.changes, dict(unread)
+            state = self._cache.version, dict(unread)
             if self._last[0] is not runs or self._last[1] != state:
-                lines = [*self._made(runs), *map(_json, failures(unread))]
+                lines = [*self._made(runs), *map(_json, build_failure_lines(unread))]
                 self._last = runs, state, f"[{','.join(lines)}]".encode()
             return self._last[2]
 
-    def _made(self, runs: Sequence[Listed]) -> list[str]:
+    def _made(self, runs: Sequence[ListedRun]) -> list[str]:
         made = {}
         for run, verdict, before in _in_turn(runs, self._cache):
             of = (run, verdict, before and before[1], before and before[0])
@@ -87,19 +96,21 @@ def _json(line: Mapping[str, Any]) -> str:
     return json.dumps(line, allow_nan=False, separators=(",", ":"))
 
 
-def lines(runs: Sequence[Listed], cache: Cache) -> list[dict[str, Any]]:
+def build_run_lines(runs: Sequence[ListedRun], cache: SummaryCache) -> list[dict[str, Any]]:
     """What the list shows of each run; they come newest first."""
     return [_line(*each) for each in _in_turn(runs, cache)][::-1]
 
 
-_Before = tuple[Listed, Verdict]
+_Before = tuple[ListedRun, RunSummary]
 
 
-def _in_turn(runs: Sequence[Listed], cache: Cache) -> Iterator[tuple[Listed, Verdict | None, _Before | None]]:
-    """The runs from the oldest on, with the verdict on each, and with the last one of the same program before it that has steps."""
+def _in_turn(runs: Sequence[ListedRun], cache: SummaryCache) -> Iterator[tuple[ListedRun, RunSummary | None, _Before | None]]:
+    """The runs from the oldest on, with the verdict on each, and with the last one of the same
+    program before it that has steps.
+    """
     latest: dict[str, _Before] = {}  # of each program the last run so far, by its id
     for run in reversed(runs):
-        verdict = Verdict(error=outside(run)) if run.outside else cache.get(run.info)
+        verdict = RunSummary(error=format_outside(run)) if run.escaping_link else cache.get(run.info)
         if verdict is None:
             yield run, None, None
             continue
@@ -110,47 +121,49 @@ def _in_turn(runs: Sequence[Listed], cache: Cache) -> Iterator[tuple[Listed, Ver
             latest[run.id] = run, verdict
 
 
-def _program(latest: dict[str, _Before], run: Listed, verdict: Verdict) -> str:
-    """The id of the last run of the same program, among those of programs that ran last; "" where there is none."""
+def _program(latest: dict[str, _Before], run: ListedRun, verdict: RunSummary) -> str:
+    """The id of the last run of the same program, among those of programs that ran last; "" where
+    there is none.
+    """
     keys = itertools.islice(reversed(latest), _PROGRAMS)
     return next((key for key in keys if _same_program((run, verdict), latest[key])), "")
 
 
-def _line(run: Listed, verdict: Verdict | None, before: _Before | None) -> dict[str, Any]:
+def _line(run: ListedRun, verdict: RunSummary | None, before: _Before | None) -> dict[str, Any]:
     line = {
         "id": run.id,
         "name": clean(run.info.run),
-        "place": clean(run.place),
-        "when": run.info.age[0],
+        "place": clean(run.logdir),
+        "when": run.info.sort_key[0],
         "hosts": run.info.hosts,
     }
     return {**line, "waits": True} if verdict is None else {**line, **_verdict(verdict, before)}
 
 
-def _same_program(one: tuple[Listed, Verdict], other: tuple[Listed, Verdict]) -> bool:
-    places = {(run.root, run.place) for run, _ in (one, other)}
-    return verdicts.same_program(one[1], other[1], together=len(places) == 1)
+def _same_program(one: tuple[ListedRun, RunSummary], other: tuple[ListedRun, RunSummary]) -> bool:
+    places = {(run.root, run.logdir) for run, _ in (one, other)}
+    return run_summaries.same_program(one[1], other[1], same_logdir=len(places) == 1)
 
 
-def outside(run: Listed) -> str:
+def format_outside(run: ListedRun) -> str:
     """Why a run is not opened that a link leads out of the folders for."""
-    place = place_of(run.outside) or "another place"
-    return f"Not opened: {run.outside} leads to {place}, out of the folders that this workbench was started with. Name that one, too."
+    place = resolve_path(run.escaping_link) or "another place"
+    return f"Not opened: {run.escaping_link} leads to {place}, out of the folders that this workbench was started with. Name that one, too."
 
 
-def failures(found: Mapping[str, str]) -> list[dict[str, Any]]:
+def build_failure_lines(reasons: Mapping[str, str]) -> list[dict[str, Any]]:
     """Lines for folders that cannot be read, each by how it was given, with the reason."""
-    lines = ({"name": clean(root), "error": clean_prose(f"This folder cannot be read: {why}")} for root, why in found.items())
+    lines = ({"name": clean(root), "error": clean_prose(f"This folder cannot be read: {why}")} for root, why in reasons.items())
     return [{"id": "", "place": "", "when": 0, "hosts": 1, **line} for line in lines]
 
 
-def _verdict(verdict: Verdict, before: _Before | None) -> dict[str, Any]:
+def _verdict(verdict: RunSummary, before: _Before | None) -> dict[str, Any]:
     """What a verdict says, with how much its step differs from that of the run before."""
     if verdict.error:
         return {"error": clean_prose(verdict.error)}
     line: dict[str, Any] = {
         "headline": clean_prose(verdict.headline),
-        "step": shown(verdict.step, Unit.PS) if verdict.step else "",
+        "step": format_cell(verdict.step, Unit.PS) if verdict.step else "",
         "ps": verdict.step,
         "change": clean_prose(verdict.change),
         "saves": clean(verdict.saves),
@@ -166,25 +179,25 @@ def _verdict(verdict: Verdict, before: _Before | None) -> dict[str, Any]:
     return line
 
 
-def _name(run: Listed) -> str:
-    return clean(f"{run.place}/{run.info.run}" if run.place else run.info.run)
+def _name(run: ListedRun) -> str:
+    return clean(f"{run.logdir}/{run.info.run}" if run.logdir else run.info.run)
 
 
 @cache
-def asset(name: str) -> str | None:
+def read_asset(name: str) -> str | None:
     """A file of the pages; None where there is none of that name."""
     if name == "report.js":
-        return html.every_script(_own("timeline.js"), _own("chips.js"), _own("rest.js")) + "\n" + _own("whole.js")
+        return html.all_scripts(_own("timeline.js"), _own("chips.js"), _own("rest.js")) + "\n" + _own("whole.js")
     if name == "report.css":
-        return html.every_style(_own("report.css"))
+        return html.all_styles(_own("report.css"))
     if name == "runs.js":
-        return "\n".join((html.some_scripts("dom.js", "theme.js"), _own("wanted.js"), _own("capture.js"), _own("runs.js")))
+        return "\n".join((html.join_scripts("dom.js", "theme.js"), _own("wanted.js"), _own("capture.js"), _own("runs.js")))
     if name == "side.js":
         return _own("side.js")
     if name == "watch.js":
-        return "\n".join((html.some_scripts("dom.js", "units.js", "axis.js", "theme.js"), _own("watch.js")))
+        return "\n".join((html.join_scripts("dom.js", "units.js", "axis.js", "theme.js"), _own("watch.js")))
     if name == "runs.css":
-        return html.every_style(_own("runs.css"))
+        return html.all_styles(_own("runs.css"))
     return None
 
 

@@ -8,31 +8,33 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 
+from outpace._caching import once
 from outpace._dataclass import dataclass
-from outpace._once import once
 from outpace.model.errors import NotFoundError
-from outpace.store.logdir import PROFILE_FOLDER, Looks, runs_at
+from outpace.store.logdir import PROFILE_FOLDER, RunCache, find_runs
 from outpace.store.profiles import RunInfo
 from outpace.store.tree import is_url
 
 
 @dataclass(frozen=True)
-class Listed:
-    """A run and where it was found: `root` as the user gave it, `place` the log directory below it ("" for the root itself); `outside`: what
-    of it a link leads out of the folders for, so that it is not opened."""
+class ListedRun:
+    """A run and where it was found: `root` as the user gave it, `logdir` the log directory below it
+    ("" for the root itself); `outside`: what of it a link leads out of the folders for, so that it
+    is not opened.
+    """
 
     info: RunInfo
     root: str
-    place: str
-    outside: str = ""
+    logdir: str
+    escaping_link: str = ""
 
     @once
     def id(self) -> str:
         """What the run's addresses contain: the same as long as it lies where it does."""
-        return id_of(self.info.folder)
+        return path_id(self.info.folder)
 
 
-def id_of(folder: str) -> str:
+def path_id(folder: str) -> str:
     """The id of the run in a folder, a path or a URL, however the path is written."""
     place = folder
     if not is_url(folder):
@@ -44,23 +46,27 @@ def id_of(folder: str) -> str:
 
 
 class RunList:
-    """The runs below some folders, as they are whenever it is asked; what has not changed is not made again.
+    """The runs below some folders, as they are whenever it is asked; what has not changed is not
+    made again.
 
-    outside: what of a run's folder a link leads out of the folders for, which is looked at once in each state of its files. `failures`: why a
-    folder could not be read the last time, by how it was given.
+    outside: what of a run's folder a link leads out of the folders for, which is looked at once in
+    each state of its files. `failures`: why a folder could not be read the last time, by how it was
+    given.
     """
 
-    def __init__(self, roots: Sequence[str], outside: Callable[[str], str] = lambda _: "") -> None:
-        self._roots, self._outside, self._looks, self._lock = tuple(roots), outside, Looks(), threading.Lock()
-        self._last: tuple[Listed, ...] = ()
+    def __init__(self, roots: Sequence[str], find_escaping_link: Callable[[str], str] = lambda _: "") -> None:
+        self._roots, self._outside, self._looks, self._lock = tuple(roots), find_escaping_link, RunCache(), threading.Lock()
+        self._last: tuple[ListedRun, ...] = ()
         self.failures: dict[str, str] = {}
 
-    def now(self) -> tuple[Listed, ...]:
-        """All runs, newest first; the same tuple as before where none has changed. A folder that is not there, or not yet, has none."""
+    def refresh(self) -> tuple[ListedRun, ...]:
+        """All runs, newest first; the same tuple as before where none has changed. A folder that is
+        not there, or not yet, has none.
+        """
         with self._lock:
-            self._looks.begin()
+            self._looks.begin_scan()
             before = {(one.info.folder, one.root): one for one in self._last}
-            found: dict[str, Listed] = {}
+            found: dict[str, ListedRun] = {}
             failures: dict[str, str] = {}
             for root in self._roots:
                 for info in self._runs_at(root, failures):
@@ -69,17 +75,17 @@ class RunList:
                     with contextlib.suppress(OSError):  # a link is being turned: it is not there for now
                         found.setdefault(info.folder, known if same and known else self._listed(root, info))
             self.failures = failures
-            runs = tuple(sorted(found.values(), key=lambda run: run.info.age, reverse=True))
+            runs = tuple(sorted(found.values(), key=lambda run: run.info.sort_key, reverse=True))
             if len(runs) != len(self._last) or any(one is not other for one, other in zip(runs, self._last, strict=True)):
                 self._last = runs
             return self._last
 
-    def _listed(self, root: str, info: RunInfo) -> Listed:
-        return Listed(info, root, _place(root, info), self._outside(info.folder))
+    def _listed(self, root: str, info: RunInfo) -> ListedRun:
+        return ListedRun(info, root, _place(root, info), self._outside(info.folder))
 
     def _runs_at(self, root: str, failures: dict[str, str]) -> tuple[RunInfo, ...]:
         try:
-            return runs_at(root, self._looks)
+            return find_runs(root, self._looks)
         except NotFoundError:  # nothing is there yet
             return ()
         except Exception as error:  # every store has errors of its own
@@ -87,9 +93,9 @@ class RunList:
             return ()
 
 
-def listed(roots: Sequence[str]) -> tuple[Listed, ...]:
+def scan_folders(roots: Sequence[str]) -> tuple[ListedRun, ...]:
     """The runs below some folders, newest first, for whoever asks once."""
-    return RunList(roots).now()
+    return RunList(roots).refresh()
 
 
 def _place(root: str, info: RunInfo) -> str:

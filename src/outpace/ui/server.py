@@ -1,4 +1,6 @@
-"""The workbench's own server: this machine's loopback address, behind the guard, with bounded connections."""
+"""The workbench's own server: this machine's loopback address, behind the guard, with bounded
+connections.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,13 @@ import time
 from collections.abc import Callable
 
 from outpace.model import OutpaceError
-from outpace.ui.analysts import MOST_WAITING
 from outpace.ui.guard import TOKEN, Guard
 from outpace.ui.http import Request, Response
-from outpace.ui.wsgi import application
+from outpace.ui.worker_pool import MAX_WAITING
+from outpace.ui.wsgi import build_application
 
 ADDRESS = "127.0.0.1"
-_THREADS = MOST_WAITING + 8  # for all who wait for an analysis, and others beside them
+_THREADS = MAX_WAITING + 8  # for all who wait for an analysis, and others beside them
 _CONNECTIONS = 900  # more are not accepted until one ends
 _OTHERS = 100  # descriptors for all else: profiles, the analysing processes
 _NEARLY = 0.9  # of them, from which on room is made
@@ -25,19 +27,19 @@ _LARGEST_HEAD = 1 << 15  # bytes of a request's headers
 
 
 class Server:
-    """Serves `answer` to whoever passes the guard, until `stop`."""
+    """Serves `handler` to whoever passes the guard, until `stop`."""
 
-    def __init__(self, answer: Callable[[Request], Response], port: int = 0, hosts: frozenset[str] = frozenset()) -> None:
+    def __init__(self, handler: Callable[[Request], Response], port: int = 0, hosts: frozenset[str] = frozenset()) -> None:
         from waitress.server import create_server
 
         listening = _listening(port)
         self.port = listening.getsockname()[1]
         self.guard = Guard.new(self.port, hosts)
-        self._answer = answer
+        self._answer = handler
         self._looked = time.monotonic()
         self._most = _most_connections()
         self._server = create_server(
-            application(self._guarded),
+            build_application(self._guarded),
             sockets=[listening],
             threads=_THREADS,
             connection_limit=self._most,
@@ -57,19 +59,21 @@ class Server:
         """Where the browser finds the site, with the token that lets it in."""
         return f"http://{ADDRESS}:{self.port}/?{TOKEN}={self.guard.token}"
 
-    def invitation(self) -> str:
+    def one_time_address(self) -> str:
         """The address for a browser that is started here: good once."""
-        return f"http://{ADDRESS}:{self.port}/?{TOKEN}={self.guard.code()}"
+        return f"http://{ADDRESS}:{self.port}/?{TOKEN}={self.guard.issue_code()}"
 
     def start(self) -> None:
         """Serve beside what goes on."""
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
 
-    def wait(self, idle: float = math.inf) -> bool:
-        """Until the server ends, or an exception (Ctrl-C, a signal), or nobody who may has asked for anything in `idle` seconds: whether so."""
+    def wait(self, idle_s: float = math.inf) -> bool:
+        """Until the server ends, or an exception (Ctrl-C, a signal), or nobody who may has asked
+        for anything in `idle_s` seconds: whether so.
+        """
         while self._thread is not None and self._thread.is_alive():
-            if time.monotonic() - self._looked >= idle:
+            if time.monotonic() - self._looked >= idle_s:
                 return True
             self._thread.join(0.5)
         return False
@@ -79,8 +83,10 @@ class Server:
         self._server.close()
 
     def _make_room(self, now: float) -> None:
-        """Close connections that say nothing, or, where hardly any more are taken, the older half: whoever is on them may come again, and
-        whoever keeps them open to keep others out, by a byte now and then, has to come again, too."""
+        """Close connections that say nothing, or, where hardly any more are taken, the older half:
+        whoever is on them may come again, and whoever keeps them open to keep others out, by a byte
+        now and then, has to come again, too.
+        """
         self._close_silent(now)
         every = list(self._server.active_channels.values())
         if len(every) > _NEARLY * self._most:
@@ -89,7 +95,7 @@ class Server:
                 channel.will_close = True
 
     def _guarded(self, request: Request) -> Response:
-        refusal = self.guard.refusal(request)
+        refusal = self.guard.check(request)
         if refusal is not None:
             return refusal
         self._looked = time.monotonic()

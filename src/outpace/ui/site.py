@@ -1,4 +1,6 @@
-"""The workbench's addresses and what stands there. Handlers are functions of a request; whoever serves them passed the guard already."""
+"""The workbench's addresses and what stands there. Handlers are functions of a request; whoever
+serves them passed the guard already.
+"""
 
 from __future__ import annotations
 
@@ -17,36 +19,38 @@ from urllib.parse import parse_qsl
 
 from outpace.model import NotFoundError, Report, UsageError
 from outpace.report import html
-from outpace.ui import pages, parts, timeline, worker
-from outpace.ui.analysts import Analysts, BusyError, Filler
-from outpace.ui.captures import Captures
+from outpace.ui import pages, part_choice, timeline, worker
+from outpace.ui.capture_job import CaptureJob
 from outpace.ui.folders import Folders
-from outpace.ui.http import BYTES, JSON, Request, Response, text
-from outpace.ui.runs import Listed, RunList, id_of
-from outpace.ui.verdicts import Cache
-from outpace.ui.watched import Trainings
-from outpace.ui.worker import Opened
-from outpace.viewer.build import interface
+from outpace.ui.http import BYTES, JSON, Request, Response, text_response
+from outpace.ui.run_summaries import SummaryCache
+from outpace.ui.runs import ListedRun, RunList, path_id
+from outpace.ui.trainings import Trainings
+from outpace.ui.worker import OpenedReport
+from outpace.ui.worker_pool import BusyError, SummaryFiller, WorkerPool
+from outpace.viewer.perfetto import find_interface
 
 _FRESH = 1.0  # seconds for which a list of runs is not read again
 _MOST_REPORTS = 4  # in memory
 
 
 class Site:
-    """The runs below `roots`, and `captures` into the first of them. `close` ends what it has started."""
+    """The runs below `roots`, and `captures` into the first of them. `close` ends what it has
+    started.
+    """
 
-    def __init__(self, roots: Sequence[str], cache: Cache | None = None, *, captures: bool = True) -> None:
+    def __init__(self, roots: Sequence[str], cache: SummaryCache | None = None, *, captures: bool = True) -> None:
         self._folders = Folders(roots)
-        self.roots = self._folders.given
-        self._captures = Captures(self.roots[0]) if captures else None
-        self._cache = cache or Cache()
-        self._analysts, self._filler = Analysts(self._folders), Filler(self._all, self._cache, self._folders)
-        self._reports: OrderedDict[tuple[str, str, str], Opened] = OrderedDict()
+        self.roots = self._folders.roots
+        self._captures = CaptureJob(self.roots[0]) if captures else None
+        self._cache = cache or SummaryCache()
+        self._analysts, self._filler = WorkerPool(self._folders), SummaryFiller(self._all, self._cache, self._folders)
+        self._reports: OrderedDict[tuple[str, str, str], OpenedReport] = OrderedDict()
         self._lock = threading.Lock()
         self._making: dict[tuple[str, str, str], threading.Lock] = {}
-        self._list, self._lines = RunList(self.roots, self._folders.outside), pages.Lines(self._cache)
+        self._list, self._lines = RunList(self.roots, self._folders.find_escaping_link), pages.RunLines(self._cache)
         self._trainings = Trainings(self._folders)
-        self._listed: tuple[float, tuple[Listed, ...]] = (-_FRESH, ())
+        self._listed: tuple[float, tuple[ListedRun, ...]] = (-_FRESH, ())
         self._routes: tuple[tuple[re.Pattern[str], Callable[..., Response]], ...] = tuple(
             (re.compile(pattern), handler)
             for pattern, handler in (
@@ -72,23 +76,25 @@ class Site:
         )
 
     def answer(self, request: Request) -> Response:
-        """The answer to a request; a sentence where something is in the way. What has an effect is asked for by POST, and nothing else is."""
+        """The answer to a request; a sentence where something is in the way. What has an effect is
+        asked for by POST, and nothing else is.
+        """
         if request.method == "POST" and not request.path.startswith("capture"):
-            return text(405, "There is nothing to do here.")
+            return text_response(405, "There is nothing to do here.")
         for pattern, handler in self._routes:
             match = pattern.fullmatch(request.path)
             if match is not None:
                 try:
                     return handler(request, *match.groups())
                 except NotFoundError as error:
-                    return text(404, str(error))
+                    return text_response(404, str(error))
                 except UsageError as error:
-                    return text(400, str(error))
+                    return text_response(400, str(error))
                 except BusyError as error:
-                    return replace(text(503, str(error)), headers={"Retry-After": "5"})
+                    return replace(text_response(503, str(error)), headers={"Retry-After": "5"})
                 except Exception as error:  # of a store, of a profile: a sentence, and the server goes on
-                    return text(500, str(error) or type(error).__name__)
-        return text(404, "There is nothing here.")
+                    return text_response(500, str(error) or type(error).__name__)
+        return text_response(404, "There is nothing here.")
 
     def close(self) -> None:
         """End the processes that analyse, and a capture that runs."""
@@ -100,18 +106,18 @@ class Site:
     # what the addresses show
 
     def _home(self, request: Request) -> Response:
-        return Response(pages.home(self.roots, self._captures is not None).encode())
+        return Response(pages.render_run_list(self.roots, self._captures is not None).encode())
 
     def _runs(self, request: Request) -> Response:
-        self._filler.look()
-        return Response(self._lines.of(self._all(), self._list.failures), JSON)
+        self._filler.notify_viewed()
+        return Response(self._lines.encode(self._all(), self._list.failures), JSON)
 
     def _watched(self, request: Request) -> Response:
         with self._folders.confined():
-            return _json(self._trainings.lines(time.time()))
+            return _json(self._trainings.list_trainings(time.time()))
 
     def _watch(self, request: Request, one: str) -> Response:
-        return Response(pages.watch(self._trainings.one(one)).encode("utf-8", "replace"))
+        return Response(pages.render_training(self._trainings.find(one)).encode("utf-8", "replace"))
 
     def _curves(self, request: Request, one: str) -> Response:
         with self._folders.confined():
@@ -120,58 +126,66 @@ class Site:
     def _capture(self, request: Request) -> Response:
         """How far a capture is; by POST, begin one."""
         if self._captures is None:
-            return text(404, "Nothing is captured from here.")
+            return text_response(404, "Nothing is captured from here.")
         if request.method == "POST":
             self._captures.begin(request.body)
-        state = dict(self._captures.look())
+        state = dict(self._captures.poll())
         folder = state.pop("folder", None)
         if folder is not None:
-            state["run"] = id_of(folder)
+            state["run"] = path_id(folder)
         return _json(state)
 
     def _stop_capture(self, request: Request) -> Response:
         if self._captures is None or request.method != "POST":
-            return text(404, "Nothing is stopped so.")
+            return text_response(404, "Nothing is stopped so.")
         self._captures.stop()
         return self._capture(Request("capture"))
 
     def _asset(self, request: Request, name: str) -> Response:
-        content = pages.asset(name)
+        content = pages.read_asset(name)
         return (
-            text(404, "There is no such file.")
+            text_response(404, "There is no such file.")
             if content is None
             else Response(content.encode(), timeline.TYPES[Path(name).suffix])
         )
 
     def _side(self, request: Request, left: str, right: str) -> Response:
         both = self._run(left), self._run(right)
-        return Response(pages.side(*both).encode("utf-8", "replace"))
+        return Response(pages.render_side_by_side(*both).encode("utf-8", "replace"))
 
     def _compare(self, request: Request, before: str, after: str) -> Response:
         """Two runs, one verdict."""
-        app = html.App("../../../assets/", "view/", "../../../", "", "", parts.shown(parts.NOTHING, {}))
+        app = html.AppLinks(
+            "../../../assets/", "view/", "../../../", "", "", part_choice.build_part_view(part_choice.NO_CHOICES, {})
+        )
         return Response(html.render_app(self._compared(before, after), app).encode("utf-8", "replace"))
 
     def _compare_view(self, request: Request, before: str, after: str, view: str) -> Response:
         shown = html.render_view(self._compared(before, after), view, None)
-        return text(404, "This comparison has no such view.") if shown is None else Response(shown.encode("utf-8", "replace"))
+        return (
+            text_response(404, "This comparison has no such view.")
+            if shown is None
+            else Response(shown.encode("utf-8", "replace"))
+        )
 
     def _report(self, request: Request, run: str) -> Response:
-        listed, part = self._run(run), parts.asked(request.query)
+        listed, part = self._run(run), part_choice.part_query(request.query)
         first = not part and "whole" not in request.query and not self._has(listed, part)
         opened = self._glimpsed(listed) if first else self._opened(listed, request)
-        chips = parts.shown(opened.choice, request.query)
-        app = html.App(
+        chips = part_choice.build_part_view(opened.choices, request.query)
+        app = html.AppLinks(
             "../../assets/", "view/", "../../", "sight", f"?{part}" if part else "", chips, "?whole=1" if first else ""
         )
         return Response(html.render_app(opened.report, app).encode("utf-8", "replace"))
 
     def _view(self, request: Request, run: str, view: str) -> Response:
-        part = parts.asked(request.query)
+        part = part_choice.part_query(request.query)
         shown = html.render_view(
             self._opened(self._run(run), request).report, view, lambda table: f"rows/{table}?{part}{'&' if part else ''}from="
         )
-        return text(404, "This report has no such view.") if shown is None else Response(shown.encode("utf-8", "replace"))
+        return (
+            text_response(404, "This report has no such view.") if shown is None else Response(shown.encode("utf-8", "replace"))
+        )
 
     def _rows(self, request: Request, run: str, table: str) -> Response:
         """Further rows of a large table."""
@@ -179,7 +193,7 @@ class Site:
         if not re.fullmatch(r"\d{1,9}", begin):
             raise UsageError("Which rows? 'from' is the number of the first one.")
         found = html.render_rows(self._opened(self._run(run), request).report, table, int(begin))
-        return text(404, "This report has no such table.") if found is None else Response(found.encode(), JSON)
+        return text_response(404, "This report has no such table.") if found is None else Response(found.encode(), JSON)
 
     def _file(self, request: Request, run: str) -> Response:
         """The report as one file, to keep or to send."""
@@ -191,51 +205,51 @@ class Site:
     def _sight(self, request: Request, run: str) -> Response:
         info, step = self._run(run).info, request.query.get("step", "")
         number = int(step) if re.fullmatch(r"-?\d{1,18}", step) else None
-        part = dict(parse_qsl(parts.asked(request.query)))
-        with self._analysts.place([info.folder]):
+        part = dict(parse_qsl(part_choice.part_query(request.query)))
+        with self._analysts.reserve([info.folder]):
             seen, steps = self._analysts.ask(
-                [info.folder], timeline.seen, info.folder, info.state, number, request.query.get("host"), part
+                [info.folder], timeline.select_view, info.folder, info.state, number, request.query.get("host"), part
             )
         trace = "trace" if steps is None else f"trace?first={steps[0]}&last={steps[1]}"
-        return _json({"trace": trace, "begin": seen.begin, "end": seen.end, "title": seen.title})
+        return _json({"trace": trace, "begin": seen.begin_ns, "end": seen.end_ns, "title": seen.title})
 
     def _trace(self, request: Request, run: str) -> Response:
         info, (first, last) = self._run(run).info, (request.query.get(name, "") for name in ("first", "last"))
         chosen = (int(first), int(last)) if re.fullmatch(r"(-?\d{1,18}) (-?\d{1,18})", f"{first} {last}") else None
-        with self._analysts.place([info.folder]), tempfile.TemporaryDirectory(prefix="outpace-") as folder:
+        with self._analysts.reserve([info.folder]), tempfile.TemporaryDirectory(prefix="outpace-") as folder:
             path = os.path.join(folder, "trace")
-            self._analysts.ask([info.folder], timeline.write, info.folder, info.state, path, chosen)
+            self._analysts.ask([info.folder], timeline.write_trace_file, info.folder, info.state, path, chosen)
             return Response(open(path, "rb"), BYTES)
 
     def _viewer(self, request: Request, name: str) -> Response:
-        return timeline.viewer_file(interface(), name)
+        return timeline.viewer_file(find_interface(), name)
 
     # what they are made of
 
-    def _all(self) -> tuple[Listed, ...]:
+    def _all(self) -> tuple[ListedRun, ...]:
         when, found = self._listed
         if time.monotonic() - when > _FRESH:
-            found = self._list.now()
+            found = self._list.refresh()
             self._listed = (time.monotonic(), found)
         return found
 
-    def _run(self, wanted: str) -> Listed:
+    def _run(self, wanted: str) -> ListedRun:
         """The run of an id: only what was listed can be asked for."""
         found = next((run for run in self._all() if run.id == wanted), None)
         if found is None:
             raise NotFoundError("This run is not, or no longer, below the workbench's folders.")
-        if found.outside:
-            raise NotFoundError(pages.outside(found))
+        if found.escaping_link:
+            raise NotFoundError(pages.format_outside(found))
         return found
 
-    def _has(self, run: Listed, part: str) -> bool:
+    def _has(self, run: ListedRun, part: str) -> bool:
         with self._lock:
             return (run.info.folder, run.info.state, part) in self._reports
 
-    def _glimpsed(self, run: Listed) -> Opened:
+    def _glimpsed(self, run: ListedRun) -> OpenedReport:
         """What can be shown first, while the report is made."""
-        with self._analysts.place([run.info.folder]):
-            return self._analysts.ask([run.info.folder], worker.glimpsed, run.info.folder, run.info.state)
+        with self._analysts.reserve([run.info.folder]):
+            return self._analysts.ask([run.info.folder], worker.open_preview, run.info.folder, run.info.state)
 
     def _compared(self, before: str, after: str) -> Report:
         """The comparison of two runs, the one that was asked for first before."""
@@ -243,20 +257,20 @@ class Site:
         key = tuple("\n".join(getattr(run.info, what) for run in both) for what in ("folder", "state"))
         sides = [(run.info.run, run.info.folder, run.info.state) for run in both]
         runs = [folder for _, folder, _ in sides]
-        return self._kept((key[0], key[1], ""), runs, lambda: self._analysts.ask(runs, worker.compared, sides)).report
+        return self._kept((key[0], key[1], ""), runs, lambda: self._analysts.ask(runs, worker.open_comparison, sides)).report
 
-    def _opened(self, run: Listed, request: Request) -> Opened:
-        folder, state, part = run.info.folder, run.info.state, parts.asked(request.query)
+    def _opened(self, run: ListedRun, request: Request) -> OpenedReport:
+        folder, state, part = run.info.folder, run.info.state, part_choice.part_query(request.query)
 
-        def made() -> Opened:
-            opened = self._analysts.ask([folder], worker.opened, folder, state, dict(parse_qsl(part)))
-            if opened.verdict is not None:
-                self._cache.put(run.info, opened.verdict)
+        def made() -> OpenedReport:
+            opened = self._analysts.ask([folder], worker.open_report, folder, state, dict(parse_qsl(part)))
+            if opened.summary is not None:
+                self._cache.put(run.info, opened.summary)
             return opened
 
         return self._kept((folder, state, part), [folder], made)
 
-    def _kept(self, key: tuple[str, str, str], runs: Sequence[str], make: Callable[[], Opened]) -> Opened:
+    def _kept(self, key: tuple[str, str, str], runs: Sequence[str], make: Callable[[], OpenedReport]) -> OpenedReport:
         """What was made of runs before, or is made now."""
         with self._lock:
             known = self._reports.get(key)
@@ -264,7 +278,7 @@ class Site:
                 self._reports.move_to_end(key)
                 return known
             own = self._making.setdefault(key, threading.Lock())
-        with self._analysts.place(runs), own:  # the views of a page are asked for at once
+        with self._analysts.reserve(runs), own:  # the views of a page are asked for at once
             with self._lock:
                 if key in self._reports:
                     return self._reports[key]

@@ -1,6 +1,8 @@
-"""The workbench as a tab of TensorBoard, which finds it by the entry point `tensorboard_plugins`: the runs below its log directory, to read.
+"""The workbench as a tab of TensorBoard, which finds it by the entry point `tensorboard_plugins`:
+the runs below its log directory, to read.
 
-TensorBoard asks for no token, and notebooks show it in frames: so nothing here has an effect, and any page may frame it.
+TensorBoard asks for no token, and notebooks show it in frames: so nothing here has an effect, and
+any page may frame it.
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ from typing import Any
 
 from tensorboard.plugins import base_plugin
 
-from outpace.store.logdir import holds_run
-from outpace.ui.http import Request, Response, text
+from outpace.store.logdir import has_run
+from outpace.ui.http import Request, Response, text_response
 from outpace.ui.site import Site
-from outpace.ui.wsgi import Environment, Start, application
+from outpace.ui.wsgi import Environment, Start, build_application
 
 _NAME = "outpace"
 _PATIENCE = 1.0  # seconds
@@ -46,19 +48,22 @@ class Tab(base_plugin.TBPlugin):  # type: ignore[misc]  # TensorBoard has no typ
 
     def get_plugin_apps(self) -> Mapping[str, Callable[[Environment, Start], Iterable[bytes]]]:
         """The addresses below TensorBoard's own."""
-        pages = application(self._answer)
-        entry = application(lambda _: Response(_ENTRY.encode(), "text/javascript; charset=utf-8"))
+        pages = build_application(self._answer)
+        entry = build_application(lambda _: Response(_ENTRY.encode(), "text/javascript; charset=utf-8"))
 
         def app(environment: Environment, start: Start) -> Iterable[bytes]:
-            """TensorBoard's addresses are whole; and it warns of answers without a type, as "not modified" is."""
+            """TensorBoard's addresses are whole; and it warns of answers without a type, as "not
+            modified" is.
+            """
             own = {name: value for name, value in environment.items() if name != "HTTP_IF_NONE_MATCH"}
             return pages({**own, "PATH_INFO": environment["PATH_INFO"].partition(_BELOW)[2]}, start)
 
         return {"/index.js": entry, "/*": app}
 
     def is_active(self) -> bool:
-        """Whether the log directory holds a run; asked often. A yes is kept. Else one look at a time goes through the folders, whoever asks
-        meanwhile, and only as long as TensorBoard's page can wait: a large tree, or a slow store, answers the next time.
+        """Whether the log directory holds a run; asked often. A yes is kept. Else one look at a
+        time goes through the folders, whoever asks meanwhile, and only as long as TensorBoard's
+        page can wait: a large tree, or a slow store, answers the next time.
         """
         if not self._active:
             with self._lock:
@@ -71,7 +76,7 @@ class Tab(base_plugin.TBPlugin):  # type: ignore[misc]  # TensorBoard has no typ
     def _find(self) -> None:
         for root in self._roots:
             with contextlib.suppress(Exception):  # every store has errors of its own
-                self._active = self._active or holds_run(root)
+                self._active = self._active or has_run(root)
 
     def frontend_metadata(self) -> base_plugin.FrontendMetadata:
         """The tab's name and its script. The pages look for new runs themselves."""
@@ -79,9 +84,9 @@ class Tab(base_plugin.TBPlugin):  # type: ignore[misc]  # TensorBoard has no typ
 
     def _answer(self, request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):
-            return text(405, "There is nothing to do here.")
+            return text_response(405, "There is nothing to do here.")
         if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-            return text(403, "Pages of other sites get nothing here.")
+            return text_response(403, "Pages of other sites get nothing here.")
         with self._lock:
             self._site = self._site or Site(self._roots, captures=False)
         answer = self._site.answer(request)
@@ -90,7 +95,9 @@ class Tab(base_plugin.TBPlugin):  # type: ignore[misc]  # TensorBoard has no typ
 
 
 def _roots(context: Any) -> tuple[str, ...]:
-    """The folders that TensorBoard was started with: its log directory, or those of `--logdir_spec` (`name:folder,folder,...`)."""
+    """The folders that TensorBoard was started with: its log directory, or those of `--logdir_spec`
+    (`name:folder,folder,...`).
+    """
     if context.logdir:
         return (str(context.logdir),)
     spec = getattr(context.flags, "logdir_spec", "") or ""

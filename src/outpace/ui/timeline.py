@@ -1,4 +1,6 @@
-"""The timeline of a run for the viewer inside the workbench, and of one profile alone for `outpace trace`."""
+"""The timeline of a run for the viewer inside the workbench, and of one profile alone for `outpace
+trace`.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from outpace.ui import worker
-from outpace.ui.http import BYTES, HTML, JSON, Request, Response, elsewhere, text
-from outpace.ui.parts import choice
+from outpace.ui.http import BYTES, HTML, JSON, Request, Response, redirect, text_response
+from outpace.ui.part_choice import build_choices
 from outpace.viewer import ExportSummary, Selection, write_trace
-from outpace.viewer.build import file_of, opening, policy
-from outpace.viewer.sight import Sight, sight
+from outpace.viewer.perfetto import build_url_fragment, content_security_policy, find_file
+from outpace.viewer.view_range import ViewRange, find_step_view
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -32,35 +34,38 @@ _ALL = 400_000  # events that the viewer opens within a second or two
 _AROUND = 3  # steps on either side, of a longer capture
 
 
-def seen(
+def select_view(
     folder: str, state: str, step: int | None, host: str | None, part: Mapping[str, str]
-) -> tuple[Sight, tuple[int, int] | None]:
-    """In a worker: what is in sight, by default of the part that is shown; and the first and the last step that the file needs to hold for it
-    (None: all of the capture)."""
-    run = worker.profile(folder, state).run
-    asked = choice(run).part(part)
+) -> tuple[ViewRange, tuple[int, int] | None]:
+    """In a worker: what is in sight, by default of the part that is shown; and the first and the
+    last step that the file needs to hold for it (None: all of the capture).
+    """
+    run = worker.load_profile(folder, state).run
+    asked = build_choices(run).parse_part(part)
     if asked.hosts and host is None:
         host = asked.hosts[0]
     if asked.steps is not None and step is None:
         step = asked.steps[0]
-    found = sight(run, step, host)
+    found = find_step_view(run, step, host)
     if found.step is None or run.events <= _ALL:
         return found, None
     return found, (found.step - _AROUND, found.step + _AROUND)
 
 
-def write(folder: str, state: str, path: str, steps: tuple[int, int] | None) -> ExportSummary:
+def write_trace_file(folder: str, state: str, path: str, steps: tuple[int, int] | None) -> ExportSummary:
     """In a worker: write the trace, or these steps of it, into a file."""
     with open(path, "wb") as file:
-        return write_trace(worker.profile(folder, state).run, file.fileno(), selection=Selection(steps=steps))
+        return write_trace(worker.load_profile(folder, state).run, file.fileno(), selection=Selection(steps=steps))
 
 
 def viewer_file(folder: Path, name: str) -> Response:
     """A file of the viewer's build."""
-    file = file_of(folder, name)
+    file = find_file(folder, name)
     if file is None:
-        return text(404, "The viewer has no such file.")
-    return Response(file.read_bytes(), TYPES.get(file.suffix, BYTES), headers={"Content-Security-Policy": policy(folder)})
+        return text_response(404, "The viewer has no such file.")
+    return Response(
+        file.read_bytes(), TYPES.get(file.suffix, BYTES), headers={"Content-Security-Policy": content_security_policy(folder)}
+    )
 
 
 class _Again(io.RawIOBase):
@@ -94,19 +99,19 @@ class _Again(io.RawIOBase):
         return len(block)
 
 
-class Alone:
+class TraceSite:
     """One trace and the viewer, which opens it on what is to be seen."""
 
-    def __init__(self, folder: Path, trace: IO[bytes], seen: Sight) -> None:
-        self._folder, self._trace, self._seen = folder, trace, seen
+    def __init__(self, folder: Path, trace: IO[bytes], sight: ViewRange) -> None:
+        self._folder, self._trace, self._seen = folder, trace, sight
 
     def answer(self, request: Request) -> Response:
         """The answer to a request."""
         if request.path == "":
             own = f"http://{request.headers['host']}/trace"  # the viewer takes whole addresses only
-            return elsewhere("viewer/index.html" + opening(own, self._seen, hideSidebar="true"))
+            return redirect("viewer/index.html" + build_url_fragment(own, self._seen, hideSidebar="true"))
         if request.path == "trace":
             return Response(io.BufferedReader(_Again(self._trace.fileno())), BYTES)
         if request.path.startswith("viewer/"):
             return viewer_file(self._folder, request.path.removeprefix("viewer/"))
-        return text(404, "There is nothing here.")
+        return text_response(404, "There is nothing here.")

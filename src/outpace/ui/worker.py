@@ -7,37 +7,39 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from outpace.hosts import worker as process
+from outpace.hosts import worker_process as process
 
 if TYPE_CHECKING:
     from outpace.api import Profile
     from outpace.model import Report
-    from outpace.ui.parts import Choice
-    from outpace.ui.verdicts import Verdict
+    from outpace.ui.part_choice import PartChoices
+    from outpace.ui.run_summaries import RunSummary
 
 _MOST_OPEN = 2  # profiles that a worker keeps open: a report's, and the one that was read before it
 
 
-class Worker(process.Worker):
+class Worker(process.WorkerProcess):
     """The process that analyses for the workbench."""
 
-    def __init__(self, idle: bool = False) -> None:
-        super().__init__(idle, __name__)
+    def __init__(self, low_priority: bool = False) -> None:
+        super().__init__(low_priority, __name__)
 
 
-def serve(connection: int, idle: int) -> None:
+def serve(connection: int, low_priority: int) -> None:
     """The worker's process: answers until whoever asks has gone."""
     from outpace import api
 
     api.load(None, "html")
-    process.serve(connection, idle)
+    process.serve(connection, low_priority)
 
 
 _open: OrderedDict[tuple[str, str], Profile] = OrderedDict()  # in the worker's process
 
 
-def profile(folder: str, state: str) -> Profile:
-    """The opened profile of a run; `state` tells a folder whose files have changed from what it was."""
+def load_profile(folder: str, state: str) -> Profile:
+    """The opened profile of a run; `state` tells a folder whose files have changed from what it
+    was.
+    """
     from outpace import api
 
     key = folder, state
@@ -51,43 +53,47 @@ def profile(folder: str, state: str) -> Profile:
     return _open[key]
 
 
-class Opened(NamedTuple):
-    """A report of a part of a run, what there is to choose from, and of all of a run its verdict."""
+class OpenedReport(NamedTuple):
+    """A report of a part of a run, what there is to choose from, and of all of a run
+    its verdict.
+    """
 
     report: Report
-    choice: Choice
-    verdict: Verdict | None
+    choices: PartChoices
+    summary: RunSummary | None
 
 
-def opened(folder: str, state: str, query: Mapping[str, str]) -> Opened:
+def open_report(folder: str, state: str, query: Mapping[str, str]) -> OpenedReport:
     """The report that an address asks for. Raises UsageError where the run has no such part."""
     from outpace import api
-    from outpace.ui.parts import choice
-    from outpace.ui.verdicts import of
+    from outpace.ui.part_choice import build_choices
+    from outpace.ui.run_summaries import build_summary
 
-    whole = profile(folder, state)
-    there = choice(whole.run)
-    part = there.part(query).of(whole.run)
+    whole = load_profile(folder, state)
+    there = build_choices(whole.run)
+    part = there.parse_part(query).select_from(whole.run)
     if part is whole.run:
         report = whole.report()
-        return Opened(report, there, of(whole, report))
-    return Opened(api.Profile(part).report(), there, None)
+        return OpenedReport(report, there, build_summary(whole, report))
+    return OpenedReport(api.Profile(part).report(), there, None)
 
 
-def compared(sides: Sequence[tuple[str, str, str]]) -> Opened:
+def open_comparison(sides: Sequence[tuple[str, str, str]]) -> OpenedReport:
     """The comparison of two runs, each by its name, its folder and its state."""
-    from outpace.compare import Side, compare, report_of
-    from outpace.ui.parts import NOTHING
+    from outpace.compare import Side, build_report, compare
+    from outpace.ui.part_choice import NO_CHOICES
 
-    one, two = (Side.of(name, profile(folder, state).run) for name, folder, state in sides)
-    report = report_of(compare(one, two))
+    one, two = (Side.from_runs(name, load_profile(folder, state).run) for name, folder, state in sides)
+    report = build_report(compare(one, two))
     short = f"{report.headline.split(': ')[0].rstrip('.')}."
-    return Opened(replace(report, headline=short), NOTHING, None)  # the page says it in full
+    return OpenedReport(replace(report, headline=short), NO_CHOICES, None)  # the page says it in full
 
 
-def glimpsed(folder: str, state: str) -> Opened:
-    """What is known first of a run: the picture of its step. What it costs, `opened` then finds done."""
-    from outpace.ui.parts import choice
+def open_preview(folder: str, state: str) -> OpenedReport:
+    """What is known first of a run: the picture of its step. What it costs, `open_report` then
+    finds done.
+    """
+    from outpace.ui.part_choice import build_choices
 
-    whole = profile(folder, state)
-    return Opened(whole.first_look(), choice(whole.run), None)
+    whole = load_profile(folder, state)
+    return OpenedReport(whole.first_look(), build_choices(whole.run), None)

@@ -1,4 +1,6 @@
-"""The site as a WSGI application: for the workbench's own server, and for hosts that take such applications."""
+"""The site as a WSGI application: for the workbench's own server, and for hosts that take such
+applications.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from http import HTTPStatus
 from typing import IO, Any
 from urllib.parse import parse_qsl
 
-from outpace.ui.http import BYTES, Request, Response, text
+from outpace.ui.http import BYTES, Request, Response, text_response
 
 _LARGEST_BODY = 1 << 16  # bytes; requests say what to do, they bring no data
 _WORTH_PACKING = 1 << 10
@@ -19,12 +21,12 @@ Environment = dict[str, Any]
 Start = Callable[[str, list[tuple[str, str]]], Any]
 
 
-def application(answer: Callable[[Request], Response]) -> Callable[[Environment, Start], Iterable[bytes]]:
-    """A WSGI application that lets `answer` answer."""
+def build_application(handler: Callable[[Request], Response]) -> Callable[[Environment, Start], Iterable[bytes]]:
+    """A WSGI application that lets `handler` answer."""
 
     def serve(environment: Environment, start: Start) -> Iterable[bytes]:
         request = _request(environment)
-        response = text(413, "That is too much.") if request is None else answer(request)
+        response = text_response(413, "That is too much.") if request is None else handler(request)
         return _send(environment, start, response)
 
     return serve
@@ -58,7 +60,7 @@ def _send(environment: Environment, start: Start, response: Response) -> Iterabl
     headers = response.all_headers()
     status, body = response.status, response.body
     if isinstance(body, bytes):
-        body = _packed(environment, headers, body, response.kind)
+        body = _packed(environment, headers, body, response.content_type)
         if status == HTTPStatus.OK:
             headers["ETag"] = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
             if headers["ETag"] in environment.get("HTTP_IF_NONE_MATCH", ""):

@@ -1,6 +1,8 @@
-"""The timeline for a viewer: the profile as a trace file, and Perfetto's user interface served from this machine."""
+"""The timeline for a viewer: the profile as a trace file, and Perfetto's user interface served from
+this machine.
+"""
 
-from outpace.viewer.select import Arguments, Selection, parse_selection
-from outpace.viewer.write import ExportSummary, write_trace
+from outpace.viewer.selection import Arguments, Selection, parse_selection
+from outpace.viewer.trace_writer import ExportSummary, write_trace
 
 __all__ = ["Arguments", "ExportSummary", "Selection", "parse_selection", "write_trace"]

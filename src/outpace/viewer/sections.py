@@ -1,4 +1,6 @@
-"""How a profile is arranged in the viewer: one section per device and per host, and in each the lines that recorded something."""
+"""How a profile is arranged in the viewer: one section per device and per host, and in each the
+lines that recorded something.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _FIRST_LINES = (
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A plane with events. `lines`: (line, name) in the order of display; `is_host`: it holds a host's threads."""
+    """A plane with events. `lines`: (line, name) in the order of display; `is_host`: it holds a
+    host's threads.
+    """
 
     timeline: Timeline
     title: str
@@ -28,7 +32,7 @@ class Section:
     lines: tuple[tuple[int, str], ...]
 
 
-def sections(run: Run) -> list[Section]:
+def build_plane_sections(run: Run) -> list[Section]:
     """All sections: devices of all hosts first, then hosts, then whatever else recorded events."""
     found = [(_class(plane), _section(run, t, plane)) for t in run.hosts for plane in t.trace.planes]
     kept = [(order, section) for order, section in found if section.lines or section.is_host]
@@ -36,11 +40,11 @@ def sections(run: Run) -> list[Section]:
 
 
 def _class(plane: Plane) -> int:
-    return 0 if plane.name.startswith(dialect.DEVICES) else 1 if plane.name == dialect.HOST else 2
+    return 0 if plane.name.startswith(dialect.DEVICE_PREFIX) else 1 if plane.name == dialect.HOST_PLANE else 2
 
 
 def _section(run: Run, timeline: Timeline, plane: Plane) -> Section:
-    is_host = plane.name == dialect.HOST
+    is_host = plane.name == dialect.HOST_PLANE
     lines = sorted(_lines(timeline, plane, is_host), key=lambda entry: _rank(timeline, entry[0], entry[1], is_host))
     title = "Host Threads" if is_host else plane.name
     where = f" of {timeline.host}" if is_host or len(run.hosts) > 1 else ""
@@ -48,10 +52,12 @@ def _section(run: Run, timeline: Timeline, plane: Plane) -> Section:
 
 
 def _lines(timeline: Timeline, plane: Plane, is_host: bool) -> Iterator[tuple[int, str]]:
-    """Lines with events. A thread's name is completed by its id, which tells threads of one name apart, unless its title does."""
+    """Lines with events. A thread's name is completed by its id, which tells threads of one name
+    apart, unless its title does.
+    """
     lines = timeline.trace.lines
     for line in plane.lines:
-        rows = lines.rows(line)
+        rows = lines.row_slice(line)
         if rows.stop == rows.start:
             continue
         if lines.titles[line] != lines.names[line]:
@@ -65,7 +71,9 @@ def _lines(timeline: Timeline, plane: Plane, is_host: bool) -> Iterator[tuple[in
 
 
 def _rank(timeline: Timeline, line: int, name: str, is_host: bool) -> tuple[object, ...]:
-    """Threads that train first, the others by name (numbers in it by value); lines of a device from coarse to fine, then as in the file."""
+    """Threads that train first, the others by name (numbers in it by value); lines of a device from
+    coarse to fine, then as in the file.
+    """
     if not is_host:
         return (_FIRST_LINES.index(name) if name in _FIRST_LINES else len(_FIRST_LINES), line)
     parts = tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name))

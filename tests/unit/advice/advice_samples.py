@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from outpace.metrics.program.budget import ALL_HOSTS, Budget
-from outpace.model import OUTSIDE, Category, Evidence, Finding, Page, Saving, Severity, Unit
+from outpace.metrics.savings.budget import ALL_HOSTS, Budget
+from outpace.model import OUTSIDE_STEPS, Category, Evidence, Finding, Page, Saving, Severity, Unit
 
 PS = 10_000_000_000  # a step
 
@@ -27,7 +27,11 @@ def budget(*hosts: str, **shares: float) -> Budget:
     """A budget of hosts whose steps are equally long."""
     known = {category.value: shares.get(category.value, 0.0) for category in Category}
     return Budget(
-        PS, "recorded step", 10, {**known, OUTSIDE: shares.get(OUTSIDE, 0.0)}, {host: 1 / len(hosts) for host in hosts}
+        PS,
+        "recorded step",
+        10,
+        {**known, OUTSIDE_STEPS: shares.get(OUTSIDE_STEPS, 0.0)},
+        {host: 1 / len(hosts) for host in hosts},
     )
 
 

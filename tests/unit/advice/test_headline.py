@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from outpace.advice.headline import headline
-from outpace.metrics.program.budget import at_most, budgets
+from outpace.advice.headline import build_headline
+from outpace.metrics.savings.budget import budgets, build_saving
 from outpace.model import Category, Evidence, Finding, Page, Severity, Unavailable, Unit
 from tests.advice_cases.build import budget, budgeted
 
@@ -18,7 +18,7 @@ HOST, REST, DEVICE, INPUT = Category.HOST_COMPUTE, Category.ALL_OTHERS, Category
 def finding(share: float, *takes: Category, severity: Severity = Severity.HIGH) -> Finding:
     said = "Logging takes half of it. It writes."
     proof = Evidence("share", share, Unit.FRACTION, "t")
-    return Finding("x", severity, said, "Log less.", (proof,), saving=at_most(share, *takes, assumes="if none"))
+    return Finding("x", severity, said, "Log less.", (proof,), saving=build_saving(share, *takes, assumes="if none"))
 
 
 def page(said: str = COMPUTES) -> Page:
@@ -39,7 +39,7 @@ def page(said: str = COMPUTES) -> Page:
 )
 def test_python_first_is_no_computation(first: Finding, agrees: bool) -> None:
     run = budgeted({INPUT: 0.2, REST: 0.2})
-    assert headline(run, (page(),), (first,)) == (
+    assert build_headline(run, (page(),), (first,)) == (
         COMPUTES if agrees else "Host-bound, 10.0 ms per step: Logging takes half of it."
     )
 
@@ -47,20 +47,20 @@ def test_python_first_is_no_computation(first: Finding, agrees: bool) -> None:
 def test_a_host_of_another_program_is_named_first() -> None:
     other = {INPUT: 0.7, REST: 0.1}
     run = budgeted({HOST: 0.9, REST: 0.1})
-    run.derived.give(budgets, {**budgets(run), "other": budget(other)["vm"]})
+    run.cache.set(budgets, {**budgets(run), "other": budget(other)["vm"]})
     first = replace(finding(0.7, INPUT), host="other")
-    assert headline(run, (page(),), (first,)) == f"other has most to gain: 70% of its 10.0 ms step is input. {COMPUTES}"
-    assert headline(run, (page(),), (replace(first, host="vm"),)) == COMPUTES
+    assert build_headline(run, (page(),), (first,)) == f"other has most to gain: 70% of its 10.0 ms step is input. {COMPUTES}"
+    assert build_headline(run, (page(),), (replace(first, host="vm"),)) == COMPUTES
 
 
 def test_where_something_else_bounds_the_program_that_is_said() -> None:
     run = budgeted({DEVICE: 0.7})
-    assert headline(run, (page("Bound by computation on the device."),), (finding(0.2, REST),)).endswith("device.")
-    assert headline(run, (page(),), ()) == COMPUTES
+    assert build_headline(run, (page("Bound by computation on the device."),), (finding(0.2, REST),)).endswith("device.")
+    assert build_headline(run, (page(),), ()) == COMPUTES
 
 
 def test_without_a_headline_the_reason_is_said() -> None:
     run = budgeted({})
     none = Page(id="p", title="P", question="?", unavailable=Unavailable("no step was found.", "Capture longer."))
-    assert headline(run, (none,), ()).startswith("No step was found")
-    assert headline(run, (), ()) == "No tool could say anything of this profile."
+    assert build_headline(run, (none,), ()).startswith("No step was found")
+    assert build_headline(run, (), ()) == "No tool could say anything of this profile."

@@ -6,12 +6,12 @@ import subprocess
 import sys
 
 from outpace.capture.calibration import calibrate
-from outpace.compare.evidence import LOOPS
+from outpace.compare.evidence import CALIBRATION_LOOPS
 
 
 def test_each_loop_takes_some_time() -> None:
     found = calibrate()
-    assert tuple(found) == LOOPS and all(type(ns) is int and 1_000 < ns < 10**9 for ns in found.values())
+    assert tuple(found) == CALIBRATION_LOOPS and all(type(ns) is int and 1_000 < ns < 10**9 for ns in found.values())
 
 
 def test_it_needs_nothing_but_the_standard_library() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outpace.capture import faults
-from outpace.capture.faults import count, counts, quietly
+from outpace.capture.faults import count_fault, fault_counts, suppress_faults
 from outpace.capture.stacks import owner_of
 
 
@@ -16,26 +16,26 @@ def none_yet() -> None:
 
 def test_a_fault_ends_the_block_and_is_counted_by_its_line_of_ours() -> None:
     for _ in range(3):
-        with quietly():
+        with suppress_faults():
             owner_of(None)  # type: ignore[arg-type]  # a fault inside code of ours
-    ((place, times),) = counts().items()
+    ((place, times),) = fault_counts().items()
     assert times == 3 and place.startswith("capture/stacks.py:") and place.endswith(" AttributeError")
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_what_ends_the_program_passes(kind: type[BaseException]) -> None:
-    with pytest.raises(kind), quietly():
+    with pytest.raises(kind), suppress_faults():
         raise kind
-    assert not counts()
+    assert not fault_counts()
 
 
 def test_a_block_without_faults_counts_none() -> None:
-    with quietly():
+    with suppress_faults():
         pass
-    assert counts() == {}
+    assert fault_counts() == {}
 
 
 def test_there_are_no_more_places_than_a_record_can_hold() -> None:
     for number in range(2 * faults._MOST):
-        count(type(f"Fault{number}", (Exception,), {})())
-    assert len(counts()) == faults._MOST
+        count_fault(type(f"Fault{number}", (Exception,), {})())
+    assert len(fault_counts()) == faults._MOST

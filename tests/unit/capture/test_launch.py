@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from outpace.capture import runner
-from outpace.capture.ending import exit_code, leave
-from outpace.capture.frames import Place
-from outpace.capture.options import CaptureOptions, Outcome, Plan
+from outpace.capture.frames import CallSite
+from outpace.capture.options import CaptureOptions, Plan, ScriptOutcome
 from outpace.capture.pipeline import _label
+from outpace.capture.process_exit import exit_code, write_outcome
 
 
 @pytest.mark.parametrize(
@@ -23,9 +23,9 @@ def test_exit_code_is_what_python_returns(given: object, code: int) -> None:
 def test_plan_and_outcome_survive_json(tmp_path: Path) -> None:
     plan = Plan("a b.py", ("--x", "ü"), "/logs", "logs", "/o.json", CaptureOptions(steps=None, seconds=2.5))
     assert Plan.from_json(plan.to_json()) == plan
-    outcome = Outcome("run", "host", None, True, 3, True)
-    leave(str(tmp_path / "o.json"), outcome)
-    assert Outcome.from_json((tmp_path / "o.json").read_text()) == outcome
+    outcome = ScriptOutcome("run", "host", None, True, 3, True)
+    write_outcome(str(tmp_path / "o.json"), outcome)
+    assert ScriptOutcome.from_json((tmp_path / "o.json").read_text()) == outcome
     assert [path.name for path in tmp_path.iterdir()] == ["o.json"]
 
 
@@ -39,7 +39,7 @@ def test_plan_and_outcome_survive_json(tmp_path: Path) -> None:
     ],
 )
 def test_label_is_an_identifier(file: str, label: str) -> None:
-    assert _label(Place(file, 7, None), "map") == label
+    assert _label(CallSite(file, 7, None), "map") == label
     assert label.isidentifier()
 
 
@@ -55,4 +55,4 @@ def test_without_command_buffers_xla_is_told(monkeypatch: pytest.MonkeyPatch) ->
     ("code", "signal", "known"), [(139, "SIGSEGV", True), (134, "SIGABRT", True), (143, "SIGTERM", False), (3, "", False)]
 )
 def test_a_crash_is_told_from_another_end(code: int, signal: str, known: bool) -> None:
-    assert runner.ended_by(code) == signal and ("--command-buffers off" in runner.crash(code)) == known
+    assert runner.signal_name(code) == signal and ("--command-buffers off" in runner.explain_crash(code)) == known

@@ -1,4 +1,6 @@
-"""A profiler begins and ends between two calls of the main thread, where that trains with CUDA graphs."""
+"""A profiler begins and ends between two calls of the main thread, where that trains with CUDA
+graphs.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from typing import Any
 import pytest
 
 from outpace.capture import main_thread
-from outpace.capture.main_thread import between_calls, serve_while
+from outpace.capture.main_thread import run_between_calls, wait_and_serve
 from outpace.model.errors import CaptureError
 
 LIMIT = 20.0  # seconds for what takes milliseconds
@@ -25,7 +27,7 @@ LIMIT = 20.0  # seconds for what takes milliseconds
 @pytest.fixture(autouse=True)
 def graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU."""
-    monkeypatch.setattr(main_thread, "launches_graphs", lambda: True)
+    monkeypatch.setattr(main_thread, "uses_cuda_graphs", lambda: True)
     monkeypatch.setattr(main_thread, "_warned", threading.Event())
 
 
@@ -35,7 +37,7 @@ def asked(function: Callable[[], Any], **options: Any) -> Future[Any]:
 
     def run() -> None:
         try:
-            future.set_result(between_calls(function, **options))
+            future.set_result(run_between_calls(function, **options))
         except BaseException as error:
             future.set_exception(error)
 
@@ -58,7 +60,7 @@ def test_it_runs_on_the_main_thread_while_that_computes() -> None:
 
 
 def test_where_nothing_can_crash_it_runs_at_once_on_the_thread_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(main_thread, "launches_graphs", lambda: False)
+    monkeypatch.setattr(main_thread, "uses_cuda_graphs", lambda: False)
     future = asked(threading.current_thread)
     assert future.result(LIMIT) is not threading.main_thread()  # which waits here all the time
 
@@ -74,9 +76,11 @@ def test_what_it_raises_is_the_asking_threads() -> None:
 
 
 def test_the_thread_that_trains_is_not_asked() -> None:
-    assert between_calls(threading.current_thread) is threading.main_thread()
+    assert run_between_calls(threading.current_thread) is threading.main_thread()
     found: list[threading.Thread] = []
-    other = threading.Thread(target=lambda: found.append(between_calls(threading.current_thread, threading.current_thread())))
+    other = threading.Thread(
+        target=lambda: found.append(run_between_calls(threading.current_thread, threading.current_thread()))
+    )
     other.start()
     other.join(LIMIT)
     assert found == [other]
@@ -84,7 +88,7 @@ def test_the_thread_that_trains_is_not_asked() -> None:
 
 def test_it_waits_until_the_program_lets_go_of_what_it_needs() -> None:
     held = True
-    future = asked(lambda: held, ready=lambda: not held)
+    future = asked(lambda: held, is_ready=lambda: not held)
     begun = time.monotonic()
     compute(lambda: future.done() or time.monotonic() > begun + 0.3)
     assert not future.done()
@@ -102,7 +106,7 @@ def test_a_ready_that_fails_loses_nothing() -> None:
             raise ValueError("once")
         return True
 
-    future = asked(lambda: 7, ready=ready)
+    future = asked(lambda: 7, is_ready=ready)
     compute(future.done)
     assert future.result(0) == 7
 
@@ -121,7 +125,7 @@ def test_a_main_thread_that_only_waits_for_others_is_asked_no_longer(
 
 
 def test_a_call_that_does_not_come_back_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(main_thread, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(main_thread, "TIMEOUT_S", 0.3)
     future = asked(threading.current_thread)
     end = time.monotonic() + LIMIT
     while not future.done() and time.monotonic() < end:
@@ -136,7 +140,7 @@ def test_who_waits_for_a_thread_of_ours_serves_it() -> None:
         time.sleep(seconds)
         return not future.done()
 
-    serve_while(busy, LIMIT)
+    wait_and_serve(busy, LIMIT)
     assert future.result(0) is threading.main_thread()
 
 
@@ -181,7 +185,7 @@ def test_many_threads_are_all_served() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forks_child_runs_nothing_of_it(tmp_path: Any) -> None:
     held = True
-    future = asked(lambda: (tmp_path / str(os.getpid())).touch(), ready=lambda: not held)
+    future = asked(lambda: (tmp_path / str(os.getpid())).touch(), is_ready=lambda: not held)
     begun = time.monotonic()
     compute(lambda: time.monotonic() > begun + 0.1)
     child = os.fork()
@@ -196,17 +200,19 @@ def test_a_forks_child_runs_nothing_of_it(tmp_path: Any) -> None:
 
 
 def test_the_main_thread_serves_who_holds_the_lock_that_it_waits_for() -> None:
-    """A program starts its own profiler while a thread of ours ends one, for which that needs the main thread."""
+    """A program starts its own profiler while a thread of ours ends one, for which that needs the
+    main thread.
+    """
     lock, held = threading.Lock(), threading.Event()
     found: list[threading.Thread] = []
 
     def holder() -> None:
         with lock:
             held.set()
-            found.append(between_calls(threading.current_thread))
+            found.append(run_between_calls(threading.current_thread))
 
     threading.Thread(target=holder, daemon=True).start()
     assert held.wait(LIMIT)
     begun = time.monotonic()
-    with main_thread.turn(lock):
+    with main_thread.hold_lock(lock):
         assert found == [threading.main_thread()] and time.monotonic() - begun < LIMIT / 2

@@ -1,4 +1,6 @@
-"""What holds a thread up where no line of the program asks for it is noted, and its samples are no line's."""
+"""What holds a thread up where no line of the program asks for it is noted, and its samples are no
+line's.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ import weakref
 from typing import Any
 
 from outpace.capture import pauses
-from outpace.capture.pauses import Pauses, watch_end
-from outpace.metrics.python.samples import pauses_at
-from outpace.store.record import COLLECTION, ITERATOR_END
+from outpace.capture.pauses import PauseRecorder, record_iterator_end
+from outpace.metrics.facts.python_samples import find_pauses
+from outpace.store.record import GARBAGE_COLLECTION, ITERATOR_END
 
 
 class Slow:
@@ -28,13 +30,13 @@ class Iterator:
         self.resource = Slow()
 
 
-def watched() -> Pauses:
-    found = Pauses(threading.get_ident())
+def watched() -> PauseRecorder:
+    found = PauseRecorder(threading.get_ident())
     found.start()
     return found
 
 
-def kinds(found: Pauses) -> list[str]:
+def kinds(found: PauseRecorder) -> list[str]:
     return [what for _, _, what in found.stop()]
 
 
@@ -49,7 +51,7 @@ def test_a_collection_is_noted_with_what_others_do_in_it() -> None:
     finally:
         gc.callbacks.remove(slow)
     ((began, took, what),) = found.stop()
-    assert what == COLLECTION and before <= began and began + took <= after and took >= 4_000_000
+    assert what == GARBAGE_COLLECTION and before <= began and began + took <= after and took >= 4_000_000
     gc.collect()
     assert found.stop() == () and not pauses._open
 
@@ -57,7 +59,7 @@ def test_a_collection_is_noted_with_what_others_do_in_it() -> None:
 def test_the_end_of_an_iterator_is_noted_from_where_it_begins_to_go() -> None:
     found = watched()
     iterator = Iterator()
-    watch_end(iterator)
+    record_iterator_end(iterator)
     time.sleep(0.01)  # no part of its end
     del iterator
     ((_, took, what),) = found.stop()
@@ -67,9 +69,9 @@ def test_the_end_of_an_iterator_is_noted_from_where_it_begins_to_go() -> None:
 
 def test_what_outlives_the_capture_or_ends_on_another_thread_is_not_noted() -> None:
     found, late = watched(), Iterator()
-    watch_end(late)
+    record_iterator_end(late)
     held = [Iterator()]
-    watch_end(held[0])
+    record_iterator_end(held[0])
     thread = threading.Thread(target=held.clear)
     thread.start()
     thread.join()
@@ -82,7 +84,7 @@ def test_what_outlives_the_capture_or_ends_on_another_thread_is_not_noted() -> N
 def test_moments_within_a_pause_are_no_lines() -> None:
     import numpy as np
 
-    record: dict[str, Any] = {"pauses": [[50, 10, COLLECTION], [5, 10, ITERATOR_END]]}
+    record: dict[str, Any] = {"pauses": [[50, 10, GARBAGE_COLLECTION], [5, 10, ITERATOR_END]]}
     at = np.array([4, 5, 14, 15, 49, 50, 59, 60])
-    assert pauses_at(record, at) == ["", ITERATOR_END, ITERATOR_END, "", "", COLLECTION, COLLECTION, ""]
-    assert pauses_at({}, at) == [""] * 8
+    assert find_pauses(record, at) == ["", ITERATOR_END, ITERATOR_END, "", "", GARBAGE_COLLECTION, GARBAGE_COLLECTION, ""]
+    assert find_pauses({}, at) == [""] * 8

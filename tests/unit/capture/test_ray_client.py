@@ -1,4 +1,6 @@
-"""A Ray client server starts a process for each client; where that died, a second one is asked for."""
+"""A Ray client server starts a process for each client; where that died, a second one
+is asked for.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ class Ray(SimpleNamespace):
 def test_a_server_that_died_at_its_start_is_asked_once_more(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ray = Ray(addresses=[], errors=[DIED])
     monkeypatch.setattr(ray_, "load_ray", lambda: ray)
-    with ray_.connected(place) as found:
+    with ray_.connect_ray(place) as found:
         assert found is ray
     assert ray.addresses == [f"ray://{place}"] * 2 + ["shutdown"]
 
@@ -48,7 +50,7 @@ def test_what_stays_is_said(errors: list[str], place: str, monkeypatch: pytest.M
     monkeypatch.setattr(ray_, "load_ray", lambda: ray)
     with (
         pytest.raises(CaptureError, match=errors[-1].splitlines()[-1].removeprefix("RuntimeError: ").rstrip(".")),
-        ray_.connected(place),
+        ray_.connect_ray(place),
     ):
         pass
     assert len(ray.addresses) == len(errors)

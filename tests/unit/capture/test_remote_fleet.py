@@ -1,4 +1,6 @@
-"""Many workers at once, against real gRPC servers in this process that answer what real ones were seen to answer, and against none."""
+"""Many workers at once, against real gRPC servers in this process that answer what real ones were
+seen to answer, and against none.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,16 @@ from typing import Any
 import pytest
 
 from outpace.capture.remote import RemoteResult, capture_remote
-from outpace.capture.remote import collect as collect_module
 from outpace.capture.remote import fleet as fleet_module
+from outpace.capture.remote import shared_folder as collect_module
 from outpace.capture.remote.wire import NOTE_KEY, ProfileRequest, ProfileResponse
 from outpace.model import CaptureError, UsageError
-from outpace.model.wire import blob, integer
+from outpace.model.protobuf_wire import encode_bytes, encode_integer
 
-EVENTS = blob(1, blob(2, "/host:CPU") + blob(3, blob(2, "main") + blob(4, integer(1, 3))))
-NO_EVENTS = blob(4, "machine")
+EVENTS = encode_bytes(
+    1, encode_bytes(2, "/host:CPU") + encode_bytes(3, encode_bytes(2, "main") + encode_bytes(4, encode_integer(1, 3)))
+)
+NO_EVENTS = encode_bytes(4, "machine")
 Answer = Callable[[ProfileRequest, Any], bytes]
 
 pytestmark = [pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="grpcio is not installed"), pytest.mark.slow]
@@ -34,9 +38,9 @@ pytestmark = [pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reaso
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet_module, "PAUSE", 0.05)
-    monkeypatch.setattr(fleet_module, "POLL", 0.02)
-    monkeypatch.setattr(collect_module, "APPEARS", 0.2)
+    monkeypatch.setattr(fleet_module, "RETRY_PAUSE_S", 0.05)
+    monkeypatch.setattr(fleet_module, "POLL_S", 0.02)
+    monkeypatch.setattr(collect_module, "APPEAR_TIMEOUT_S", 0.2)
 
 
 @pytest.fixture
@@ -268,7 +272,9 @@ def test_a_server_without_the_service_is_told_from_a_profiler(worker: Any, tmp_p
 
 
 def old_tensorflow(request: ProfileRequest, context: Any) -> bytes:
-    """TensorFlow 2.16: it knows no `emit`, writes to its own disk, and answers with nothing (docs/remote.md)."""
+    """TensorFlow 2.16: it knows no `emit`, writes to its own disk, and answers with nothing
+    (docs/remote.md).
+    """
     folder = Path(request.root.removeprefix("file://"), request.session)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{request.host}.xplane.pb").write_bytes(EVENTS)

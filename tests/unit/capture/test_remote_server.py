@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from outpace.capture.remote import capture_remote, sampler
+from outpace.capture.remote import capture_remote, process_capture
 from outpace.capture.remote.wire import ProfileRequest
-from outpace.capture.server import check_port, is_loopback, serve
+from outpace.capture.server import is_loopback, require_port, serve
 from outpace.model import CaptureError, UsageError
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="grpcio is not installed")
@@ -43,7 +43,7 @@ def test_a_stopped_server_listens_no_more(tmp_path: Path) -> None:
 
 
 def test_a_request_for_too_long_a_time_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampler, "LONGEST_MS", 5)
+    monkeypatch.setattr(process_capture, "MAX_DURATION_MS", 5)
     with serve(0) as server:
         host = capture_remote(server.address, tmp_path, 0.01, retries=0).hosts[0]
     assert host.reason.startswith("the worker refuses, INVALID_ARGUMENT: 10 ms cannot be captured")
@@ -55,8 +55,8 @@ def test_a_port_that_is_taken_is_said() -> None:
         with pytest.raises(CaptureError, match=f"cannot listen on 127.0.0.1:{port}: the port is taken"):
             serve(port)
         with pytest.raises(CaptureError, match=f"cannot listen on 127.0.0.1:{port}: the port is taken"):
-            check_port(port, "127.0.0.1")
-    check_port(port, "127.0.0.1")
+            require_port(port, "127.0.0.1")
+    require_port(port, "127.0.0.1")
 
 
 @pytest.mark.parametrize("port", [-1, 65536])
@@ -64,7 +64,7 @@ def test_an_impossible_port_is_said(port: int) -> None:
     with pytest.raises(UsageError, match="is no port"):
         serve(port)
     with pytest.raises(UsageError, match="is no port"):
-        check_port(port, "127.0.0.1")
+        require_port(port, "127.0.0.1")
 
 
 def test_a_server_on_all_interfaces_warns_once() -> None:
@@ -114,30 +114,30 @@ def test_serve_says_what_is_wrong_before_the_script_runs(tmp_path: Path) -> None
 
 
 def test_a_request_for_a_time_far_ahead_is_refused() -> None:
-    server = sampler.Sampler(threading.current_thread())
+    server = process_capture.ProcessCapture(threading.current_thread())
     for start in (time.time_ns() + 366 * 86_400 * 10**9, 2**64 - 1):
-        with pytest.raises(sampler.Refused, match="within an hour") as refusal:
-            server.sample(ProfileRequest(duration_ms=1, start_ns=start), threading.Event())
+        with pytest.raises(process_capture.CaptureRefused, match="within an hour") as refusal:
+            server.capture(ProfileRequest(duration_ms=1, start_ns=start), threading.Event())
         assert refusal.value.code == "INVALID_ARGUMENT"
 
 
 @pytest.mark.usefixtures("no_framework")
 def test_who_waits_for_a_later_time_is_in_nobodys_way() -> None:
-    server, cancel, refusals = sampler.Sampler(threading.current_thread()), threading.Event(), []
+    server, cancel, refusals = process_capture.ProcessCapture(threading.current_thread()), threading.Event(), []
 
     def later() -> None:
-        with pytest.raises(sampler.Refused) as refusal:
-            server.sample(ProfileRequest(duration_ms=1, start_ns=time.time_ns() + 1800 * 10**9), cancel)
+        with pytest.raises(process_capture.CaptureRefused) as refusal:
+            server.capture(ProfileRequest(duration_ms=1, start_ns=time.time_ns() + 1800 * 10**9), cancel)
         refusals.append(refusal.value.code)
 
     waiting = [threading.Thread(target=later) for _ in range(3)]
     for thread in waiting:
         thread.start()
-    with pytest.raises(sampler.Refused) as refusal:
-        server.sample(ProfileRequest(duration_ms=1), threading.Event())
+    with pytest.raises(process_capture.CaptureRefused) as refusal:
+        server.capture(ProfileRequest(duration_ms=1), threading.Event())
     assert refusal.value.code == "FAILED_PRECONDITION", "it was its turn: this process has no framework"
     cancel.set()
-    server.nudge()
+    server.notify()
     for thread in waiting:
         thread.join()
     assert len(refusals) == 3

@@ -1,4 +1,6 @@
-"""The sampler of Python frames: planted lines get the share of the time that they took, and the program never notices."""
+"""The sampler of Python frames: planted lines get the share of the time that they took, and the
+program never notices.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def lists() -> None:
 
 
 def called(*planted: Callable[[], None], rounds: int) -> list[tuple[int, int, str]]:
-    """Call the functions in turn, so often each: (begin, end, name) of every call, ns of the clock that samples count from."""
+    """Call the functions in turn, so often each: (begin, end, name) of every call, ns of the clock
+    that samples count from.
+    """
     calls = []
     for _ in range(rounds):
         for function in planted:
@@ -75,7 +79,9 @@ def signals_stay_as_they_were() -> Iterator[None]:
 
 
 def misgiven(samples: PythonSamples, calls: list[tuple[int, int, str]]) -> list[tuple[int, str, str]]:
-    """(moment, function named, function that ran then) of every sample that is not the one that ran."""
+    """(moment, function named, function that ran then) of every sample that is not the one that
+    ran.
+    """
     begins = [begin for begin, *_ in calls]
     wrong = []
     for moment, name in sampled(samples):
@@ -88,9 +94,11 @@ def misgiven(samples: PythonSamples, calls: list[tuple[int, int, str]]) -> list[
 
 @on_linux
 def test_each_moment_is_given_to_the_line_that_ran_then() -> None:
-    """Then each line gets its share of the time, for moments come by the clock. However long the system lets the process wait: the call that
-    waits is the one that is named. A signal that the system itself brings late meets the next call: a window in which it did so is
-    looked at again, and of three windows one must have been brought in time."""
+    """Then each line gets its share of the time, for moments come by the clock. However long the
+    system lets the process wait: the call that waits is the one that is named. A signal that the
+    system itself brings late meets the next call: a window in which it did so is looked at again,
+    and of three windows one must have been brought in time.
+    """
     wrong: list[list[tuple[int, str, str]]] = []
     for _ in range(3):
         watched = FrameSampler()
@@ -190,7 +198,7 @@ def test_what_goes_wrong_never_reaches_the_program(monkeypatch: pytest.MonkeyPat
         calls.append(given)
         raise RuntimeError("planted")
 
-    monkeypatch.setattr(FrameSampler, "take", broken)
+    monkeypatch.setattr(FrameSampler, "add_sample", broken)
     watched = FrameSampler()
     watched.start()
     called(counts, rounds=60)
@@ -199,7 +207,7 @@ def test_what_goes_wrong_never_reaches_the_program(monkeypatch: pytest.MonkeyPat
 
 
 def test_too_many_samples_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampler, "MOST_SAMPLES", 5)
+    monkeypatch.setattr(sampler, "MAX_SAMPLES", 5)
     watched = FrameSampler()
     watched.start()
     called(counts, rounds=90)
@@ -215,7 +223,7 @@ def test_deep_stacks_keep_the_innermost_frames_and_the_users_own() -> None:
         if depth:
             dive(depth - 1)
         else:
-            watched.take(sys._getframe(), [(1, 1)])
+            watched.add_sample(sys._getframe(), [(1, 1)])
 
     dive(100)
     stacks = watched._samples("thread").stacks
@@ -232,8 +240,8 @@ def test_late_moments_of_the_thread_are_spread_over_the_time_it_waited() -> None
 def test_missed_moments_are_thinned_out_and_weigh_more() -> None:
     plan = [10, 100]
     points = ticks._due(plan, 100 + 10 * 640, 7)
-    assert len(points) == ticks.MOST_POINTS
-    assert sum(weight for _, weight in points) == pytest.approx(641 * 7, abs=ticks.MOST_POINTS)
+    assert len(points) == ticks.MAX_POINTS
+    assert sum(weight for _, weight in points) == pytest.approx(641 * 7, abs=ticks.MAX_POINTS)
     assert plan == [10, 100 + 6410]
     assert ticks._due(plan, 100, 7) == []
 
@@ -259,7 +267,9 @@ def test_owner(file: str, owner: str) -> None:
 
 
 def test_the_switch_interval_is_given_back() -> None:
-    """Two samplers at once, a program that sets another one meanwhile, and a child that is forked in between."""
+    """Two samplers at once, a program that sets another one meanwhile, and a child that is forked
+    in between.
+    """
     before = sys.getswitchinterval()
     with ticks._switches:
         with ticks._switches:

@@ -47,8 +47,8 @@ def after(op: Op) -> SimpleNamespace:
 
 def noted(graph: Any) -> OpSources:
     recorder = SourceRecorder()
-    recorder.traced(SimpleNamespace(name=b"__inference_step_1", graph=graph))
-    return recorder.notes()[0]
+    recorder.add_graph(SimpleNamespace(name=b"__inference_step_1", graph=graph))
+    return recorder.build_sources()[0]
 
 
 def user(line: int) -> list[tuple[str, int]]:
@@ -77,9 +77,9 @@ def test_the_bodies_of_loops_count_for_the_function_around_them() -> None:
     outer = Graph([Op("while", "While", user(6))], {"body": SimpleNamespace(graph=body), "again": SimpleNamespace(graph=body)})
     recorder = SourceRecorder()
     for name, graph in (("body_2", body), ("__inference_step_1", outer)):
-        recorder.traced(SimpleNamespace(name=name, graph=graph))
-    assert list(recorder.notes()[0].by_function) == ["__inference_step_1"]
-    assert set(recorder.notes()[0].by_function["__inference_step_1"]) == {"while", "while/Tanh"}
+        recorder.add_graph(SimpleNamespace(name=name, graph=graph))
+    assert list(recorder.build_sources()[0].by_function) == ["__inference_step_1"]
+    assert set(recorder.build_sources()[0].by_function["__inference_step_1"]) == {"while", "while/Tanh"}
 
 
 def test_a_line_that_only_calls_a_layer_or_fit_says_nothing() -> None:
@@ -124,8 +124,8 @@ def test_ops_of_a_metric_of_keras_belong_to_the_line_that_made_it() -> None:
     updates = [(USER, 50), (trainer, 5), (METRICS, 3), (TENSORFLOW, 5)]
     another = [(USER, 50), (trainer, 5), (METRICS, 9), (TENSORFLOW, 5)]
     graph = Graph([Op("Sum", "Sum", updates), Op("Mul", "Mul", another)])
-    recorder.traced(SimpleNamespace(name=b"f", graph=graph))
-    found = recorder.notes()[0]
+    recorder.add_graph(SimpleNamespace(name=b"f", graph=graph))
+    found = recorder.build_sources()[0]
     assert found.by_function == {"f": {"Sum": 0}}
     assert found.lines[0][0] == __file__ and found.lines[0][2] == "metric()"
 
@@ -141,6 +141,6 @@ def test_layers_are_noted_by_name_where_programs_name_ops_after_them() -> None:
     recorder = SourceRecorder()
     recorder.install_layers(SimpleNamespace(layers=SimpleNamespace(Layer=noise)))  # type: ignore[arg-type]
     kept = noise()
-    layers = recorder.notes()[1]
+    layers = recorder.build_sources()[1]
     assert set(layers) == {kept.name}
     assert (layers["noise_1"].kind, layers["noise_1"].text) == ("layer", "kept = noise()")

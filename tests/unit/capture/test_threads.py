@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from outpace.capture import threads
-from outpace.capture.stacks import Stacks
-from outpace.capture.threads import OtherThreads
+from outpace.capture.stacks import StackTable
+from outpace.capture.threads import ThreadSampler
 
 
 def test_a_thread_under_the_identity_of_one_that_has_ended_adds_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loader that starts its workers anew in each epoch: 30 ms, and 50 ms of another thread, by clocks that begin at nothing."""
+    """A loader that starts its workers anew in each epoch: 30 ms, and 50 ms of another thread, by
+    clocks that begin at nothing.
+    """
     worker = threading.Thread(target=time.sleep, args=(5,), name="loader", daemon=True)
     worker.start()
     frames = {worker.ident: sys._getframe()}
@@ -28,10 +30,10 @@ def test_a_thread_under_the_identity_of_one_that_has_ended_adds_to_it(monkeypatc
     )
     monkeypatch.setattr(threads, "time", stand_in)
     monkeypatch.setattr(threads, "sys", SimpleNamespace(_current_frames=lambda: frames))
-    others = OtherThreads(None, Stacks())
+    others = ThreadSampler(None, StackTable())
     for _ in range(4):
         others._look({})
-    (found,) = others.found({}, {})
+    (found,) = others.build_threads({}, {})
     assert (found.name, found.cpu_ns, found.watched_ns) == ("loader", 30 + 5 + 45, 300)
     assert sum(count for _, count in found.stacks) == 4
 
@@ -50,10 +52,10 @@ def test_what_a_thread_computed_just_before_it_was_met_is_counted_for_where_it_w
     )
     monkeypatch.setattr(threads, "time", stand_in)
     monkeypatch.setattr(threads, "sys", SimpleNamespace(_current_frames=lambda: dict.fromkeys(clocks, frame)))
-    others = OtherThreads(None, Stacks())
+    others = ThreadSampler(None, StackTable())
     for _ in range(2):
         others._look(others._processor_times([identity for identity in clocks if identity]))
-    first, second = others.found({}, {})
+    first, second = others.build_threads({}, {})
     assert (first.name, first.stacks[0][1], first.used_ns) == ("loader", 2, (890 + 950,))
     assert (second.name, second.stacks[0][1], second.used_ns) == ("waits", 2, (1,))
 
@@ -61,10 +63,10 @@ def test_what_a_thread_computed_just_before_it_was_met_is_counted_for_where_it_w
 def test_a_thread_that_comes_between_two_looks_at_the_frames_makes_no_empty_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     living = iter([{1: sys._getframe()}, {1: sys._getframe(), 2: sys._getframe()}])
     monkeypatch.setattr(threads, "sys", SimpleNamespace(_current_frames=lambda: next(living)))
-    monkeypatch.setattr(OtherThreads, "_used", lambda *_: 7)
-    others = OtherThreads(None, Stacks())
+    monkeypatch.setattr(ThreadSampler, "_used", lambda *_: 7)
+    others = ThreadSampler(None, StackTable())
     others._look({})
-    assert [thread.stacks for thread in others.found({}, {})] == [((0, 1),)]
+    assert [thread.stacks for thread in others.build_threads({}, {})] == [((0, 1),)]
 
 
 def test_the_clock_of_a_thread_that_has_ended_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,5 +79,5 @@ def test_the_clock_of_a_thread_that_has_ended_is_not_asked_for_again(monkeypatch
 
     monkeypatch.setattr(time, "pthread_getcpuclockid", clock_of)
     monkeypatch.setattr(time, "clock_gettime_ns", lambda clock: 5)
-    others = OtherThreads(None, Stacks())
+    others = ThreadSampler(None, StackTable())
     assert [others._used(1), others._used(1)] == [5, 5] and asked == [1]

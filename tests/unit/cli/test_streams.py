@@ -1,4 +1,6 @@
-"""Every command with each standard stream closed, as daemons and schedulers start programs (`2>&-`): what goes elsewhere is as it was."""
+"""Every command with each standard stream closed, as daemons and schedulers start programs
+(`2>&-`): what goes elsewhere is as it was.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 CLOSED = ("", "stdin", "stdout", "stderr")
 
-# One process imports the commands, and a fork of it runs each of them, with streams as Python has them at its start.
+# One process imports the commands, and a fork of it runs each of them, with streams as Python has
+# them at its start.
 RUNNER = """
 import importlib, json, os, sys, tempfile
 from outpace.cli import COMMANDS, main
@@ -77,7 +80,9 @@ sys.stdout.write(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[tuple[str, ...], str], Any]:
-    """Exit code, standard output, standard error, and names of the files that were written, of every command and stream that is closed."""
+    """Exit code, standard output, standard error, and names of the files that were written, of
+    every command and stream that is closed.
+    """
     asked = [(arguments, closed) for those in CASES.values() for arguments in those for closed in CLOSED]
     command = [sys.executable, "-c", RUNNER, str(tmp_path_factory.mktemp("streams"))]
     done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, timeout=600)

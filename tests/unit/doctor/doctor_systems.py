@@ -1,14 +1,17 @@
-"""Machines for the doctor's tests: recorded texts of real systems behind the same door as the real one."""
+"""Machines for the doctor's tests: recorded texts of real systems behind the same door as the real
+one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from outpace.doctor.facts import Driver, Facts, Framework, Trial
-from outpace.doctor.system import Completed, System
+from outpace.doctor.facts import DoctorFacts, Driver, FrameworkFacts, TrialCapture
+from outpace.doctor.system import CommandResult, System
 
-# /proc/driver/nvidia/params as drivers since 418.43 print it (shortened), https://developer.nvidia.com/ERR_NVGPUCTRPERM
+# /proc/driver/nvidia/params as drivers since 418.43 print it (shortened),
+# https://developer.nvidia.com/ERR_NVGPUCTRPERM
 PARAMS = """ResmanDebugLevel: 4294967295
 RmLogonRC: 1
 ModifyDeviceFiles: 1
@@ -35,10 +38,12 @@ CPU_BUILD = {"is_cuda_build": False, "is_rocm_build": False}
 
 @dataclass
 class Recorded(System):
-    """A machine made of texts: files by path, commands by their first words, libraries that do not load, folders that cannot be written."""
+    """A machine made of texts: files by path, commands by their first words, libraries that do not
+    load, folders that cannot be written.
+    """
 
     files: Mapping[str, str] = field(default_factory=dict)
-    commands: Mapping[str, Completed] = field(default_factory=dict)
+    commands: Mapping[str, CommandResult] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     user: int = 1000
     broken: Mapping[str, str] = field(default_factory=dict)
@@ -54,16 +59,16 @@ class Recorded(System):
     def uid(self) -> int:
         return self.user
 
-    def run(self, command: Sequence[str], timeout: float = 30.0, more: Mapping[str, str] | None = None) -> Completed:
+    def run(self, command: Sequence[str], timeout: float = 30.0, variables: Mapping[str, str] | None = None) -> CommandResult:
         line = " ".join(command)
         return next(
-            (done for start, done in self.commands.items() if start in line), Completed(127, "", f"{command[0]}: not found")
+            (done for start, done in self.commands.items() if start in line), CommandResult(127, "", f"{command[0]}: not found")
         )
 
     def read(self, path: str) -> str | None:
         return self.files.get(path)
 
-    def names(self, folder: str) -> tuple[str, ...]:
+    def list_folder(self, folder: str) -> tuple[str, ...]:
         inside = (path[len(folder) + 1 :] for path in self.files if path.startswith(f"{folder}/"))
         return tuple(sorted({path.split("/")[0] for path in inside}))
 
@@ -80,7 +85,7 @@ class Recorded(System):
         return self.free
 
 
-def gpu_facts(*, trial: Trial | None = None, **changes: object) -> Facts:
+def gpu_facts(*, trial: TrialCapture | None = None, **changes: object) -> DoctorFacts:
     """A machine with one V100 that TensorFlow with CUDA sees."""
     values: dict[str, object] = {
         "python": "/venv/bin/python",
@@ -94,16 +99,20 @@ def gpu_facts(*, trial: Trial | None = None, **changes: object) -> Facts:
         "trials": None if trial is None else (trial,),
         "requirements": (),
     }
-    return Facts(**{**values, **changes})  # type: ignore[arg-type]
+    return DoctorFacts(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def cpu_facts(**changes: object) -> Facts:
+def cpu_facts(**changes: object) -> DoctorFacts:
     """A machine without a GPU, with a TensorFlow for the CPU."""
-    framework = Framework("tensorflow", {"version": "2.18.0", "build": CPU_BUILD, "gpus": [], "tpus": [], "keras": "3.8.0"})
+    framework = FrameworkFacts(
+        "tensorflow", {"version": "2.18.0", "build": CPU_BUILD, "gpus": [], "tpus": [], "keras": "3.8.0"}
+    )
     return gpu_facts(**{"driver": Driver(), "frameworks": (framework,), **changes})  # type: ignore[arg-type]
 
 
-def tensorflow(*gpus: str, said: str = "", build: Mapping[str, object] | None = None, version: str = "2.18.0") -> Framework:
+def tensorflow(
+    *gpus: str, said: str = "", build: Mapping[str, object] | None = None, version: str = "2.18.0"
+) -> FrameworkFacts:
     """A TensorFlow that sees these GPUs."""
     answer = {
         "version": version,
@@ -112,4 +121,4 @@ def tensorflow(*gpus: str, said: str = "", build: Mapping[str, object] | None = 
         "tpus": [],
         "keras": "3.8.0",
     }
-    return Framework("tensorflow", answer, "", said, 4.2)
+    return FrameworkFacts("tensorflow", answer, "", said, 4.2)

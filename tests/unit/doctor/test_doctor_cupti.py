@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from outpace.doctor import cupti, examine, trial
-from outpace.doctor.facts import Trial
-from outpace.doctor.result import Outcome
-from outpace.doctor.system import Completed
+from outpace.doctor.facts import TrialCapture
+from outpace.doctor.result import CheckStatus
+from outpace.doctor.system import CommandResult
 from tests.unit.doctor.doctor_systems import (
     CACHE,
     PARAMS,
@@ -22,7 +22,7 @@ from tests.unit.doctor.doctor_systems import (
 
 TOOLKIT = "/usr/local/cuda/extras/CUPTI/lib64"
 PIP = "/venv/lib/python3.11/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12"
-IN_CACHE = {"ldconfig -p": Completed(0, CACHE, "")}
+IN_CACHE = {"ldconfig -p": CommandResult(0, CACHE, "")}
 
 # https://github.com/tensorflow/tensorflow/issues/39143
 PRIVILEGES = """\
@@ -64,9 +64,9 @@ IGNORED = "E0000 cupti_error_manager.cc:243] cuptiGetTimestamp: ignored due to a
     ],
 )
 def test_what_a_capture_prints_is_recognised(said: str, name: str) -> None:
-    found = cupti.recognise(Recorded(), said)
+    found = cupti.find_fault(Recorded(), said)
     assert found is not None
-    assert (found.id, found.outcome) == (name, Outcome.PROBLEM)
+    assert (found.id, found.outcome) == (name, CheckStatus.PROBLEM)
     assert found.command
     assert all(line in said for line in found.evidence)
 
@@ -80,14 +80,14 @@ def test_what_a_capture_prints_is_recognised(said: str, name: str) -> None:
     ],
 )
 def test_what_is_no_fault_is_not_recognised(said: str) -> None:
-    assert cupti.recognise(Recorded(), said) is None
+    assert cupti.find_fault(Recorded(), said) is None
 
 
 @pytest.mark.parametrize("origin", ["said", "messages"])
 def test_a_gpu_without_events_in_the_trial_is_a_problem_with_its_cause(origin: str) -> None:
     """Whether the framework printed the error or wrote it into the profile."""
-    texts = {"said": PRIVILEGES} if origin == "said" else {"messages": (PRIVILEGES_XLA,)}
-    facts = gpu_facts(trial=Trial("tensorflow", steps=3, source="marked", events=90, **texts))
+    texts = {"output": PRIVILEGES} if origin == "said" else {"messages": (PRIVILEGES_XLA,)}
+    facts = gpu_facts(trial=TrialCapture("tensorflow", steps=3, source="marked", events=90, **texts))
     diagnosis = examine(Recorded(files={"/.dockerenv": ""}, commands=IN_CACHE), facts)
     found = {item.id: item for item in diagnosis.results}
     assert len(found) == len(diagnosis.results)  # what the driver's parameters left open is answered once
@@ -99,65 +99,68 @@ def test_a_gpu_without_events_in_the_trial_is_a_problem_with_its_cause(origin: s
 
 def test_a_gpu_in_the_trial_outweighs_every_suspicion() -> None:
     machine = Recorded(files={"/proc/driver/nvidia/params": PARAMS.format(restricted=1), "/proc/self/status": STATUS_USER})
-    facts = gpu_facts(trial=Trial("tensorflow", steps=3, source="marked", events=900, devices=("/device:GPU:0",)))
+    facts = gpu_facts(trial=TrialCapture("tensorflow", steps=3, source="marked", events=900, devices=("/device:GPU:0",)))
     diagnosis = examine(machine, facts)
-    assert diagnosis.works, [item for item in diagnosis.results if item.outcome is Outcome.PROBLEM]
+    assert diagnosis.works, [item for item in diagnosis.results if item.outcome is CheckStatus.PROBLEM]
     assert diagnosis.verdict == "Captures work here; they hold host and GPU activity."
     suspects = [item for item in diagnosis.results if item.id.startswith("cupti")]
     assert len(suspects) == 2
-    assert all(item.outcome is Outcome.NOTE and "all the same" in item.text for item in suspects)
+    assert all(item.outcome is CheckStatus.NOTE and "all the same" in item.text for item in suspects)
 
 
 @pytest.mark.parametrize(
     ("status", "restricted", "container", "outcome", "command"),
     [
-        (STATUS_USER, 0, False, Outcome.OK, ""),
-        (STATUS_ROOT, 1, False, Outcome.OK, ""),
-        (STATUS_USER, 1, False, Outcome.PROBLEM, "NVreg_RestrictProfilingToAdminUsers=0"),
-        (STATUS_DOCKER, 1, True, Outcome.PROBLEM, "--cap-add=SYS_ADMIN"),
+        (STATUS_USER, 0, False, CheckStatus.OK, ""),
+        (STATUS_ROOT, 1, False, CheckStatus.OK, ""),
+        (STATUS_USER, 1, False, CheckStatus.PROBLEM, "NVreg_RestrictProfilingToAdminUsers=0"),
+        (STATUS_DOCKER, 1, True, CheckStatus.PROBLEM, "--cap-add=SYS_ADMIN"),
     ],
 )
-def test_privileges(status: str, restricted: int, container: bool, outcome: Outcome, command: str) -> None:
+def test_privileges(status: str, restricted: int, container: bool, outcome: CheckStatus, command: str) -> None:
     files = {"/proc/driver/nvidia/params": PARAMS.format(restricted=restricted), "/proc/self/status": status}
     files |= {"/proc/1/cgroup": "0::/docker/4c5e"} if container else {}
-    (found,) = cupti.privileges(Recorded(files=files))
+    (found,) = cupti.check_privileges(Recorded(files=files))
     assert found.outcome is outcome
     assert command in (found.command or "")
 
 
 def test_without_capabilities_the_user_number_decides() -> None:
     params = {"/proc/driver/nvidia/params": PARAMS.format(restricted=1)}
-    assert cupti.privileges(Recorded(files=params, user=0))[0].outcome is Outcome.OK
-    assert cupti.privileges(Recorded(files=params, user=1000))[0].outcome is Outcome.PROBLEM
+    assert cupti.check_privileges(Recorded(files=params, user=0))[0].outcome is CheckStatus.OK
+    assert cupti.check_privileges(Recorded(files=params, user=1000))[0].outcome is CheckStatus.PROBLEM
 
 
 def test_a_library_in_the_linkers_cache_is_found() -> None:
-    (found,) = cupti.library(Recorded(commands=IN_CACHE), gpu_facts())
-    assert (found.outcome, found.evidence) == (Outcome.OK, ("/usr/local/cuda-12.5/targets/x86_64-linux/lib/libcupti.so.12",))
+    (found,) = cupti.check_library(Recorded(commands=IN_CACHE), gpu_facts())
+    assert (found.outcome, found.evidence) == (
+        CheckStatus.OK,
+        ("/usr/local/cuda-12.5/targets/x86_64-linux/lib/libcupti.so.12",),
+    )
 
 
 def test_pips_library_is_found() -> None:
-    (found,) = cupti.library(Recorded(files={PIP: ""}), gpu_facts())
-    assert (found.outcome, found.evidence) == (Outcome.OK, (PIP,))
+    (found,) = cupti.check_library(Recorded(files={PIP: ""}), gpu_facts())
+    assert (found.outcome, found.evidence) == (CheckStatus.OK, (PIP,))
 
 
 def test_the_library_path_comes_first() -> None:
     machine = Recorded(
         files={"/opt/cupti/libcupti.so.12": "", PIP: ""}, variables={"LD_LIBRARY_PATH": ":/opt/cupti"}, commands=IN_CACHE
     )
-    assert [item.path for item in cupti.find(machine, gpu_facts())][:2] == ["/opt/cupti/libcupti.so.12", PIP]
+    assert [item.path for item in cupti.find_libraries(machine, gpu_facts())][:2] == ["/opt/cupti/libcupti.so.12", PIP]
 
 
 def test_a_toolkit_outside_the_path_gets_the_guides_command() -> None:
-    (found,) = cupti.library(Recorded(files={f"{TOOLKIT}/libcupti.so.12": ""}), gpu_facts())
-    assert found.outcome is Outcome.PROBLEM
+    (found,) = cupti.check_library(Recorded(files={f"{TOOLKIT}/libcupti.so.12": ""}), gpu_facts())
+    assert found.outcome is CheckStatus.PROBLEM
     assert found.command == f"export LD_LIBRARY_PATH={TOOLKIT}:$LD_LIBRARY_PATH"
 
 
 def test_a_library_of_another_cuda_does_not_serve() -> None:
     machine = Recorded(files={"/opt/libcupti.so.11.8": ""}, variables={"LD_LIBRARY_PATH": "/opt"})
-    (found,) = cupti.library(machine, gpu_facts())
-    assert (found.outcome, found.command) == (Outcome.PROBLEM, "pip install nvidia-cuda-cupti-cu12")
+    (found,) = cupti.check_library(machine, gpu_facts())
+    assert (found.outcome, found.command) == (CheckStatus.PROBLEM, "pip install nvidia-cuda-cupti-cu12")
     assert "12.5.1" in found.text
     assert found.evidence == ("/opt/libcupti.so.11.8",)
 
@@ -166,7 +169,7 @@ def test_a_library_of_another_cuda_does_not_serve() -> None:
 def test_before_cuda_12_the_minor_version_counts(built: str, fits: bool) -> None:
     machine = Recorded(files={"/opt/libcupti.so.11.8": ""}, variables={"LD_LIBRARY_PATH": "/opt"})
     facts = gpu_facts(frameworks=(tensorflow("GPU:0", build={"is_cuda_build": True, "cuda_version": built}),))
-    assert (cupti.library(machine, facts)[0].outcome is Outcome.OK) is fits
+    assert (cupti.check_library(machine, facts)[0].outcome is CheckStatus.OK) is fits
 
 
 def test_a_link_without_a_number_has_its_targets_version() -> None:
@@ -175,37 +178,37 @@ def test_a_link_without_a_number_has_its_targets_version() -> None:
         links={"/opt/libcupti.so": "/opt/libcupti.so.11.8"},
         variables={"LD_LIBRARY_PATH": "/opt"},
     )
-    assert cupti.find(machine, gpu_facts())[0].version == "11.8"
+    assert cupti.find_libraries(machine, gpu_facts())[0].version == "11.8"
 
 
 def test_a_library_that_does_not_load_is_a_problem() -> None:
-    (found,) = cupti.library(Recorded(files={PIP: ""}, broken={PIP: "invalid ELF header"}), gpu_facts())
-    assert (found.outcome, found.evidence) == (Outcome.PROBLEM, ("invalid ELF header",))
+    (found,) = cupti.check_library(Recorded(files={PIP: ""}, broken={PIP: "invalid ELF header"}), gpu_facts())
+    assert (found.outcome, found.evidence) == (CheckStatus.PROBLEM, ("invalid ELF header",))
 
 
 def test_no_library_at_all_says_what_to_install() -> None:
-    (found,) = cupti.library(Recorded(), gpu_facts())
-    assert (found.outcome, found.command) == (Outcome.PROBLEM, "pip install nvidia-cuda-cupti-cu12")
+    (found,) = cupti.check_library(Recorded(), gpu_facts())
+    assert (found.outcome, found.command) == (CheckStatus.PROBLEM, "pip install nvidia-cuda-cupti-cu12")
 
 
 def test_jax_says_its_cuda_by_its_plugin() -> None:
-    from outpace.doctor.facts import Framework
+    from outpace.doctor.facts import FrameworkFacts
 
     facts = gpu_facts(
-        frameworks=(Framework("jax", {"version": "0.9.0", "gpus": ["cuda:0"]}),), packages={"jax-cuda13-plugin": "0.9.0"}
+        frameworks=(FrameworkFacts("jax", {"version": "0.9.0", "gpus": ["cuda:0"]}),), packages={"jax-cuda13-plugin": "0.9.0"}
     )
-    assert cupti.wanted_versions(facts) == ("13",)
-    assert cupti.library(Recorded(), facts)[0].command == "pip install nvidia-cuda-cupti"
+    assert cupti.built_cuda_versions(facts) == ("13",)
+    assert cupti.check_library(Recorded(), facts)[0].command == "pip install nvidia-cuda-cupti"
 
 
 def test_without_a_gpu_nothing_is_needed() -> None:
     (found,) = cupti.check(Recorded(), cpu_facts())
-    assert found.outcome is Outcome.NOT_CHECKED
+    assert found.outcome is CheckStatus.NOT_CHECKED
     assert "no GPU" in found.text
 
 
 def test_a_failed_trial_names_cupti_as_its_cause() -> None:
-    facts = gpu_facts(trial=Trial("tensorflow", "its process ended with signal 11.", SUBSCRIBERS))
+    facts = gpu_facts(trial=TrialCapture("tensorflow", "its process ended with signal 11.", SUBSCRIBERS))
     found = {item.id: item for item in trial.check(Recorded(), facts)}
     assert set(found) == {"tensorflow-trial", "cupti-subscribers"}
     assert found["tensorflow-trial"].command == found["cupti-subscribers"].command

@@ -1,4 +1,6 @@
-"""The doctor on simulated machines: versions, devices, storage, other profilers, and what they mean together."""
+"""The doctor on simulated machines: versions, devices, storage, other profilers, and what they mean
+together.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,18 @@ from pathlib import Path
 import pytest
 
 from outpace.doctor import devices, diagnose, examine, profiler, storage, trial, versions
-from outpace.doctor.facts import Driver, Framework, TimedTrial, Trial, ask_driver, ask_framework, ask_python, ask_requirements
-from outpace.doctor.result import CheckResult, Outcome
-from outpace.doctor.system import Completed, System
+from outpace.doctor.facts import (
+    Driver,
+    FrameworkFacts,
+    TimedTrialCapture,
+    TrialCapture,
+    query_driver,
+    query_framework,
+    query_python,
+    query_requirements,
+)
+from outpace.doctor.result import CheckResult, CheckStatus
+from outpace.doctor.system import CommandResult, System
 from outpace.model import NotFoundError
 from tests.unit.doctor.doctor_systems import CPU_BUILD, INFORMATION, Recorded, cpu_facts, gpu_facts, tensorflow
 
@@ -47,7 +58,7 @@ def by_id(results: list[CheckResult]) -> dict[str, CheckResult]:
 def test_known_mismatches(packages: dict[str, str], expected: str) -> None:
     found = by_id(versions.check(Recorded(), cpu_facts(packages=packages)))
     assert {name for name in found if name.startswith("versions-")} == {expected}
-    assert found[expected].outcome is Outcome.NOTE  # the import worked
+    assert found[expected].outcome is CheckStatus.NOTE  # the import worked
     assert found[expected].command
     assert "{" not in found[expected].text + (found[expected].command or "")
 
@@ -77,7 +88,7 @@ def test_what_fits_is_no_mismatch(packages: dict[str, str]) -> None:
 
 
 def test_a_mismatch_behind_a_failed_import_is_the_problem() -> None:
-    broken = Framework(
+    broken = FrameworkFacts(
         "tensorflow",
         {},
         "cannot be imported: numpy.core.umath failed to import",
@@ -85,7 +96,7 @@ def test_a_mismatch_behind_a_failed_import_is_the_problem() -> None:
     )
     facts = cpu_facts(packages={"tensorflow": "2.16.2", "numpy": "2.1.0"}, frameworks=(broken,))
     found = by_id(versions.check(Recorded(), facts))
-    assert found["versions-numpy"].outcome is found["tensorflow"].outcome is Outcome.PROBLEM
+    assert found["versions-numpy"].outcome is found["tensorflow"].outcome is CheckStatus.PROBLEM
     assert found["tensorflow"].command == found["versions-numpy"].command == "pip install 'numpy<2'"
     assert found["tensorflow"].evidence == ("ImportError: numpy.core.umath failed to import",)
 
@@ -94,13 +105,13 @@ def test_no_framework_is_a_problem_with_its_sentence() -> None:
     diagnosis = examine(Recorded(), cpu_facts(frameworks=(), trials=()))
     assert not diagnosis.works
     assert diagnosis.verdict.startswith("Captures do not work with this Python: it has neither TensorFlow nor JAX.")
-    assert [item.id for item in diagnosis.results if item.outcome is Outcome.PROBLEM] == ["framework"]
+    assert [item.id for item in diagnosis.results if item.outcome is CheckStatus.PROBLEM] == ["framework"]
 
 
 def test_a_python_without_outpace_cannot_capture() -> None:
     found = by_id(list(examine(Recorded(), cpu_facts(outpace=None, trials=())).results))
     assert found["outpace"].command == "/venv/bin/python -m pip install outpace"
-    assert found["trial"].outcome is Outcome.NOT_CHECKED
+    assert found["trial"].outcome is CheckStatus.NOT_CHECKED
 
 
 def test_unmet_requirements_of_other_packages_are_not_ours() -> None:
@@ -109,11 +120,11 @@ def test_unmet_requirements_of_other_packages_are_not_ours() -> None:
         "botocore 1.2 requires jmespath, which is not installed.",
     )
     assert by_id(versions.check(Recorded(), cpu_facts(requirements=lines)))["requirements"].evidence == lines[:1]
-    assert by_id(versions.check(Recorded(), cpu_facts(requirements=lines[1:])))["requirements"].outcome is Outcome.OK
+    assert by_id(versions.check(Recorded(), cpu_facts(requirements=lines[1:])))["requirements"].outcome is CheckStatus.OK
 
 
 def test_no_gpu_is_said_plainly_and_stops_nothing() -> None:
-    diagnosis = examine(Recorded(), cpu_facts(trials=(Trial("tensorflow", steps=3, source="marked", events=100),)))
+    diagnosis = examine(Recorded(), cpu_facts(trials=(TrialCapture("tensorflow", steps=3, source="marked", events=100),)))
     assert diagnosis.works
     assert diagnosis.verdict == "Captures work here; they hold host activity only, as there is no GPU."
     assert "CPU-only machine" in by_id(list(diagnosis.results))["devices"].text
@@ -126,7 +137,7 @@ def blind(said: str = "", build: dict[str, object] | None = None, **changes: obj
 
 def test_why_tensorflow_sees_no_gpu() -> None:
     missing = blind(DLOPEN)
-    assert (missing.outcome, missing.command) == (Outcome.PROBLEM, "pip install -U 'tensorflow[and-cuda]'")
+    assert (missing.outcome, missing.command) == (CheckStatus.PROBLEM, "pip install -U 'tensorflow[and-cuda]'")
     assert "Cannot dlopen" in missing.evidence[0]
     cpu = blind(build=dict(CPU_BUILD), packages={"tensorflow-cpu": "2.18.0"})
     assert cpu.command == "pip uninstall -y tensorflow-cpu && pip install 'tensorflow[and-cuda]==2.18.0'"
@@ -142,26 +153,26 @@ def test_a_container_without_the_gpus_devices() -> None:
 def test_a_gpu_hidden_on_purpose_is_a_note() -> None:
     facts = gpu_facts(frameworks=(tensorflow(),))
     found = by_id(devices.check(Recorded(variables={"CUDA_VISIBLE_DEVICES": "-1"}), facts))["tensorflow-gpu"]
-    assert (found.outcome, found.command) == (Outcome.NOTE, "unset CUDA_VISIBLE_DEVICES")
+    assert (found.outcome, found.command) == (CheckStatus.NOTE, "unset CUDA_VISIBLE_DEVICES")
 
 
 def test_jax_on_the_gpu_beside_a_tensorflow_for_the_cpu_is_sound() -> None:
-    jax = Framework("jax", {"version": "0.9.0", "gpus": ["cuda:0"], "levels": True})
+    jax = FrameworkFacts("jax", {"version": "0.9.0", "gpus": ["cuda:0"], "levels": True})
     found = by_id(devices.check(Recorded(), gpu_facts(frameworks=(tensorflow(build=CPU_BUILD), jax))))
-    assert (found["tensorflow-gpu"].outcome, found["jax-gpu"].outcome) == (Outcome.NOTE, Outcome.OK)
+    assert (found["tensorflow-gpu"].outcome, found["jax-gpu"].outcome) == (CheckStatus.NOTE, CheckStatus.OK)
 
 
 def test_the_driver_is_asked_by_its_tool_and_else_by_its_folder() -> None:
     listed = "Tesla V100-SXM2-16GB, 550.54.15\nTesla V100-SXM2-16GB, 550.54.15\n"
-    assert ask_driver(Recorded(commands={"nvidia-smi": Completed(0, listed, "")})) == Driver(
+    assert query_driver(Recorded(commands={"nvidia-smi": CommandResult(0, listed, "")})) == Driver(
         ("Tesla V100-SXM2-16GB",) * 2, "550.54.15"
     )
     files = {"/proc/driver/nvidia/gpus/0000:00:1e.0/information": INFORMATION}
-    mismatch = Completed(18, "Failed to initialize NVML: Driver/library version mismatch\n", "")
-    driver = ask_driver(Recorded(files=files, commands={"nvidia-smi": mismatch}))
+    mismatch = CommandResult(18, "Failed to initialize NVML: Driver/library version mismatch\n", "")
+    driver = query_driver(Recorded(files=files, commands={"nvidia-smi": mismatch}))
     assert driver.gpus == ("Tesla V100-SXM2-16GB",)
     assert "version mismatch" in by_id(devices.check(Recorded(), gpu_facts(driver=driver)))["driver"].evidence[0]
-    assert ask_driver(Recorded()) == Driver()
+    assert query_driver(Recorded()) == Driver()
 
 
 @pytest.mark.parametrize(
@@ -175,33 +186,33 @@ def test_the_driver_is_asked_by_its_tool_and_else_by_its_folder() -> None:
 )
 def test_an_unwritable_log_directory_says_why(error: int, words: str, command: str) -> None:
     found = by_id(storage.check(Recorded(unwritable={"/logs": error}), cpu_facts()))
-    assert found["logdir"].outcome is Outcome.PROBLEM
+    assert found["logdir"].outcome is CheckStatus.PROBLEM
     assert words in found["logdir"].text
     assert command in (found["logdir"].command or "")
-    assert found["temporary"].outcome is Outcome.OK
+    assert found["temporary"].outcome is CheckStatus.OK
 
 
 def test_an_unwritable_temporary_directory() -> None:
     machine = Recorded(unwritable={"/fast/tmp": errno.EACCES}, variables={"TMPDIR": "/fast/tmp"})
     found = by_id(storage.check(machine, cpu_facts()))
-    assert (found["logdir"].outcome, found["temporary"].outcome) == (Outcome.OK, Outcome.PROBLEM)
+    assert (found["logdir"].outcome, found["temporary"].outcome) == (CheckStatus.OK, CheckStatus.PROBLEM)
     assert "TMPDIR" in (found["temporary"].command or "")
 
 
 @pytest.mark.parametrize(
-    ("free", "outcome"), [(2 * 10**9, Outcome.OK), (5 * 10**8, Outcome.NOTE), (5 * 10**7, Outcome.PROBLEM)]
+    ("free", "outcome"), [(2 * 10**9, CheckStatus.OK), (5 * 10**8, CheckStatus.NOTE), (5 * 10**7, CheckStatus.PROBLEM)]
 )
-def test_room_for_a_profile(free: int, outcome: Outcome) -> None:
+def test_room_for_a_profile(free: int, outcome: CheckStatus) -> None:
     assert storage.check(Recorded(free=free), cpu_facts())[0].outcome is outcome
 
 
 def test_urls_are_written_to_and_left_clean() -> None:
     fsspec = pytest.importorskip("fsspec")
     (found, _) = storage.check(Recorded(), cpu_facts(logdir="memory://doctor/logs"))
-    assert found.outcome is Outcome.OK
+    assert found.outcome is CheckStatus.OK
     assert not [name for name in fsspec.filesystem("memory").find("/doctor") if "outpace" in name]
     (unknown, _) = storage.check(Recorded(), cpu_facts(logdir="nosuchstore://bucket/logs"))
-    assert unknown.outcome is Outcome.PROBLEM
+    assert unknown.outcome is CheckStatus.PROBLEM
 
 
 def test_variables_that_disturb_a_capture() -> None:
@@ -215,8 +226,8 @@ def test_variables_that_disturb_a_capture() -> None:
         for item in profiler.check(Recorded(variables=variables), gpu_facts())
         if item.evidence
     }
-    assert found["TF_GPU_PROFILER_DISABLE_CUPTI"].outcome is Outcome.PROBLEM
-    assert found["CUDA_INJECTION64_PATH"].outcome is Outcome.PROBLEM
+    assert found["TF_GPU_PROFILER_DISABLE_CUPTI"].outcome is CheckStatus.PROBLEM
+    assert found["CUDA_INJECTION64_PATH"].outcome is CheckStatus.PROBLEM
     assert found["TF_CPP_MIN_LOG_LEVEL"].command == "unset TF_CPP_MIN_LOG_LEVEL"
     assert [item.id for item in examine(Recorded(variables=variables), gpu_facts()).results].count("environment") == 3
     on_cpu = [item for item in profiler.check(Recorded(variables=variables), cpu_facts()) if item.id == "environment"]
@@ -226,37 +237,43 @@ def test_variables_that_disturb_a_capture() -> None:
         "LD_PRELOAD": "libjemalloc.so",
         "TF_CPP_MIN_LOG_LEVEL": "1",
     }
-    assert by_id(profiler.check(Recorded(variables=quiet), gpu_facts()))["profiler"].outcome is Outcome.OK
+    assert by_id(profiler.check(Recorded(variables=quiet), gpu_facts()))["profiler"].outcome is CheckStatus.OK
 
 
 def test_a_running_profiler_is_named() -> None:
     machine = Recorded(files={"/proc/71/comm": "nsys\n", "/proc/72/comm": "python\n", "/proc/self/comm": "ncu\n"})
     found = by_id(profiler.check(machine, gpu_facts()))["profiler"]
-    assert (found.outcome, found.evidence) == (Outcome.NOTE, ("nsys (process 71)",))
+    assert (found.outcome, found.evidence) == (CheckStatus.NOTE, ("nsys (process 71)",))
 
 
-@pytest.mark.parametrize(("version", "outcome"), [("2.21.0", Outcome.NOTE), ("2.18.0", Outcome.OK)])
-def test_tracer_levels(version: str, outcome: Outcome) -> None:
+@pytest.mark.parametrize(("version", "outcome"), [("2.21.0", CheckStatus.NOTE), ("2.18.0", CheckStatus.OK)])
+def test_tracer_levels(version: str, outcome: CheckStatus) -> None:
     found = by_id(profiler.check(Recorded(), cpu_facts(frameworks=(tensorflow(version=version),))))
     assert found["tensorflow-levels"].outcome is outcome
 
 
 def test_a_trial_that_finds_another_profiler() -> None:
     said = "outpace: the script is profiling itself; its capture is left alone, ours waits until it has ended\n"
-    (found,) = trial.check(Recorded(), cpu_facts(trials=(Trial("tensorflow", "The script ended.", said),)))
+    (found,) = trial.check(Recorded(), cpu_facts(trials=(TrialCapture("tensorflow", "The script ended.", said),)))
     assert "one at a time" in found.text
     assert found.evidence == (said.strip(),)
 
 
 def test_a_trial_with_other_steps_than_captured_is_noted() -> None:
-    (found,) = trial.check(Recorded(), cpu_facts(trials=(Trial("tensorflow", steps=2, source="inferred", events=9),)))
-    assert (found.outcome, "shows 2" in found.text) == (Outcome.NOTE, True)
+    (found,) = trial.check(Recorded(), cpu_facts(trials=(TrialCapture("tensorflow", steps=2, source="inferred", events=9),)))
+    assert (found.outcome, "shows 2" in found.text) == (CheckStatus.NOTE, True)
 
 
-@pytest.mark.parametrize(("failure", "outcome"), [("", Outcome.OK), ("its program was ended by SIGSEGV.", Outcome.PROBLEM)])
-def test_a_program_that_a_capture_by_time_ends_is_a_problem(failure: str, outcome: Outcome) -> None:
-    facts = cpu_facts(trials=(Trial("jax", steps=3, source="marked"),), timed_trial=TimedTrial(failure, "what it said"))
-    found = by_id(trial.check(Recorded(), replace(facts, frameworks=(Framework("jax", {"version": "0.11.2"}),))))["jax-by-time"]
+@pytest.mark.parametrize(
+    ("failure", "outcome"), [("", CheckStatus.OK), ("its program was ended by SIGSEGV.", CheckStatus.PROBLEM)]
+)
+def test_a_program_that_a_capture_by_time_ends_is_a_problem(failure: str, outcome: CheckStatus) -> None:
+    facts = cpu_facts(
+        trials=(TrialCapture("jax", steps=3, source="marked"),), timed_trial=TimedTrialCapture(failure, "what it said")
+    )
+    found = by_id(trial.check(Recorded(), replace(facts, frameworks=(FrameworkFacts("jax", {"version": "0.11.2"}),))))[
+        "jax-by-time"
+    ]
     assert found.outcome is outcome
     assert (found.command == "outpace profile --command-buffers off SCRIPT") is bool(failure)
 
@@ -280,22 +297,24 @@ def test_a_program_that_a_capture_by_time_ends_is_a_problem(failure: str, outcom
 )
 def test_how_a_program_ends_that_is_captured_by_time(answer: dict[str, object] | None, told: str) -> None:
     class Runs(System):
-        def run(self, command: Sequence[str], timeout: float = 30.0, more: Mapping[str, str] | None = None) -> Completed:
+        def run(
+            self, command: Sequence[str], timeout: float = 30.0, variables: Mapping[str, str] | None = None
+        ) -> CommandResult:
             if answer is not None:
                 Path(command[-2]).write_text(json.dumps(answer))
-            return Completed(0 if answer is not None else -11, "", "")
+            return CommandResult(0 if answer is not None else -11, "", "")
 
-    failure = trial.run_by_time(Runs(), "python").failure
+    failure = trial.run_timed_trial(Runs(), "python").failure
     assert failure.startswith(told)
     assert bool(failure) is bool(told)
 
 
 def test_a_crashing_or_hanging_probe_is_an_answer() -> None:
-    crashed = ask_framework(
-        Recorded(commands={"probe.py": Completed(-11, "", "Fatal Python error: Segmentation fault\n")}), "python", "jax"
+    crashed = query_framework(
+        Recorded(commands={"probe.py": CommandResult(-11, "", "Fatal Python error: Segmentation fault\n")}), "python", "jax"
     )
     assert crashed.failure == "crashed with signal 11 when it was imported"
-    hung = ask_framework(Recorded(commands={"probe.py": Completed(-9, "", "", 120.0, timed_out=True)}), "python", "jax")
+    hung = query_framework(Recorded(commands={"probe.py": CommandResult(-9, "", "", 120.0, timed_out=True)}), "python", "jax")
     assert "did not answer within 120 s" in hung.failure
     found = by_id(versions.check(Recorded(), cpu_facts(frameworks=(crashed,))))["jax"]
     assert found.text == "JAX crashed with signal 11 when it was imported."
@@ -305,14 +324,17 @@ def test_a_crashing_or_hanging_probe_is_an_answer() -> None:
 def test_a_python_that_is_not_there() -> None:
     with pytest.raises(NotFoundError, match="--python"):
         diagnose(python="/nowhere/python", trial=False)
-    assert ask_python(System(), sys.executable)["executable"] == sys.executable
+    assert query_python(System(), sys.executable)["executable"] == sys.executable
 
 
 def test_pip_check_is_read() -> None:
     said = "tensorflow-cpu 2.16.2 has requirement numpy<2.0.0, but you have numpy 2.4.6.\nWARNING: something\n"
-    assert ask_requirements(Recorded(commands={"pip check": Completed(1, said, "")}), "python") == tuple(said.splitlines()[:1])
+    assert query_requirements(Recorded(commands={"pip check": CommandResult(1, said, "")}), "python") == tuple(
+        said.splitlines()[:1]
+    )
     assert (
-        ask_requirements(Recorded(commands={"pip check": Completed(1, "", "python: No module named pip\n")}), "python") is None
+        query_requirements(Recorded(commands={"pip check": CommandResult(1, "", "python: No module named pip\n")}), "python")
+        is None
     )
 
 

@@ -24,10 +24,11 @@ def host(
     collectives: bool = True,
     marked: bool = True,
 ) -> SpaceBuilder:
-    """A host whose steps of `length` ms wait `wait` ms for input, compute for `work` ms and spend the rest in a collective.
+    """A host whose steps of `length` ms wait `wait` ms for input, compute for `work` ms and spend
+    the rest in a collective.
 
-    `later_ns`: how much later it began to record than START, true time; `ahead_ns`: what its clock shows too much; `first`: number of its
-    first step.
+    `later_ns`: how much later it began to record than START, true time; `ahead_ns`: what its clock
+    shows too much; `first`: number of its first step.
     """
     origin = START + later_ns + ahead_ns
     space = SpaceBuilder(name)

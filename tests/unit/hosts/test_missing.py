@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from outpace import api
-from outpace.hosts.missing import missing_hosts, told
+from outpace.hosts.missing import find_missing_hosts, missing_host_warnings
 from tests.unit.hosts.made import host, put
 
 
@@ -34,12 +34,12 @@ def numbered(pattern: str, *numbers: int) -> list[str]:
     ],
 )
 def test_what_lies_between_numbers_is_missing(hosts: list[str], missing: tuple[str, ...]) -> None:
-    assert missing_hosts(hosts) == missing
+    assert find_missing_hosts(hosts) == missing
 
 
 def test_many_are_counted() -> None:
     gone = set(range(10, 20))
-    (sentence,) = told(numbered("n{}", *(at for at in range(60) if at not in gone)))
+    (sentence,) = missing_host_warnings(numbered("n{}", *(at for at in range(60) if at not in gone)))
     assert sentence.startswith("n10, n11, n12, n13, n14 and 5 others are missing")
 
 

@@ -10,22 +10,24 @@ import pytest
 
 from outpace import api
 from outpace.hosts import open as opening
-from outpace.hosts.map import here, processes
-from outpace.hosts.missing import missing_devices
-from outpace.hosts.open import MOST_WHOLE, open_run
-from outpace.metrics.program.digest import digests
+from outpace.hosts.map import map_in_processes, map_serially
+from outpace.hosts.missing import missing_device_warnings
+from outpace.hosts.open import MAX_FULL_HOSTS, open_run
+from outpace.metrics.cluster.host_summary import host_summaries
 from outpace.model import OutputError, ProfileError
 from outpace.store.logdir import find_profiles
 from outpace.timeline import Run
 from tests.support import opened
 from tests.unit.hosts.made import host, put, session
 
-HOSTS = MOST_WHOLE + 8
+HOSTS = MAX_FULL_HOSTS + 8
 
 
 @pytest.fixture(scope="module")
 def logdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three folders; a host is slow, one has slow input, the clock of one is wrong, one file is cut, one is garbage, one is missing."""
+    """Three folders; a host is slow, one has slow input, the clock of one is wrong, one file is
+    cut, one is garbage, one is missing.
+    """
     root = tmp_path_factory.mktemp("many")
     odd: dict[int, dict[str, Any]] = {3: {"work": 8.5}, 9: {"wait": 3}, 12: {"ahead_ns": 3 * 10**9}}
     for at in (number for number in range(HOSTS) if number != 17):
@@ -57,7 +59,7 @@ def test_each_odd_host_is_named(logdir: Path) -> None:
 
 
 def test_processes_say_what_one_process_says(logdir: Path) -> None:
-    one, other = (api.Profile(open_run(find_profiles(logdir), on=on)[0]) for on in (here, processes))
+    one, other = (api.Profile(open_run(find_profiles(logdir), mapper=on)[0]) for on in (map_serially, map_in_processes))
     assert one.warnings == other.warnings
     for name in ("workers", "summary", "collectives", "clocks"):
         assert list(one.pod().table(name).records()) == list(other.pod().table(name).records())
@@ -67,19 +69,19 @@ def test_a_digest_says_what_the_whole_says(tmp_path: Path, monkeypatch: pytest.M
     for at in range(6):
         put(host(f"node{at}", work=6 + at / 10), tmp_path)
     whole = api.open(tmp_path).pod()
-    monkeypatch.setattr(opening, "MOST_WHOLE", 4)
+    monkeypatch.setattr(opening, "MAX_FULL_HOSTS", 4)
     digested = api.open(tmp_path).pod()
     assert [list(t.records()) for t in whole.tables()] == [list(t.records()) for t in digested.tables()]
     assert whole.findings == digested.findings
 
 
 def test_marks_can_be_hidden_of_many_hosts_too(logdir: Path) -> None:
-    run, _ = open_run(find_profiles(logdir), use_marks=False, on=here)
-    assert not any(d.numbered for d in digests(run))
+    run, _ = open_run(find_profiles(logdir), use_marks=False, mapper=map_serially)
+    assert not any(d.has_step_numbers for d in host_summaries(run))
 
 
 def test_where_none_can_be_read_the_last_says_why(tmp_path: Path) -> None:
-    for at in range(MOST_WHOLE + 1):
+    for at in range(MAX_FULL_HOSTS + 1):
         (tmp_path / f"h{at}.xplane.pb").write_bytes(b"nothing")
     with pytest.raises(ProfileError, match="not a TensorFlow or JAX profile"):
         api.open(tmp_path)
@@ -90,11 +92,11 @@ def test_a_full_disk_is_no_fault_of_a_host(logdir: Path, monkeypatch: pytest.Mon
         return [OutputError("There is no room in /tmp.")] * (HOSTS - 1)
 
     with pytest.raises(OutputError):
-        open_run(find_profiles(logdir), on=full)
+        open_run(find_profiles(logdir), mapper=full)
 
 
 def test_many_warnings_are_counted(tmp_path: Path) -> None:
-    for at in range(MOST_WHOLE + 4):
+    for at in range(MAX_FULL_HOSTS + 4):
         path = put(host(f"h{at}"), tmp_path)
         if at > 3:
             path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes())[:-40])
@@ -105,9 +107,9 @@ def test_many_warnings_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_program_of_more_devices_than_were_recorded_says_so() -> None:
-    assert missing_devices(opened("tpu_v6e_inference").run) == (
+    assert missing_device_warnings(opened("tpu_v6e_inference").run) == (
         "A program runs on 8 devices, of which 1 host of this run recorded 4: the profiles of other hosts are missing, "
         "or the profiler was told to leave devices out.",
     )
-    assert missing_devices(opened("jax_rocm_conv_8gpu").run) == ()
-    assert missing_devices(Run("", ())) == ()
+    assert missing_device_warnings(opened("jax_rocm_conv_8gpu").run) == ()
+    assert missing_device_warnings(Run("", ())) == ()

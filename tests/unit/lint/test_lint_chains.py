@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from outpace.lint.chains import Chains
-from outpace.lint.functions import Functions
-from outpace.lint.source import Source
+from outpace.lint.dataset_analysis import DatasetAnalysis
+from outpace.lint.functions import FunctionResolver
+from outpace.lint.source import SourceFile
 from tests.unit.lint.test_lint_pipeline import found, rules, warnings
 
 
 def pipelines(text: str) -> list[str]:
     """Each pipeline that nothing continues, as its operations from the source on."""
-    source = Source("import tensorflow as tf\nD = tf.data.Dataset\n" + text)
-    ends = Chains(source, Functions(source)).ends
-    return sorted(" ".join(stage.op for stage in reversed(list(end.line()))) for end in ends)
+    source = SourceFile("import tensorflow as tf\nD = tf.data.Dataset\n" + text)
+    ends = DatasetAnalysis(source, FunctionResolver(source)).final_stages
+    return sorted(" ".join(stage.op for stage in reversed(list(end.iter_chain()))) for end in ends)
 
 
 @pytest.mark.parametrize(
@@ -98,5 +98,5 @@ def test_a_pipeline_of_several_statements_and_functions_is_one() -> None:
 def test_very_many_branches_are_followed_in_bounded_time() -> None:
     text = "import tensorflow as tf\nds = tf.data.Dataset.range(9)\n"
     text += "".join(f"if a{i}:\n    ds = ds.map(f{i})\nelse:\n    ds = ds.filter(g{i})\n" for i in range(60))
-    source = Source(text)
-    assert len(Chains(source, Functions(source)).stages) < 60 * 2 * 16 + 2
+    source = SourceFile(text)
+    assert len(DatasetAnalysis(source, FunctionResolver(source)).stages) < 60 * 2 * 16 + 2

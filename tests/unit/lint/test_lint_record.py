@@ -1,4 +1,6 @@
-"""What a capture recorded confirms or withdraws what the source suggests. Records are built here; a real one is in tests/integration."""
+"""What a capture recorded confirms or withdraws what the source suggests. Records are built here; a
+real one is in tests/integration.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +10,23 @@ import pytest
 
 from outpace.lint import Message, lint_text, read_record
 from outpace.model import NotFoundError, ProfileError
-from outpace.store.record import CaptureRecord, FunctionTrace, Overhead, PipelineStage, Window, write_record
+from outpace.store.record import CapturedSteps, CaptureRecord, FunctionTrace, PipelineStage, StepDurations, write_record
 
 FILE = "/somewhere/train.py"
 Stages = list[tuple[str, int, dict[str, object], tuple[str, ...]]]
 
 
 def record(text: str, stages: Stages, traces: tuple[FunctionTrace, ...] = (), **versions: str) -> CaptureRecord:
-    """A record of stages that feed each other in order: operation, line, arguments, stateful operations."""
+    """A record of stages that feed each other in order: operation, line, arguments, stateful
+    operations.
+    """
     lines = text.splitlines()
     pipeline = tuple(
         PipelineStage(number, op, None, FILE, line, lines[line - 1].strip(), kwargs, (number - 1,) if number else (), stateful)
         for number, (op, line, kwargs, stateful) in enumerate(stages)
     )
     return CaptureRecord(
-        "0", FILE, (), versions, "3.11", "keras", Window(1, 1, 0, 1.0), 1, Overhead(), pipeline, 2, traces
+        "0", FILE, (), versions, "3.11", "keras", CapturedSteps(1, 1, 0, 1.0), 1, StepDurations(), pipeline, 2, traces
     )  # fmt: skip
 
 

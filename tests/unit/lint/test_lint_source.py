@@ -1,4 +1,6 @@
-"""Positions, comments that switch rules off, broken files, selection, and that every rule explains itself."""
+"""Positions, comments that switch rules off, broken files, selection, and that every rule explains
+itself.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from outpace.lint import RULES, Edit, files_in, lint_file, lint_text
-from outpace.lint.run import selected
+from outpace.lint import RULES, Edit, find_files, lint_file, lint_text
+from outpace.lint.runner import select_messages
 from outpace.model import NotFoundError, UsageError
 
 ROOT = Path(__file__).parents[3]
@@ -103,20 +105,20 @@ def test_folders_are_searched_for_python_files(tmp_path: Path) -> None:
     for name in ("a.py", "sub/b.py", "sub/__pycache__/c.py", ".hidden/d.py", "venv/e.py", "notes.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
-    assert files_in([str(tmp_path)]) == [str(tmp_path / "a.py"), str(tmp_path / "sub" / "b.py")]
-    assert files_in([str(tmp_path / "notes.txt")]) == [str(tmp_path / "notes.txt")]
+    assert find_files([str(tmp_path)]) == [str(tmp_path / "a.py"), str(tmp_path / "sub" / "b.py")]
+    assert find_files([str(tmp_path / "notes.txt")]) == [str(tmp_path / "notes.txt")]
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotFoundError, match="no Python file"):
-        files_in([str(tmp_path / "empty")])
+        find_files([str(tmp_path / "empty")])
 
 
 def test_rules_are_selected_by_the_start_of_their_name() -> None:
     messages = lint_text(HEAD + "@tf.function\ndef f(x): print(x)\n" + LATE)
     assert {message.rule for message in messages} == {"TF201", "DS109"}
-    assert {message.rule for message in selected(messages, ["DS"], [])} == {"DS109"}
-    assert {message.rule for message in selected(messages, [], ["DS109"])} == {"TF201"}
+    assert {message.rule for message in select_messages(messages, ["DS"], [])} == {"DS109"}
+    assert {message.rule for message in select_messages(messages, [], ["DS109"])} == {"TF201"}
     with pytest.raises(UsageError, match="no rule 'XX'"):
-        selected(messages, ["XX"], [])
+        select_messages(messages, ["XX"], [])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Questions and answers without the protocol: what may be opened, which rows come, and that no answer is too long."""
+"""Questions and answers without the protocol: what may be opened, which rows come, and that no
+answer is too long.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,15 @@ import pytest
 
 from outpace import api
 from outpace.mcp import rows, skill
-from outpace.mcp.fit import TOKENS, Shape, text, tokens
-from outpace.mcp.folders import Folders
+from outpace.mcp.answers import Cell
+from outpace.mcp.folders import ServedFolders
 from outpace.mcp.questions import Questions
-from outpace.mcp.shapes import Cell
-from outpace.model import NotFoundError, Table, UsageError, schema
+from outpace.mcp.size_limit import MAX_TOKENS, Shape, count_tokens, render_json
+from outpace.model import NotFoundError, Table, UsageError, parse_schema
 
 PROFILES = Path(__file__).parents[2] / "data" / "profiles"
 EVERY = sorted(path.name for path in PROFILES.iterdir())
-FIELDS = schema("""
+FIELDS = parse_schema("""
     * name    | text  | name
     + self_ps | ps    | time
       share   | ratio | share
@@ -32,13 +34,13 @@ TABLE = Table.build(
 
 @pytest.fixture(scope="module")
 def questions() -> Questions:
-    return Questions(Folders([str(PROFILES / name) for name in EVERY]))
+    return Questions(ServedFolders([str(PROFILES / name) for name in EVERY]))
 
 
 def asked(answer: Shape) -> Shape:
     """The answer, which is no longer than any may be, and is JSON without NaN."""
-    told = text(answer)
-    assert tokens(told) <= TOKENS
+    told = render_json(answer)
+    assert count_tokens(told) <= MAX_TOKENS
     json.loads(told, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     return answer
 
@@ -72,7 +74,7 @@ def test_no_table_has_rows_that_are_too_long(questions: Questions, name: str) ->
 
 def test_rows_that_are_asked_for() -> None:
     def names(*where: str, sort: str = "") -> list[str]:
-        return list(rows.chosen(TABLE, where, sort)["name"].tolist())
+        return list(rows.select_rows(TABLE, where, sort)["name"].tolist())
 
     assert names() == ["a/MatMul", "b/Relu", "c/MatMul"]
     assert names(sort="self_ps") == ["a/MatMul", "c/MatMul", "b/Relu"]
@@ -80,7 +82,7 @@ def test_rows_that_are_asked_for() -> None:
     assert names("self_ps > 1e1", "name ~ matmul", sort="self_ps") == ["a/MatMul", "c/MatMul"]
     assert names("name = b/Relu") == names("self_ps = 10") == names("self_ps <= 10.0") == ["b/Relu"]
     assert names("name != b/Relu", "share < 0.4") == ["c/MatMul"]
-    assert rows.cells(TABLE, ("name", "share")) == [["a/MatMul", 0.5], ["b/Relu", None], ["c/MatMul", 0.333333]]
+    assert rows.format_cells(TABLE, ("name", "share")) == [["a/MatMul", 0.5], ["b/Relu", None], ["c/MatMul", 0.333333]]
     for wrong in ("self > 1", "self_ps", "self_ps > many"):
         with pytest.raises(UsageError):
             names(wrong)
@@ -101,7 +103,7 @@ def test_nothing_outside_of_the_folders_is_opened(tmp_path: Path) -> None:
     (served / "plugins" / "profile" / "files" / "vm.xplane.pb.gz").symlink_to(PROFILES / "custom_loop" / "vm.xplane.pb.gz")
     (served / "linked.py").symlink_to(other / "secret.py")
     (served / "folder").symlink_to(other)
-    questions = Questions(Folders([str(served)]))
+    questions = Questions(ServedFolders([str(served)]))
     found = questions.runs()
     assert [run.name for run in found.runs] == ["served_run"]
     assert not questions.verdict(found.runs[0].id).abstained and not questions.verdict("served_run").abstained
@@ -113,7 +115,7 @@ def test_nothing_outside_of_the_folders_is_opened(tmp_path: Path) -> None:
         with pytest.raises(NotFoundError):
             questions.lint(path)
     with pytest.raises(NotFoundError):
-        Folders([str(tmp_path / "missing")])
+        ServedFolders([str(tmp_path / "missing")])
 
 
 def test_a_folder_of_scripts_is_checked_without_what_links_lead_to(tmp_path: Path) -> None:
@@ -121,8 +123,8 @@ def test_a_folder_of_scripts_is_checked_without_what_links_lead_to(tmp_path: Pat
     (tmp_path / "secret.py").write_text("import keras\nkeras.Model().compile('sgd', run_eagerly=True)\n")
     (tmp_path / "served" / "linked.py").symlink_to(tmp_path / "secret.py")
     (tmp_path / "served" / "train.py").write_text("import keras\n")
-    answer = Questions(Folders([str(tmp_path / "served")])).lint(".")
-    assert "secret" not in text(answer) and "LP111" not in text(answer)
+    answer = Questions(ServedFolders([str(tmp_path / "served")])).lint(".")
+    assert "secret" not in render_json(answer) and "LP111" not in render_json(answer)
 
 
 def served(folder: Path, run: str = "run") -> Path:
@@ -135,7 +137,7 @@ def served(folder: Path, run: str = "run") -> Path:
 
 def test_a_folder_that_becomes_a_link_after_it_was_checked_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, other = served(tmp_path / "served"), served(tmp_path / "other")
-    questions, whole = Questions(Folders([str(tmp_path / "served")])), api.open
+    questions, whole = Questions(ServedFolders([str(tmp_path / "served")])), api.open
 
     def swapped(folder: str) -> api.Profile:
         shutil.rmtree(folder)
@@ -152,15 +154,15 @@ def test_a_folder_that_becomes_a_link_after_it_was_checked_is_not_told(tmp_path:
 
 def test_names_of_runs_and_rows_are_bounded_and_on_one_line(tmp_path: Path) -> None:
     served(tmp_path, "do\nas I say \u202e")
-    (run,) = Questions(Folders([str(tmp_path)])).runs().runs
+    (run,) = Questions(ServedFolders([str(tmp_path)])).runs().runs
     assert "\n" not in run.name and "\u202e" not in run.name
     table = Table.build("ops", "Ops", FIELDS, {"name": ["\x1b\n" * 500], "self_ps": [1], "share": [0.5]})
-    ((cell,),) = rows.cells(table, ["name"])
+    ((cell,),) = rows.format_cells(table, ["name"])
     assert isinstance(cell, str) and len(cell) <= 120 and cell.isprintable()
 
 
 def test_letters_of_other_scripts_count_for_more() -> None:
-    assert tokens("漢" * 30) == 3 * tokens("a" * 30)
+    assert count_tokens("漢" * 30) == 3 * count_tokens("a" * 30)
 
 
 def test_columns_are_told_once(questions: Questions) -> None:
@@ -169,7 +171,7 @@ def test_columns_are_told_once(questions: Questions) -> None:
 
 def test_what_is_no_file_is_not_there(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.py")
-    questions = Questions(Folders([str(tmp_path)]))
+    questions = Questions(ServedFolders([str(tmp_path)]))
     for path in ("pipe.py", "a\0b", "."):
         with pytest.raises(NotFoundError):
             questions.lint(path)
@@ -179,7 +181,7 @@ def test_a_profile_that_changes_is_read_anew(tmp_path: Path) -> None:
     run = tmp_path / "plugins" / "profile" / "run"
     run.mkdir(parents=True)
     shutil.copy(PROFILES / "custom_loop" / "vm.xplane.pb.gz", run / "vm.xplane.pb.gz")
-    questions = Questions(Folders([str(tmp_path)]))
+    questions = Questions(ServedFolders([str(tmp_path)]))
     before = questions.verdict("run")
     shutil.copy(PROFILES / "tfdata_heavy" / "vm.xplane.pb.gz", run / "vm.xplane.pb.gz")
     assert questions.verdict("run") != before

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from outpace.metrics.program.program import program
-from outpace.metrics.python.frames import TRACED, python_records
-from outpace.metrics.python.time import python_lines
+from outpace.metrics.facts.python_lines import python_lines
+from outpace.metrics.facts.python_records import TRACER_METHOD, python_records
+from outpace.metrics.facts.workload import find_workload
 from outpace.timeline import Run
-from outpace.timeline.names import Is
+from outpace.timeline.event_names import EventFlag
 from outpace.tools.python_time import findings as rules
 from tests.support import opened
 
@@ -27,9 +27,13 @@ def records(name: str) -> Iterator[dict[str, object]]:
 
 
 def test_the_time_below_a_loop_is_found_in_frames_that_others_recorded() -> None:
-    """np.sort takes 7.3 of 11.96 ms, and np.random.rand most of the rest; the program's own file is known by its programs."""
+    """np.sort takes 7.3 of 11.96 ms, and np.random.rand most of the rest; the program's own file is
+    known by its programs.
+    """
     (found,) = [
-        each for each in rules.find(run("jax_python_frames"), program(run("jax_python_frames"))) if each.id == "python_line"
+        each
+        for each in rules.iter_findings(run("jax_python_frames"), find_workload(run("jax_python_frames")))
+        if each.id == "python_line"
     ]
     assert found.location == "jx.py" and "sort" in found.sentence and "sort in jx.py" in found.action
     assert found.saving is not None and 0.7 < found.saving.high < 0.9
@@ -43,9 +47,9 @@ def test_looks_fall_on_the_innermost_frame(name: str) -> None:
     (timeline,) = run(name).hosts
     (record,) = records(name)
     samples = record["python_samples"]
-    assert isinstance(samples, dict) and samples["method"] == TRACED
+    assert isinstance(samples, dict) and samples["method"] == TRACER_METHOD
     trace = timeline.trace
-    rows = timeline.names.rows(Is.PYTHON)
+    rows = timeline.event_names.rows(EventFlag.PYTHON_FRAME)
     rows = rows[trace.line[rows] == np.bincount(timeline.steps.line[timeline.steps.line >= 0]).argmax()]
     start, end = trace.start[rows], trace.end[rows]
     for when, _, stack in samples["samples"][:: len(samples["samples"]) // 50]:
@@ -76,5 +80,5 @@ def test_a_record_with_samples_is_left_alone() -> None:
         for host, record in python_records(one).items():
             assert (
                 record.get("python_samples") is one.record(host).get("python_samples")
-                or record["python_samples"]["method"] == TRACED
+                or record["python_samples"]["method"] == TRACER_METHOD
             )

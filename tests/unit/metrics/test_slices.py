@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from outpace.metrics.slices import OTHERS, slices
+from outpace.metrics.slices import REST_LABEL, top_slices
 
 
 def test_the_ten_largest_and_the_rest() -> None:
-    found = slices({f"part {i}": i for i in range(13)})
-    assert found == [*((f"part {i}", i) for i in range(12, 2, -1)), (OTHERS, 0 + 1 + 2)]
+    found = top_slices({f"part {i}": i for i in range(13)})
+    assert found == [*((f"part {i}", i) for i in range(12, 2, -1)), (REST_LABEL, 0 + 1 + 2)]
 
 
 def test_nothing_left_over_and_nothing_at_all() -> None:
-    assert slices({"a": 1, "b": 1}) == [("a", 1), ("b", 1)]
-    assert slices({"a": 0}) == []
-    assert slices({}) == []
+    assert top_slices({"a": 1, "b": 1}) == [("a", 1), ("b", 1)]
+    assert top_slices({"a": 0}) == []
+    assert top_slices({}) == []

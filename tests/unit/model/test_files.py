@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outpace.model.files import whole
+from outpace.model.files import write_atomically
 
 
 def test_an_interruption_in_the_moment_in_which_the_file_is_made_leaves_nothing(
@@ -21,14 +21,14 @@ def test_an_interruption_in_the_moment_in_which_the_file_is_made_leaves_nothing(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(os, "open", told)
-    with pytest.raises(KeyboardInterrupt), whole(tmp_path / "file", "The file"):
+    with pytest.raises(KeyboardInterrupt), write_atomically(tmp_path / "file", "The file"):
         pass
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_a_kill_left_of_a_file_goes_with_its_next_write(tmp_path: Path) -> None:
     def leave(target: str, seconds: int) -> Path:
-        with whole(tmp_path / target, "The file"):
+        with write_atomically(tmp_path / target, "The file"):
             (left,) = set(tmp_path.glob(".writing-*")) - kept
             copy = left.with_name(left.name.replace(left.name[9:25], os.urandom(8).hex()))
             copy.touch()
@@ -42,13 +42,13 @@ def test_what_a_kill_left_of_a_file_goes_with_its_next_write(tmp_path: Path) -> 
     (tmp_path / ".writing-mine.tmp").touch()
     kept |= {tmp_path / ".writing-mine.tmp"}
     leave("a", 7200)
-    with whole(tmp_path / "a", "The file"):
+    with write_atomically(tmp_path / "a", "The file"):
         pass
     assert set(tmp_path.glob(".writing-*")) == kept
 
 
 def test_a_name_may_be_as_long_as_the_file_system_lets_it(tmp_path: Path) -> None:
     for name in ("a" * 255, "\U0001f680" * 63):
-        with whole(tmp_path / name, "The file") as file:
+        with write_atomically(tmp_path / name, "The file") as file:
             file.write(b"x")
         assert (tmp_path / name).read_bytes() == b"x"

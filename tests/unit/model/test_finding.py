@@ -17,8 +17,8 @@ def test_what_is_no_share_is_no_saving(low: float, high: float) -> None:
 
 def test_a_bound_counts_by_its_end_and_a_prediction_by_its_middle() -> None:
     bound, prediction = Saving(0.0, 0.4, ("input",), "so"), Saving(0.2, 0.4, ("input",), "so")
-    assert (bound.predicted, bound.expected) == (False, 0.4)
-    assert prediction.predicted is True
+    assert (bound.is_predicted, bound.expected) == (False, 0.4)
+    assert prediction.is_predicted is True
     assert prediction.expected == pytest.approx(0.3)
 
 

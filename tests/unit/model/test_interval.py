@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outpace.model import Unit
-from outpace.model.interval import bootstrap_mean, bootstrap_saving, median, medians_without, quantiles
+from outpace.model.interval import bootstrap_mean, bootstrap_saving, leave_one_out_medians, median, quantiles
 
 SAMPLES = st.lists(st.floats(0, 1e12), min_size=1)
 
@@ -48,5 +48,5 @@ def test_many_samples_need_no_draws_and_say_the_same() -> None:
 def test_the_median_of_the_others_is_theirs(count: int) -> None:
     samples = np.random.default_rng(count).integers(0, 6, (count, 4)).astype(float)
     others = [[median(np.delete(samples[:, column], row)) for column in range(4)] for row in range(count)]
-    assert medians_without(samples).tolist() == others
-    assert medians_without(samples[:, 1]).tolist() == [row[1] for row in others]
+    assert leave_one_out_medians(samples).tolist() == others
+    assert leave_one_out_medians(samples[:, 1]).tolist() == [row[1] for row in others]

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from outpace.model import inputs
-from outpace.model.inputs import RECORD, Kind, confined, data_size, read_file, what_is
+from outpace.model import input_files
+from outpace.model.input_files import RECORD, FileKind, allocated_size, confine_reads, read_file, special_file_type
 from tests.strange import STRANGE
 
-SMALL = Kind("note", 100)
+SMALL = FileKind("note", 100)
 
 
 @pytest.mark.parametrize("make", STRANGE.values(), ids=STRANGE)
@@ -28,7 +28,7 @@ def test_what_is_no_file_is_refused_or_empty_at_once(tmp_path: Path, make: Calla
         try:
             found.append(read_file(path, RECORD))
         except OSError as error:
-            found.append(inputs.reason(error))
+            found.append(input_files.format_error(error))
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
@@ -97,7 +97,7 @@ def test_nothing_outside_of_the_folders_is_opened_whatever_leads_there(tmp_path:
     (inside / "back").symlink_to(outside / "home")
     (outside / "home").symlink_to(inside / "a")
     (tmp_path / "inside").write_bytes(b"no folder that begins so is one of them")
-    with confined([os.path.realpath(inside)]):
+    with confine_reads([os.path.realpath(inside)]):
         assert read_file(inside / "a", SMALL) == read_file(inside / "back", SMALL) == b"a"
         for path in (
             *(inside / "file", inside / "folder" / "b", inside / "twice", outside / "b", inside / ".." / "out" / "b"),
@@ -109,7 +109,9 @@ def test_nothing_outside_of_the_folders_is_opened_whatever_leads_there(tmp_path:
 
 
 def test_a_link_that_is_turned_as_the_file_is_opened_leads_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever may write into the folder turns a link outwards just as it is opened, and back before it is asked where it led."""
+    """Whoever may write into the folder turns a link outwards just as it is opened, and back before
+    it is asked where it led.
+    """
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a").write_bytes(b"a")
     (tmp_path / "secret").write_bytes(b"secret")
@@ -125,7 +127,7 @@ def test_a_link_that_is_turned_as_the_file_is_opened_leads_nowhere(tmp_path: Pat
             link.unlink()
             link.symlink_to("a")
 
-    with confined([os.path.realpath(tmp_path / "in")]), monkeypatch.context() as patched:
+    with confine_reads([os.path.realpath(tmp_path / "in")]), monkeypatch.context() as patched:
         patched.setattr(os, "open", turned)
         with pytest.raises(OSError, match="out of the folders"):
             read_file(link, SMALL)
@@ -137,7 +139,7 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
         for name in ("large", "small"):
-            with confined([os.path.realpath("/usr")]), pytest.raises(OSError, match=r"more than|out of"):
+            with confine_reads([os.path.realpath("/usr")]), pytest.raises(OSError, match=r"more than|out of"):
                 read_file(tmp_path / name, SMALL)
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -145,18 +147,18 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
 def test_what_is_there_is_said(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a")
     (tmp_path / "b").write_bytes(b"")
-    found = [what_is(path) for path in (tmp_path / "a", "/dev/zero", tmp_path / "b", tmp_path / "missing", "a\0b")]
+    found = [special_file_type(path) for path in (tmp_path / "a", "/dev/zero", tmp_path / "b", tmp_path / "missing", "a\0b")]
     assert found == ["a pipe", "a device", "", "", ""]
 
 
 def test_of_a_file_what_is_no_hole_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (tmp_path / "a").open("w+b", buffering=0) as file:
-        assert data_size(file.fileno()) == 0
+        assert allocated_size(file.fileno()) == 0
         file.write(b"x" * 5000)
-        assert data_size(file.fileno()) == 5000 and file.tell() == 5000
+        assert allocated_size(file.fileno()) == 5000 and file.tell() == 5000
         os.truncate(file.fileno(), 100 << 30)
         os.pwrite(file.fileno(), b"x", 50 << 30)
-        assert 5001 <= data_size(file.fileno()) <= 200_000 and file.tell() == 5000
+        assert 5001 <= allocated_size(file.fileno()) <= 200_000 and file.tell() == 5000
         real = os.lseek
 
         def older(descriptor: int, offset: int, whence: int) -> int:
@@ -165,4 +167,4 @@ def test_of_a_file_what_is_no_hole_counts(tmp_path: Path, monkeypatch: pytest.Mo
             return real(descriptor, offset, whence)
 
         monkeypatch.setattr(os, "lseek", older)
-        assert data_size(file.fileno()) == 100 << 30, "its file system does not tell"
+        assert allocated_size(file.fileno()) == 100 << 30, "its file system does not tell"

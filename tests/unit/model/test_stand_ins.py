@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outpace.model.redact import Redaction
-from outpace.model.wire import blob, integer
+from outpace.model.protobuf_wire import encode_bytes, encode_integer
+from outpace.model.redaction import Redaction
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from outpace.model.wire import blob, integer
     ],
 )
 def test_paths_in_a_text(text: str, gone: tuple[str, ...]) -> None:
-    told = Redaction().text(text)
+    told = Redaction().redact_text(text)
     assert not [word for word in gone if word in told]
     assert len(told.encode()) == len(text.encode())
 
@@ -45,45 +45,45 @@ def test_paths_in_a_text(text: str, gone: tuple[str, ...]) -> None:
     ],
 )
 def test_names_of_frameworks_stay(text: str) -> None:
-    assert Redaction().text(text) == text
+    assert Redaction().redact_text(text) == text
 
 
 def test_packages_keep_their_place() -> None:
-    told = Redaction().text("/opt/ann/lib/python3.11/site-packages/keras/src/trainer.py:9")
+    told = Redaction().redact_text("/opt/ann/lib/python3.11/site-packages/keras/src/trainer.py:9")
     assert told.endswith("/site-packages/keras/src/trainer.py:9") and "ann" not in told
 
 
 def test_a_name_stands_for_itself_wherever_it_was_met() -> None:
     redaction = Redaction()
-    redaction.keep({"host"})
-    path = redaction.text("/home/ann/proj/train.py")
-    assert redaction.text(path) == path  # a stand-in has none
-    line = redaction.text("$train.py:41 step of ann, joanna and train_py_L12_map")
+    redaction.keep_words({"host"})
+    path = redaction.redact_text("/home/ann/proj/train.py")
+    assert redaction.redact_text(path) == path  # a stand-in has none
+    line = redaction.redact_text("$train.py:41 step of ann, joanna and train_py_L12_map")
     assert line.startswith(f"${path.rpartition('/')[2]}:41 ") and "joanna" in line and "of ann" not in line
     assert "train_py" not in line and line.endswith("_L12_map")
-    redaction.name("host")
-    assert redaction.text("/host:CPU on host") == "/host:CPU on host"  # a term
+    redaction.redact_name("host")
+    assert redaction.redact_text("/host:CPU on host") == "/host:CPU on host"  # a term
 
 
 def test_a_record() -> None:
     record = {"script": "train.py", "argv": ("--key", "abc"), "stages": [{"file": "train.py", "text": "read('b/c', n=4)"}]}
-    told = Redaction().record(record)
+    told = Redaction().redact_record(record)
     assert "train" not in str(told) and "abc" not in str(told) and "b/c" not in str(told)
     assert told["stages"][0]["file"] == told["script"] and "n=4)" in told["stages"][0]["text"]
 
 
 def test_messages_of_protobuf() -> None:
-    inner = blob(3, "/home/ann/proj/train.py") + integer(4, 300)
-    data = blob(1, b"\xff\xfe\x00") + blob(7, inner) + integer(9, 5)
-    told = Redaction().blob(data)
-    assert len(told) == len(data) and b"ann" not in told and told.endswith(integer(4, 300) + integer(9, 5))
-    assert b"ann" not in Redaction().blob(data + b"\x0a\x50cut")  # a damaged one, up to the damage
+    inner = encode_bytes(3, "/home/ann/proj/train.py") + encode_integer(4, 300)
+    data = encode_bytes(1, b"\xff\xfe\x00") + encode_bytes(7, inner) + encode_integer(9, 5)
+    told = Redaction().redact_message(data)
+    assert len(told) == len(data) and b"ann" not in told and told.endswith(encode_integer(4, 300) + encode_integer(9, 5))
+    assert b"ann" not in Redaction().redact_message(data + b"\x0a\x50cut")  # a damaged one, up to the damage
 
 
 @given(st.text(alphabet=st.sampled_from("/\\.:~ aäb1漢-_'\"\n")), st.binary(max_size=60))
 def test_no_length_changes(text: str, data: bytes) -> None:
     redaction = Redaction()
-    redaction.name("äb1")
-    assert len(redaction.text(text).encode()) == len(text.encode())
-    assert len(redaction.blob(data)) == len(data)
-    assert len(redaction.encoded(data)) == len(data)
+    redaction.redact_name("äb1")
+    assert len(redaction.redact_text(text).encode()) == len(text.encode())
+    assert len(redaction.redact_message(data)) == len(data)
+    assert len(redaction.redact_bytes(data)) == len(data)

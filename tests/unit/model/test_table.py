@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outpace.model import Field, Rows, Table, Unit, schema
+from outpace.model import Field, Table, TableView, Unit, parse_schema
 
 
 def table(values: Any, unit: Unit = Unit.COUNT) -> Table:
@@ -35,8 +35,8 @@ def test_an_unknown_column_is_a_key_error_that_names_the_table() -> None:
 def test_any_column_sorts_ties_keep_their_order_and_missing_ones_stand_last(
     values: Any, unit: Unit, descending: list[int], ascending: list[int]
 ) -> None:
-    assert table(values, unit).sorted_by("value")["at"].tolist() == descending
-    assert table(values, unit).sorted_by("value", descending=False)["at"].tolist() == ascending
+    assert table(values, unit).sort_by("value")["at"].tolist() == descending
+    assert table(values, unit).sort_by("value", descending=False)["at"].tolist() == ascending
 
 
 @pytest.mark.parametrize(
@@ -49,15 +49,15 @@ def test_a_heading_is_the_name_in_sentence_case_with_its_abbreviations(name: str
 
 def test_rows_of_some_values_stand_in_their_order() -> None:
     rows = table(["b", "a", "b", "c"], Unit.TEXT)
-    assert rows.of("value", "b")["at"].tolist() == [0, 2]
-    assert rows.of("value", "c", "b")["at"].tolist() == [0, 2, 3]
-    assert len(rows.of("value", "d")) == 0
-    assert rows.of("value", "b").of("at", 2)["at"].tolist() == [2]
+    assert rows.filter_by("value", "b")["at"].tolist() == [0, 2]
+    assert rows.filter_by("value", "c", "b")["at"].tolist() == [0, 2, 3]
+    assert len(rows.filter_by("value", "d")) == 0
+    assert rows.filter_by("value", "b").filter_by("at", 2)["at"].tolist() == [2]
 
 
 def test_a_schema_is_read_from_a_table_of_text() -> None:
     host = Field("host", Unit.TEXT, "host of the steps")
-    fields = schema(
+    fields = parse_schema(
         """
         time_ps | ps    | time per step, \
                           waits left out | Time
@@ -75,7 +75,7 @@ def test_a_schema_is_read_from_a_table_of_text() -> None:
 
 def test_marks_of_a_schema_say_key_and_additive() -> None:
     host = Field("host", Unit.TEXT, "host of the steps")
-    fields = schema("* host\n* step | count | number\n+ time_ps | ps | how long\n  mean_ps | ps | on average", host)
+    fields = parse_schema("* host\n* step | count | number\n+ time_ps | ps | how long\n  mean_ps | ps | on average", host)
     assert [(f.name, f.key, f.additive) for f in fields] == [
         ("host", True, False),
         ("step", True, False),
@@ -87,32 +87,32 @@ def test_marks_of_a_schema_say_key_and_additive() -> None:
 
 
 def test_rows_are_summed_up_by_what_is_additive() -> None:
-    fields = schema(
+    fields = parse_schema(
         "* op | text | name\n  type | text | type\n+ count | count | runs\n+ self_ps | ps | time\n  mean_ps | ps | mean"
     )
     table = Table.from_rows("ops", "Ops", fields, [])
-    assert Rows(table).sums == ()
-    assert Rows(table, by=("type",)).sums == ("count", "self_ps")
-    assert Rows(table, ("op", "self_ps"), by=("type",)).sums == ("self_ps", "count"), "what is shown first comes first"
-    assert Rows(table, by=("type",), sums=("self_ps",)).sums == ("self_ps", "count"), "what the page names comes first"
+    assert TableView(table).sums == ()
+    assert TableView(table, by=("type",)).sums == ("count", "self_ps")
+    assert TableView(table, ("op", "self_ps"), by=("type",)).sums == ("self_ps", "count"), "what is shown first comes first"
+    assert TableView(table, by=("type",), sums=("self_ps",)).sums == ("self_ps", "count"), "what the page names comes first"
 
 
 def test_a_schema_takes_no_unit_and_no_shared_field_that_does_not_exist() -> None:
     with pytest.raises(ValueError, match="parsecs"):
-        schema("way | parsecs | how far")
+        parse_schema("way | parsecs | how far")
     with pytest.raises(KeyError, match="host"):
-        schema("host")
+        parse_schema("host")
 
 
 @pytest.mark.parametrize("descending", [True, False])
 @pytest.mark.parametrize("column", ["name", "self_ps", "share"])
 def test_rows_that_a_column_sets_apart_stand_last_in_every_order(column: str, descending: bool) -> None:
-    fields = schema("""
+    fields = parse_schema("""
         * name    | text  | name
         + self_ps | ps    | time
           share   | ratio | share
         - idle    | bool  | whether it is no op
     """)
     rows = [("IDLE", 90, 0.9, True), ("a", 5, 0.05, False), ("z", 2, np.nan, False), ("AAA", 0, 0.0, True)]
-    found = Table.from_rows("ops", "Ops", fields, rows).sorted_by(column, descending=descending)
+    found = Table.from_rows("ops", "Ops", fields, rows).sort_by(column, descending=descending)
     assert found["idle"].tolist() == [False, False, True, True]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outpace.model import Unit, humanize
-from outpace.model.units import counted
+from outpace.model.units import format_count
 
 
 @pytest.mark.parametrize(
@@ -53,5 +53,5 @@ def test_percent_stands_without_a_space() -> None:
 
 
 def test_what_is_counted_agrees_with_its_number() -> None:
-    assert [counted(number, "more line") for number in (0, 1, 2)] == ["0 more lines", "1 more line", "2 more lines"]
-    assert counted(1200, "more memory", "more memories") == "1,200 more memories"
+    assert [format_count(number, "more line") for number in (0, 1, 2)] == ["0 more lines", "1 more line", "2 more lines"]
+    assert format_count(1200, "more memory", "more memories") == "1,200 more memories"

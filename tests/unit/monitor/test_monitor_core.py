@@ -1,4 +1,6 @@
-"""The monitor's work per step on a clock that the test drives: lines, deep captures, and what they may cost."""
+"""The monitor's work per step on a clock that the test drives: lines, deep captures, and what they
+may cost.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,18 @@ from typing import Any
 import pytest
 
 from outpace.capture.profilers import ProfilerBusy
-from outpace.monitor import core as core_module
-from outpace.monitor import deep as deep_module
-from outpace.monitor.core import Core, Settings
-from outpace.monitor.deep import Limits
+from outpace.monitor import slowdown_capture as deep_module
+from outpace.monitor import step_monitor as core_module
+from outpace.monitor.slowdown_capture import CaptureLimits
+from outpace.monitor.step_monitor import MonitorSettings, StepMonitor
 
 SECOND = 10**9
 
 
 class FileProfiler:
-    """A profiler whose profiles have a size that the test chooses; `busy` is another session in the process."""
+    """A profiler whose profiles have a size that the test chooses; `busy` is another session in the
+    process.
+    """
 
     def __init__(self) -> None:
         self.busy = False
@@ -42,7 +46,7 @@ class FileProfiler:
         folder.mkdir(parents=True)
         (folder / "host.xplane.pb").write_bytes(bytes(int(self.megabytes * 1e6)))
 
-    def mark(self, name: str, number: int) -> Callable[[], None]:
+    def begin_mark(self, name: str, number: int) -> Callable[[], None]:
         assert not self.open, "marks of steps do not nest"
         self.open += 1
         self.marks.append(number)
@@ -54,7 +58,7 @@ class FileProfiler:
     def sync(self) -> None:
         pass
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         return True
 
 
@@ -66,17 +70,17 @@ class Run:
         self.profiler = profiler
         self.logdir = logdir
         self.draw = random.Random(3)
-        self.core = Core(Settings(str(logdir), **{"tensorboard": False, **settings}), clock=lambda: self.now)
+        self.core = StepMonitor(MonitorSettings(str(logdir), **{"tensorboard": False, **settings}), clock=lambda: self.now)
         self.core.start()
-        self.core.begin()
+        self.core.begin_step()
 
     def steps(self, count: int, milliseconds: float, waits: float = 0.0) -> None:
         for _ in range(count):
             duration = milliseconds * self.draw.lognormvariate(0, 0.05)
             self.now += int(duration * 1e6)
-            self.core.waits.waited += int(duration * waits * 1e6)
-            self.core.waits.batches += bool(waits)
-            self.core.boundary()
+            self.core.input_clock.waited_ns += int(duration * waits * 1e6)
+            self.core.input_clock.batches += bool(waits)
+            self.core.advance_step()
 
     def lines(self, event: str) -> list[dict[str, Any]]:
         (file,) = self.logdir.glob("outpace-monitor/*.jsonl")
@@ -92,14 +96,14 @@ class Run:
 @pytest.fixture
 def profiler(monkeypatch: pytest.MonkeyPatch) -> FileProfiler:
     fake = FileProfiler()
-    monkeypatch.setattr(deep_module, "profiler_in_use", lambda options: fake)
+    monkeypatch.setattr(deep_module, "build_profiler", lambda options: fake)
     return fake
 
 
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     told: list[str] = []
-    monkeypatch.setattr(core_module, "tell", told.append)
+    monkeypatch.setattr(core_module, "print_message", told.append)
     return told
 
 
@@ -128,7 +132,7 @@ def test_lines_hold_what_happened(tmp_path: Path, profiler: FileProfiler, said: 
 
 def test_every_steps_and_steps_per_call(tmp_path: Path, profiler: FileProfiler, said: list[str]) -> None:
     run = Run(tmp_path, profiler, every_steps=50, warmup=0)
-    run.core.per_call = 4
+    run.core.steps_per_call = 4
     run.steps(200, 20)
     run.core.finish()
     assert [(line["step"], line["steps"]) for line in run.lines("interval")] == [(200, 200), (400, 200), (600, 200), (800, 200)]
@@ -166,12 +170,12 @@ def test_a_lasting_slowdown_gives_one_capture(tmp_path: Path, profiler: FileProf
 
 
 def test_captured_steps_are_in_no_line(tmp_path: Path, profiler: FileProfiler, said: list[str]) -> None:
-    run = Run(tmp_path, profiler, limits=Limits(seconds=100))
+    run = Run(tmp_path, profiler, limits=CaptureLimits(seconds=100))
     run.steps(1000, 5)
     for _ in range(1000):
-        if not run.core.deep.recording:
+        if not run.core.slowdown_capture.recording:
             run.steps(1, 12)
-    assert run.core.deep.recording
+    assert run.core.slowdown_capture.recording
     run.steps(10, 500)
     run.steps(2, 500)  # after a capture, two calls settle
     run.steps(1000, 12)
@@ -204,7 +208,7 @@ def test_a_capture_also_ends_after_its_seconds(tmp_path: Path, profiler: FilePro
 
 def test_the_disk_budget_is_kept_and_said_once(tmp_path: Path, profiler: FileProfiler, said: list[str]) -> None:
     profiler.megabytes = 4
-    run = Run(tmp_path, profiler, limits=Limits(cooldown=0, megabytes=10))
+    run = Run(tmp_path, profiler, limits=CaptureLimits(cooldown=0, megabytes=10))
     for milliseconds in (5, 12, 5, 12, 5, 12, 5, 12):
         run.steps(2000, milliseconds)
     run.core.finish()
@@ -214,7 +218,7 @@ def test_the_disk_budget_is_kept_and_said_once(tmp_path: Path, profiler: FilePro
 
 
 def test_captures_can_be_off(tmp_path: Path, profiler: FileProfiler, said: list[str]) -> None:
-    run = Run(tmp_path, profiler, limits=Limits(megabytes=0))
+    run = Run(tmp_path, profiler, limits=CaptureLimits(megabytes=0))
     run.steps(1000, 5)
     run.steps(1000, 12)
     run.core.finish()
@@ -257,9 +261,9 @@ def test_epochs_and_validations_are_no_slowdown(tmp_path: Path, profiler: FilePr
     for _ in range(10_000 // epoch):
         run.steps(1, 80)  # the first step of an epoch waits for a pipeline that begins anew
         run.steps(epoch - 1, 5)
-        run.core.pause(ended=True)
+        run.core.pause(count_step=True)
         run.now += 30 * SECOND
-        run.core.begin()
+        run.core.begin_step()
     run.core.finish()
     assert run.lines("slowdown") == []
     assert max(line["step_ms"]["max"] for line in run.lines("interval")) < 200
@@ -269,11 +273,11 @@ def test_a_validation_ends_a_capture(tmp_path: Path, profiler: FileProfiler, sai
     run = Run(tmp_path, profiler)
     run.steps(1000, 5)
     for _ in range(1000):
-        if not run.core.deep.recording:
+        if not run.core.slowdown_capture.recording:
             run.steps(1, 12)
-    assert run.core.deep.recording
+    assert run.core.slowdown_capture.recording
     run.steps(4, 12)
-    run.core.pause(ended=True)
+    run.core.pause(count_step=True)
     assert run.lines("capture")[0]["steps"] == 4
     record = json.loads((tmp_path / "plugins" / "profile" / "run" / "host.outpace.json").read_text(encoding="utf-8"))
     assert record["window"]["interrupted"] == [profiler.marks[-1]]

@@ -1,4 +1,6 @@
-"""The monitor around plain Python loops: it measures, it writes what others can read, and it never hurts the loop."""
+"""The monitor around plain Python loops: it measures, it writes what others can read, and it never
+hurts the loop.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ import pytest
 
 from outpace.model.errors import UsageError
 from outpace.monitor import Monitor
-from outpace.monitor.core import Core
-from outpace.monitor.sinks import Sinks, record
-from outpace.monitor.waits import batch_size
+from outpace.monitor.input_wait import count_examples
+from outpace.monitor.sinks import Sinks, encode_tfrecord
+from outpace.monitor.step_monitor import StepMonitor
 
 
 def lines(logdir: Path) -> list[dict[str, Any]]:
@@ -26,7 +28,9 @@ def lines(logdir: Path) -> list[dict[str, Any]]:
 
 
 class Clock:
-    """One that goes on while the test sleeps, and never else: a machine that stops the test for a while is no part of what is measured."""
+    """One that goes on while the test sleeps, and never else: a machine that stops the test for a
+    while is no part of what is measured.
+    """
 
     def __init__(self) -> None:
         self.now = 0
@@ -43,7 +47,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(time, "perf_counter_ns", made)
-    monkeypatch.setattr(Core.__init__, "__defaults__", (made,))
+    monkeypatch.setattr(StepMonitor.__init__, "__defaults__", (made,))
     return made
 
 
@@ -112,7 +116,7 @@ def test_a_failure_of_its_own_ends_the_monitor_alone(
             if content["event"] == "interval":
                 raise OSError("No space left on device")
 
-        monkeypatch.setattr(Sinks, "line", full)
+        monkeypatch.setattr(Sinks, "write_line", full)
     done = 0
     with Monitor(tmp_path, every_steps=5, warmup=0) as monitor:
         for _ in monitor.input(range(50)):
@@ -128,7 +132,7 @@ def test_a_forked_child_does_nothing(tmp_path: Path) -> None:
     code = f"""
 import os, time
 from outpace.monitor import Monitor
-from outpace.monitor.core import Core
+from outpace.monitor.step_monitor import StepMonitor
 monitor = Monitor({str(tmp_path)!r}, every_steps=1, warmup=0)
 monitor.step_done(); monitor.step_done()
 if os.fork() == 0:
@@ -174,12 +178,12 @@ def test_batch_sizes() -> None:
     class Odd:
         shape = None
 
-    assert batch_size(({"x": Array(8, 2)}, Array(9))) == 8
+    assert count_examples(({"x": Array(8, 2)}, Array(9))) == 8
     others: tuple[object, ...] = ((), {}, Array(), Odd(), 3, [Array(4)])
-    assert [batch_size(item) for item in others] == [0, 0, 0, 0, 0, 4]
+    assert [count_examples(item) for item in others] == [0, 0, 0, 0, 0, 4]
 
 
 def test_records_carry_the_check_sums_of_the_format() -> None:
     """The CRC-32C of "123456789" is 0xE3069283 (RFC 3720 and others); a TFRecord masks it."""
-    crc = struct.unpack("<I", record(b"123456789")[-4:])[0]
+    crc = struct.unpack("<I", encode_tfrecord(b"123456789")[-4:])[0]
     assert crc == ((0xE3069283 >> 15 | 0xE3069283 << 17) + 0xA282EAD8) & 0xFFFFFFFF

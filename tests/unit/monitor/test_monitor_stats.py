@@ -21,7 +21,7 @@ def test_quantiles_are_as_exact_as_promised(scale: int) -> None:
         histogram.add(value)
     assert histogram.count == 5000
     assert histogram.mean == sum(values) / 5000
-    assert histogram.most == values[-1]
+    assert histogram.maximum == values[-1]
     for share in (0.01, 0.5, 0.95, 1.0):
         exact = values[int(share * 5000) - 1]
         assert histogram.quantile(share) == pytest.approx(exact, rel=1 / 64 + 1e-9, abs=0.51)
@@ -48,7 +48,9 @@ def found(durations: Iterable[float], ratio: float = 1.5) -> list[Slowdown]:
 
 
 def noise(draw: random.Random, number: int) -> float:
-    """5 ms steps with a lognormal spread, garbage collections, epoch boundaries, and one step of 2 s."""
+    """5 ms steps with a lognormal spread, garbage collections, epoch boundaries, and one step of 2
+    s.
+    """
     value = 5 * draw.lognormvariate(0, 0.35)
     value += 30 * (draw.random() < 0.02)
     value += 400 * (number % 157 == 0)
@@ -67,7 +69,7 @@ def test_a_lasting_slowdown_is_told_once(seed: int) -> None:
     (slow,) = found(noise(draw, number) * (2.4 if number >= 3000 else 1) for number in range(10_000))
     assert 2980 <= slow.since <= 3020
     assert slow.before == pytest.approx(5 * MS, rel=0.15)
-    assert slow.now == pytest.approx(12 * MS, rel=0.15)
+    assert slow.after == pytest.approx(12 * MS, rel=0.15)
 
 
 def _levels(*levels: tuple[int, float]) -> Callable[[], Iterable[float]]:
@@ -77,7 +79,7 @@ def _levels(*levels: tuple[int, float]) -> Callable[[], Iterable[float]]:
 
 def test_a_slowdown_after_a_recovery_is_told_again() -> None:
     answers = found(_levels((2000, 5), (1000, 12), (2000, 5), (1000, 15))())
-    assert [round(answer.now / answer.before, 1) for answer in answers] == [2.4, 3.0]
+    assert [round(answer.after / answer.before, 1) for answer in answers] == [2.4, 3.0]
 
 
 def test_a_short_burst_of_slow_steps_is_none() -> None:

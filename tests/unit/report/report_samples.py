@@ -14,19 +14,19 @@ from outpace.model import (
     ChartKind,
     Effort,
     Evidence,
-    Failure,
     Field,
     Figure,
     Figures,
     Finding,
     Page,
+    Paragraph,
     Report,
-    Rows,
     Saving,
     Severity,
     Table,
-    Text,
+    TableView,
     Threshold,
+    ToolFailure,
     Unavailable,
     Unit,
 )
@@ -245,7 +245,7 @@ def realistic(steps: int = 120, ops: int = 34) -> Report:
         title="Operations",
         question="Which operations take the time?",
         headline="Conv2D takes 52% of the device time.",
-        sections=(shares(ChartKind.PIE), shares(ChartKind.BARS), Rows(op_table(ops), remark="self time on the device")),
+        sections=(shares(ChartKind.PIE), shares(ChartKind.BARS), TableView(op_table(ops), remark="self time on the device")),
         findings=(finding_bound(), finding_precision()),
     )
     narrow = ("name", "self_ps", "share")
@@ -254,7 +254,7 @@ def realistic(steps: int = 120, ops: int = 34) -> Report:
         title="tf.data bottleneck",
         question="Which stage of the input pipeline is the bottleneck?",
         headline="ParallelMapV2 on the critical path has the longest self time.",
-        sections=(pipeline(), Rows(empty_table()), Rows(op_table(8), narrow, limit=3)),
+        sections=(pipeline(), TableView(empty_table()), TableView(op_table(8), narrow, limit=3)),
         hidden_tables=(dataclasses.replace(op_table(2), name="more_ops"),),
     )
     memory = Page(
@@ -344,9 +344,9 @@ def hostile() -> Report:
             Chart("empty", ChartKind.AREA, empty_table(), "n", ("n", "n", "n", "n")),
             Chart("empty", ChartKind.GRAPH, empty_table(), "name", ("name", "name", "name")),
             Chart(bad, ChartKind.STACK_SERIES, table, "name", ("mixed",), {}, bad, select="name"),
-            Rows(table, limit=50, remark=bad),
-            Rows(empty_table()),
-            Text(bad, bad + "\nsecond line"),
+            TableView(table, limit=50, remark=bad),
+            TableView(empty_table()),
+            Paragraph(bad, bad + "\nsecond line"),
             Figures(bad, (Figure(bad, bad, Unit.TEXT, bad), Figure("none", None, Unit.PS))),
             Chart("empty", ChartKind.STACK_SERIES, empty_table(), "name", ("n",)),
             Chart("empty", ChartKind.STACK_TOTAL, empty_table(), "name", ("n",)),
@@ -357,5 +357,5 @@ def hostile() -> Report:
         findings=(finding,),
     )
     gone = Page("gone", bad, bad, unavailable=Unavailable(bad, bad))
-    failed = Page("failed", bad, bad, failure=Failure(bad, bad), evidence=(bad,), glance=average_step())
+    failed = Page("failed", bad, bad, failure=ToolFailure(bad, bad), evidence=(bad,), glance=average_step())
     return Report(bad, bad, (bad,), page.findings, (page, gone, failed), page.findings)

@@ -15,34 +15,34 @@ def chart(kind: ChartKind, values: Sequence[float | None], names: list[str] | No
 
 
 def test_parts_keep_table_order_and_share_the_whole() -> None:
-    parts = chart_data.parts(average_step())
-    assert [p.key for p in parts][:2] == ["compilation", "input"]
+    parts = chart_data.compute_parts(average_step())
+    assert [p.color_key for p in parts][:2] == ["compilation", "input"]
     assert sum(p.share for p in parts) == pytest.approx(1)
-    assert next(p for p in parts if p.key == "input").label == "31.6 ms"
+    assert next(p for p in parts if p.color_key == "input").label == "31.6 ms"
 
 
 @pytest.mark.parametrize("values", [[None, 1.0], [float("nan"), 1.0], [float("inf"), 1.0], [-5.0, 1.0]])
 def test_sizes_that_cannot_be_drawn_are_zero(values: list[float | None]) -> None:
-    assert [p.value for p in chart_data.parts(chart(ChartKind.BARS, values))] == [0.0, 1.0]
+    assert [p.value for p in chart_data.compute_parts(chart(ChartKind.BARS, values))] == [0.0, 1.0]
 
 
 def test_a_chart_of_nothing_has_no_shares() -> None:
-    assert [p.share for p in chart_data.parts(chart(ChartKind.PIE, [0.0, 0.0]))] == [0.0, 0.0]
+    assert [p.share for p in chart_data.compute_parts(chart(ChartKind.PIE, [0.0, 0.0]))] == [0.0, 0.0]
 
 
 def test_parts_of_a_whole_come_by_size_and_the_rest_last_without_a_bar() -> None:
     names = [*(f"n{i}" for i in range(9)), "all others", ""]
-    parts = chart_data.parts(chart(ChartKind.PIE, [*range(1, 10), 100, 50], names))
+    parts = chart_data.compute_parts(chart(ChartKind.PIE, [*range(1, 10), 100, 50], names))
     assert [p.name for p in parts] == ["(no name)", *(f"n{i}" for i in range(8, -1, -1)), "all others"]
-    assert parts[-1].key == palette.REST
-    assert chart_data.longest(parts) == 50
+    assert parts[-1].color_key == palette.OTHERS_KEY
+    assert chart_data.max_bar_value(parts) == 50
     assert sum(p.share for p in parts) == pytest.approx(1)
 
 
 def test_columns_average_neighbours_when_there_is_no_room() -> None:
     source = step_graph(121)
-    data = chart_data.columns(source, 40)
-    assert data.per_column == 4
+    data = chart_data.compute_columns(source, 40)
+    assert data.rows_per_column == 4
     assert data.heights.shape == (10, 31)
     assert data.labels[0] == "0"
     assert data.labels[-1] == "120"
@@ -51,29 +51,29 @@ def test_columns_average_neighbours_when_there_is_no_room() -> None:
 
 
 def test_one_giant_step_does_not_flatten_the_others() -> None:
-    data = chart_data.columns(step_graph(50), 80)
-    assert data.cut == (0,)
-    assert data.top < 150 * MS
-    assert data.highest is not None
-    label, height = data.highest
+    data = chart_data.compute_columns(step_graph(50), 80)
+    assert data.clipped == (0,)
+    assert data.axis_end < 150 * MS
+    assert data.maximum is not None
+    label, height = data.maximum
     assert (label, height > 900 * MS) == ("0", True)
 
 
 def test_the_giant_step_is_reported_even_if_averaging_hides_it() -> None:
-    data = chart_data.columns(step_graph(5000), 50)
-    assert data.cut == ()
-    assert data.highest is not None
-    assert data.highest[0] == "0"
+    data = chart_data.compute_columns(step_graph(5000), 50)
+    assert data.clipped == ()
+    assert data.maximum is not None
+    assert data.maximum[0] == "0"
 
 
 def test_ordinary_columns_fill_the_axis() -> None:
-    assert chart_data.axis_end(np.array([1.0, 2.0, 3.0])) == 3.0
-    assert chart_data.axis_end(np.array([])) == 1.0
-    assert chart_data.axis_end(np.zeros(3)) == 1.0
+    assert chart_data.compute_axis_end(np.array([1.0, 2.0, 3.0])) == 3.0
+    assert chart_data.compute_axis_end(np.array([])) == 1.0
+    assert chart_data.compute_axis_end(np.zeros(3)) == 1.0
 
 
 def test_tree_is_in_reading_order_with_exact_64_bit_ids() -> None:
-    tree = chart_data.tree(pipeline())
+    tree = chart_data.build_tree(pipeline())
     assert [(n.depth, n.label.split()[0]) for n in tree.nodes] == [
         (0, "Prefetch"), (1, "BatchV2"), (2, "ParallelMapV2"), (3, "Shuffle"), (4, "TFRecord"), (2, "Range"),
     ]  # fmt: skip
@@ -83,13 +83,13 @@ def test_tree_is_in_reading_order_with_exact_64_bit_ids() -> None:
 
 def test_a_cycle_shows_every_node_once() -> None:
     source = next(s for s in hostile().page("hostile").sections if isinstance(s, Chart) and s.kind is ChartKind.GRAPH)
-    assert len(chart_data.tree(source).nodes) == len(source.table)
+    assert len(chart_data.build_tree(source).nodes) == len(source.table)
 
 
 def test_a_deep_tree_needs_no_stack() -> None:
     fields = tuple(Field(n, Unit.NONE, n) for n in ("id", "parent", "label", "role"))
     rows = [(i, i - 1, f"n{i}", "other") for i in range(5000)]
-    nodes = chart_data.tree(
+    nodes = chart_data.build_tree(
         Chart("c", ChartKind.GRAPH, Table.from_rows("t", "T", fields, rows), "id", ("parent", "label", "role"))
     ).nodes
     assert nodes[-1].depth == 4999
@@ -102,7 +102,7 @@ def nodes(*rows: tuple[str, str, str, float]) -> Chart:
 
 def test_an_icicle_puts_children_below_their_parents_side_by_side() -> None:
     chart = nodes(("a", "", "a", 60.0), ("a/x", "a", "x", 40.0), ("a/y", "a", "y", 20.0), ("b", "", "b", 40.0))
-    cells = {c.path: (c.depth, c.left, c.width, c.key) for c in chart_data.icicle(chart, 0.01)}
+    cells = {c.path: (c.depth, c.left, c.width, c.color_key) for c in chart_data.layout_icicle(chart, 0.01)}
     assert cells == {
         "a": (0, 0.0, 0.6, "cycle-0"),
         "a/x": (1, 0.0, 0.4, "cycle-0"),
@@ -112,8 +112,8 @@ def test_an_icicle_puts_children_below_their_parents_side_by_side() -> None:
 
 
 def test_what_has_no_name_is_grey() -> None:
-    (cell,) = chart_data.icicle(nodes(("a", "", "(no scope)", 1.0)), 0.05)
-    assert cell.key == "all_others"
+    (cell,) = chart_data.layout_icicle(nodes(("a", "", "(no scope)", 1.0)), 0.05)
+    assert cell.color_key == "all_others"
 
 
 def told() -> Chart:
@@ -134,16 +134,16 @@ def told() -> Chart:
 
 
 def test_nodes_in_a_state_have_its_colour_and_what_is_aside_takes_no_room() -> None:
-    cells = {c.path: (c.left, c.width, c.key, c.state) for c in chart_data.icicle(told(), 0.01)}
+    cells = {c.path: (c.left, c.width, c.color_key, c.state) for c in chart_data.layout_icicle(told(), 0.01)}
     assert cells["a"] == (0.0, 0.6, "input", "more")
     assert cells["b"] == (0.6, 0.4, "input", "more")
     assert "a/y" not in cells and cells["a/x"][3] == ""
-    assert chart_data.states(told()) == (("output", "gone"), ("input", "more"))
+    assert chart_data.find_states(told()) == (("output", "gone"), ("input", "more"))
 
 
 def test_an_icicle_leaves_out_what_is_too_thin_but_keeps_its_room() -> None:
     chart = nodes(("a", "", "a", 1.0), ("a/x", "a", "x", 1.0), ("b", "", "b", 99.0))
-    (cell,) = chart_data.icicle(chart, 0.05)
+    (cell,) = chart_data.layout_icicle(chart, 0.05)
     assert cell.name == "b"
     assert cell.left == pytest.approx(0.01)
 
@@ -152,7 +152,7 @@ def test_a_chart_with_a_choice_draws_the_first() -> None:
     fields = (Field("step", Unit.TEXT, "s"), Field("host", Unit.TEXT, "h"), Field("n", Unit.PS, "n"))
     rows = [("average", "a", 1.0), ("average", "b", 2.0), ("1", "a", 9.0)]
     source = Chart("c", ChartKind.STACK_SERIES, Table.from_rows("t", "T", fields, rows), "host", ("n",), select="step")
-    data = chart_data.columns(source, 10)
+    data = chart_data.compute_columns(source, 10)
     assert (data.labels, data.heights.tolist()) == (("a", "b"), [[1.0, 2.0]])
 
 
@@ -163,7 +163,7 @@ def test_a_graph_shows_the_first_of_every_choice_and_the_columns_that_it_names()
     rows = [(str(i), "", f"{host} {call}", "other", host, call, "x", 1.0) for i, (host, call) in enumerate(choices)]
     series = ("parent", "label", "role", "self_ps")
     source = Chart("c", ChartKind.GRAPH, Table.from_rows("t", "T", fields, rows), "id", series, select="host", then=("call",))
-    tree = chart_data.tree(source)
+    tree = chart_data.build_tree(source)
     assert [node.label for node in tree.nodes] == ["b 2"]
     assert [field.name for field in tree.fields] == ["self_ps"]
 
@@ -179,11 +179,13 @@ def events(*rows: tuple[int, float, str]) -> Chart:
 
 
 def test_a_slice_of_time_shows_the_most_that_was_in_use_in_it_or_what_was_left_before() -> None:
-    data = chart_data.slices(events((0, 1.0, "a"), (10, 9.0, "a"), (11, 2.0, "a"), (39, 1.0, "a"), (5, 99.0, "b")), 4)
+    data = chart_data.compute_area_columns(
+        events((0, 1.0, "a"), (10, 9.0, "a"), (11, 2.0, "a"), (39, 1.0, "a"), (5, 99.0, "b")), 4
+    )
     assert data.heights.tolist() == [[1.0, 9.0, 2.0, 2.0]]
-    assert data.top == 9.0
+    assert data.axis_end == 9.0
     assert data.names == ("Heap",)
 
 
 def test_an_area_of_nothing_has_no_slices() -> None:
-    assert chart_data.slices(events(), 4).labels == ()
+    assert chart_data.compute_area_columns(events(), 4).labels == ()

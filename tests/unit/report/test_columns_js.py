@@ -1,4 +1,6 @@
-"""What is embedded of a column is what the page reads of it, and takes no more room than it must."""
+"""What is embedded of a column is what the page reads of it, and takes no more room
+than it must.
+"""
 
 import json
 import shutil

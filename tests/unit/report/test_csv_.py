@@ -10,7 +10,7 @@ from typing import IO, NoReturn
 import pytest
 
 from outpace.model import Field, OutputError, Page, Report, Table, Unit
-from outpace.model.text import valid
+from outpace.model.text import repair_unicode
 from outpace.report import csv_
 from outpace.report.file_stems import file_stems
 from tests.unit.report.report_samples import HOSTILE_NAMES, hostile, realistic
@@ -52,7 +52,7 @@ def test_names_survive_but_cannot_be_formulas(tmp_path: Path) -> None:
     csv_.write(hostile(), tmp_path)
     _, *rows = read(tmp_path / "hostile.rows.csv")
     for row, name in zip(rows, HOSTILE_NAMES, strict=True):
-        assert row[0].removeprefix("'") == valid(name).removeprefix("'")
+        assert row[0].removeprefix("'") == repair_unicode(name).removeprefix("'")
         assert not row[0].lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r"))
     assert rows[0][3] == "-4"  # a number is no formula
 
@@ -67,7 +67,7 @@ def test_names_survive_but_cannot_be_formulas(tmp_path: Path) -> None:
     ],
 )
 def test_headings_say_the_unit(name: str, unit: Unit, heading: str) -> None:
-    assert csv_.header(Field(name, unit, "")) == heading
+    assert csv_.format_header(Field(name, unit, "")) == heading
 
 
 def test_a_second_report_replaces_the_first(tmp_path: Path) -> None:
@@ -147,8 +147,8 @@ def test_names_that_begin_alike_or_differ_in_odd_characters_are_files_of_their_o
 )
 def test_signs_behind_what_is_not_seen_are_no_formulas_either(unseen: str, sign: str) -> None:
     text = f"{unseen}{sign}cmd|' /C calc'!A0"
-    assert csv_.cell(text) == "'" + text
-    assert csv_.cell(f"{unseen}a{text}") == f"{unseen}a{text}"
+    assert csv_.format_cell(text) == "'" + text
+    assert csv_.format_cell(f"{unseen}a{text}") == f"{unseen}a{text}"
 
 
 def test_scripts_and_files_call_the_same_a_formula(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_scripts_and_files_call_the_same_a_formula(tmp_path: Path) -> None:
     if node is None:
         pytest.skip("node is not installed")
     names = [*HOSTILE_NAMES, "\ufeff=1", "\u200b+1", "\uff1d1", " -1", "\t1", "\r1", "a=1", "", " ", "\xad\ufe631"]
-    names = [valid(name).replace("\0", "\ufffd") for name in names]
+    names = [repair_unicode(name).replace("\0", "\ufffd") for name in names]
     script = (
         (Path(csv_.__file__).parent / "assets" / "tables.js")
         .read_text(encoding="utf-8")
@@ -165,5 +165,5 @@ def test_scripts_and_files_call_the_same_a_formula(tmp_path: Path) -> None:
     ask = f"console.log(JSON.stringify({json.dumps(names)}.map((name) => Tables.csvCell(name, 'text'))))"
     out = subprocess.run([node, "-"], input=script + ask, capture_output=True, text=True, check=True).stdout
     assert [cell.strip('"')[:1] == "'" and name[:1] != "'" for cell, name in zip(json.loads(out), names, strict=True)] == [
-        csv_.cell(name) != name for name in names
+        csv_.format_cell(name) != name for name in names
     ]

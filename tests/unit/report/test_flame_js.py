@@ -1,4 +1,6 @@
-"""What the flame graph's script shows of a tree: merged replicas, what is drawn, found and written into a cell."""
+"""What the flame graph's script shows of a tree: merged replicas, what is drawn, found and written
+into a cell.
+"""
 
 import json
 import shutil
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 
 import outpace.report
-from outpace.report.labels import fitting
+from outpace.report.labels import shorten_name
 
 TREE = Path(outpace.report.__file__).parent / "assets" / "flame_tree.js"
 pytestmark = pytest.mark.skipif(not shutil.which("node"), reason="needs node")
@@ -97,7 +99,7 @@ def test_a_zoomed_cell_takes_the_whole_width_below_what_is_around_it() -> None:
     ],
 )
 def test_a_name_is_cut_where_it_agrees_with_its_neighbours(name: str, others: list[str], room: int, text: str) -> None:
-    assert fitting(name, others, room) == text
+    assert shorten_name(name, others, room) == text
     assert node(f"console.log(JSON.stringify(FlameTree.label({json.dumps(name)}, {json.dumps(others)}, {room})))") == text
 
 
@@ -107,7 +109,7 @@ def test_the_static_picture_writes_names_as_the_script_does() -> None:
     names = ["".join(random.choices(words, k=random.randint(1, 4))) for _ in range(60)]
     cases = [(name, random.sample(names, 5), random.randint(0, 20)) for name in names for _ in range(10)]
     script = f"const cases = {json.dumps(cases)}; console.log(JSON.stringify(cases.map((c) => FlameTree.label(...c))));"
-    assert node(script) == [fitting(*case) for case in cases]
+    assert node(script) == [shorten_name(*case) for case in cases]
 
 
 def test_what_is_aside_adds_to_all_around_it_once_it_is_asked_for() -> None:

@@ -12,10 +12,24 @@ from typing import Any, NoReturn
 
 import pytest
 
-from outpace.model import Chart, ChartKind, Field, Link, Links, OutputError, Page, Report, Rows, Table, Text, Unavailable, Unit
+from outpace.model import (
+    Chart,
+    ChartKind,
+    Field,
+    Link,
+    Links,
+    OutputError,
+    Page,
+    Paragraph,
+    Report,
+    Table,
+    TableView,
+    Unavailable,
+    Unit,
+)
 from outpace.model.text import elide
 from outpace.report import html, html_data, terminal
-from outpace.report.html_places import Places
+from outpace.report.html_anchors import Anchors
 from tests.support import opened
 from tests.unit.report.report_samples import average_step, finding_input, finding_struck, hostile, op_table, realistic
 from tests.unit.report.test_chart_data import told
@@ -74,7 +88,9 @@ class Document(HTMLParser):
 
 
 def whole(column: list[Any] | dict[str, list[Any]]) -> list[Any]:
-    """The values of an embedded column, as `Tables.column` of the page reads them, for texts without characters beyond U+FFFF."""
+    """The values of an embedded column, as `Tables.column` of the page reads them, for texts
+    without characters beyond U+FFFF.
+    """
     if isinstance(column, list):
         return column
     of, text = column.get("of", []), ""
@@ -130,7 +146,7 @@ def test_hostile_names_are_shown_as_text() -> None:
 
 
 def test_a_megabyte_of_one_name_does_not_make_a_megabyte_of_page() -> None:
-    small = len(html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(Rows(op_table(3)),)),))))
+    small = len(html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(TableView(op_table(3)),)),))))
     assert len(html.render(hostile())) - small < 300_000
 
 
@@ -154,14 +170,14 @@ def test_charts_refer_to_embedded_tables() -> None:
 
 
 def test_a_table_is_embedded_once_however_often_it_is_shown() -> None:
-    page = Page("p", "P", "Q", sections=(average_step(), Rows(average_step().table)))
+    page = Page("p", "P", "Q", sections=(average_step(), TableView(average_step().table)))
     ids = [attrs["id"] for attrs, _ in Document(html.render(Report("s", "h", (), (), (page,)))).scripts if "id" in attrs]
     assert ids == ["data:p/average_step"]
 
 
 def test_a_table_that_stands_on_the_page_is_not_also_behind_the_chart() -> None:
     alone = Page("p", "P", "Q", sections=(average_step(),))
-    both = Page("p", "P", "Q", sections=(average_step(), Rows(average_step().table)))
+    both = Page("p", "P", "Q", sections=(average_step(), TableView(average_step().table)))
     for render in (html.render_fragment, lambda page: html.render(Report("s", "h", (), (), (page,)))):
         assert render(alone).count("Table behind this chart") == 1
         assert render(both).count("Table behind this chart") == 0
@@ -194,7 +210,7 @@ def test_without_scripts_every_choice_of_parts_is_seen() -> None:
 
 
 def test_a_folded_table_has_its_address() -> None:
-    page = Page("p", "P", "Q", sections=(Rows(average_step().table, folded=True),))
+    page = Page("p", "P", "Q", sections=(TableView(average_step().table, folded=True),))
     assert '<details class="behind" id="p/average_step">' in html.render(Report("s", "h", (), (), (page,)))
 
 
@@ -211,8 +227,8 @@ def test_a_flame_graph_of_states_has_a_legend_and_leaves_out_what_is_aside() -> 
 
 
 def test_a_huge_table_says_what_is_not_carried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(html_data, "MOST_ROWS", 10)
-    document = Document(html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(Rows(op_table(34)),)),))))
+    monkeypatch.setattr(html_data, "MAX_ROWS", 10)
+    document = Document(html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(TableView(op_table(34)),)),))))
     assert "This page carries the first 10 of 34 rows" in document.text
     assert len(next(iter(document.data().values()))["data"][0]) == 10
 
@@ -225,7 +241,7 @@ def test_findings_of_one_rule_on_several_hosts_are_told_apart_wherever_they_stan
 
 
 def test_a_small_report_is_small() -> None:
-    bare = html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(Text("", "words"),)),)))
+    bare = html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(Paragraph("", "words"),)),)))
     assert len(bare) < 100_000
 
 
@@ -258,7 +274,7 @@ def test_a_column_that_tells_nothing_is_left_out_of_the_first_view(
 ) -> None:
     fields = (Field("name", Unit.TEXT, "n"), Field("value", unit, "v"), Field("size", Unit.COUNT, "s"))
     table = Table.from_rows("ops", "Ops", fields, [(f"op {i}", value, 9 - i) for i, value in enumerate(values)])
-    text = html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(Rows(table),)),)))
+    text = html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(TableView(table),)),)))
     assert (">Value</th>" in text) is seen and ('data-hidden="value"' in text) is not seen
     assert text.count("In every row: ") == bool(said) and said in text
     assert 'data-order="name value size"' in text, "a reader may show it"
@@ -267,9 +283,11 @@ def test_a_column_that_tells_nothing_is_left_out_of_the_first_view(
 def test_a_number_that_a_tool_wants_seen_stays_though_it_is_the_same_in_every_row() -> None:
     fields = (Field("worker", Unit.TEXT, "w"), Field("time_ps", Unit.PS, "t"), Field("host", Unit.TEXT, "h"))
     table = Table.from_rows("workers", "Workers", fields, [("a", 5, "vm"), ("b", 5, "vm")])
-    for section, hidden in ((Rows(table, ("worker", "time_ps", "host")), "host"), (Rows(table), "time_ps host")):
+    for section, hidden in ((TableView(table, ("worker", "time_ps", "host")), "host"), (TableView(table), "time_ps host")):
         assert f'data-hidden="{hidden}"' in html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(section,)),)))
-    assert "data-hidden" not in html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(Rows(table.take([0])),)),)))
+    assert "data-hidden" not in html.render(
+        Report("s", "h", (), (), (Page("p", "P", "Q", sections=(TableView(table.take([0])),)),))
+    )
 
 
 def test_the_first_screen_is_in_the_agreed_order() -> None:
@@ -314,7 +332,7 @@ def test_long_names_are_cut_with_the_whole_one_behind_a_hover() -> None:
 
 
 def test_embed_cannot_end_the_script_block() -> None:
-    text = html_data.embed({"name": "</script><!--<script>&\u2028"})
+    text = html_data.embed_json({"name": "</script><!--<script>&\u2028"})
     assert not re.search(r"[<>&\u2028]", text)
     assert json.loads(text) == {"name": "</script><!--<script>&\u2028"}
 
@@ -342,7 +360,7 @@ def test_a_number_leads_to_the_page_that_holds_its_table() -> None:
     table = Table.from_rows("stages", "Stages", (Field("n", Unit.COUNT, "n"),), [(1,)])
     known = Link("Input", 5, Unit.PS, ("nowhere.stages", "second.stages"), "which stage")
     link = Links("Behind", (known, Link("Output", 6, Unit.PS, ("nowhere.stages",))))
-    pages = (Page("first", "First", "?", "a", (link,)), Page("second", "Second", "?", "b", (Rows(table),)))
+    pages = (Page("first", "First", "?", "a", (link,)), Page("second", "Second", "?", "b", (TableView(table),)))
     report = Report("x", "h", (), (), pages)
     page = html.render(report)
     assert '<a href="#second/stages">table second.stages</a>' in page
@@ -400,10 +418,10 @@ def test_tools_with_nothing_to_show_are_one_line() -> None:
 
 def test_two_findings_of_one_rule_have_two_addresses() -> None:
     twice = tuple(dataclasses.replace(finding_input(), location=place) for place in ("a.py:1", "b.py:2"))
-    page = Page("p", "P", "Q", sections=(Text("", "words"),), findings=twice)
-    places = Places(Report("s", "h", (), twice, (page,)))
-    assert [places.finding(f) for f in twice] == ["p/finding/input-bound", "p/finding/input-bound-2"]
-    assert places.finding(finding_struck()) == ""
+    page = Page("p", "P", "Q", sections=(Paragraph("", "words"),), findings=twice)
+    places = Anchors(Report("s", "h", (), twice, (page,)))
+    assert [places.finding_anchor(f) for f in twice] == ["p/finding/input-bound", "p/finding/input-bound-2"]
+    assert places.finding_anchor(finding_struck()) == ""
 
 
 def test_a_profile_that_tells_nothing_is_to_be_captured_again() -> None:
@@ -416,7 +434,9 @@ def test_a_profile_that_tells_nothing_is_to_be_captured_again() -> None:
 def test_rows_set_aside_are_carried_and_not_shown_at_first() -> None:
     fields = (Field("name", Unit.TEXT, "n"), Field("idle", Unit.BOOL, "i"))
     table = Table.from_rows("ops", "Ops", fields, [("NOTHING", True), ("MatMul", False)])
-    document = Document(html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(Rows(table, aside="idle"),)),))))
+    document = Document(
+        html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(TableView(table, aside="idle"),)),)))
+    )
     assert "MatMul" in document.text and "NOTHING" not in document.text
     assert next(iter(document.data().values()))["data"][0] == ["NOTHING", "MatMul"]
 
@@ -424,7 +444,7 @@ def test_rows_set_aside_are_carried_and_not_shown_at_first() -> None:
 def test_the_column_that_names_the_rows_comes_first() -> None:
     fields = (Field("rank", Unit.COUNT, "r"), Field("side", Unit.TEXT, "s"), Field("name", Unit.TEXT, "n"))
     rows = [(i, "host" if i % 2 else "device", f"op {i}") for i in range(20)]
-    page = Page("p", "P", "Q", sections=(Rows(Table.from_rows("ops", "Ops", fields, rows)),))
+    page = Page("p", "P", "Q", sections=(TableView(Table.from_rows("ops", "Ops", fields, rows)),))
     assert 'data-order="name rank side"' in html.render(Report("s", "h", (), (), (page,)))
     assert 'data-order="step ' in html.render(realistic()), "a number names the steps"
 
@@ -432,7 +452,7 @@ def test_the_column_that_names_the_rows_comes_first() -> None:
 def test_a_column_with_empty_cells_names_no_rows() -> None:
     fields = (Field("memory", Unit.TEXT, "m"), Field("op", Unit.TEXT, "o"), Field("shape", Unit.TEXT, "s"))
     rows = [("gpu", op, shape) for op, shape in (("MatMul", "[2]"), ("MatMul", ""), ("Relu", "[4]"))]
-    page = Page("p", "P", "Q", sections=(Rows(Table.from_rows("live", "Live", fields, rows)),))
+    page = Page("p", "P", "Q", sections=(TableView(Table.from_rows("live", "Live", fields, rows)),))
     assert 'data-order="op memory shape"' in html.render(Report("s", "h", (), (), (page,)))
 
 
@@ -440,5 +460,5 @@ def test_a_column_with_empty_cells_names_no_rows() -> None:
 def test_the_text_that_the_tool_puts_first_names_the_rows_if_it_tells_them_apart(parts: int, named: str) -> None:
     fields = (Field("part", Unit.TEXT, "p"), Field("share", Unit.COUNT, "s"), Field("op", Unit.TEXT, "o"))
     table = Table.from_rows("parts", "Parts", fields, [(f"part {i % parts}", i, f"op {i % 12}") for i in range(30)])
-    page = Page("p", "P", "Q", sections=(Rows(table),))
+    page = Page("p", "P", "Q", sections=(TableView(table),))
     assert f'data-order="{named} ' in html.render(Report("s", "h", (), (), (page,)))

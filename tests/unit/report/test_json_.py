@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import pytest
 
 from outpace.model import Report, Saving, Unit
-from outpace.model.text import valid
+from outpace.model.text import repair_unicode
 from outpace.report import json_
 from tests.unit.report.report_samples import HOSTILE_NAMES, finding_bound, hostile, op_table, realistic
 
@@ -40,7 +40,7 @@ def test_values_are_exact_and_missing_ones_null() -> None:
 
 def test_names_are_whole_and_valid() -> None:
     rows = strict(json_.render(hostile()))["tools"]["hostile"]["tables"]["rows"]["rows"]
-    assert [r[0] for r in rows] == [valid(n) for n in HOSTILE_NAMES]
+    assert [r[0] for r in rows] == [repair_unicode(n) for n in HOSTILE_NAMES]
     assert max(len(r[0]) for r in rows) == 1_000_000
     assert rows[0][3] == -4
     assert rows[1][1] is None
@@ -60,12 +60,12 @@ def test_findings_carry_their_proof() -> None:
     assert (finding["certainty"], finding["effort"], finding["explains"]) == ("certain", "small", ["waits"])
     assert finding["symptom"] == "51.7% of the step time waits for input."
     assert (bound["saving"]["kind"], bound["saving"]["low"], bound["saving"]["high"]) == ("bound", 0.0, 0.052)
-    assert strict(json_.render(hostile()))["findings"][0]["saving"]["takes_from"] == [valid(hostile().findings[0].id)]
+    assert strict(json_.render(hostile()))["findings"][0]["saving"]["takes_from"] == [repair_unicode(hostile().findings[0].id)]
 
 
 def test_a_saving_without_a_base_is_a_share_alone() -> None:
     finding = dataclasses.replace(finding_bound(), saving=Saving(0.0, 0.2, ("input",), "if nothing waited"))
-    saving = json_.document(dataclasses.replace(realistic(), findings=(finding,)))["findings"][0]["saving"]
+    saving = json_.encode_report(dataclasses.replace(realistic(), findings=(finding,)))["findings"][0]["saving"]
     assert (saving["high"], saving["low_ps"], saving["high_ps"], saving["step_ps"]) == (0.2, None, None, None)
 
 
@@ -104,7 +104,7 @@ def keys_of(value: Any) -> set[str]:
 
 def test_every_field_and_unit_is_documented() -> None:
     words = set(re.findall(r"`\"?([a-z_]+)\"?`", documented()))
-    assert keys_of(json_.document(realistic())) - words == set()
+    assert keys_of(json_.encode_report(realistic())) - words == set()
     assert {u.value for u in Unit if u.value} - words == set()
 
 
@@ -112,7 +112,7 @@ def test_the_documented_example_has_the_real_shape() -> None:
     found = re.search(r"```json\n(.*?)```", documented(), re.DOTALL)
     assert found
     example = strict(found[1])
-    real = json_.document(realistic())
+    real = json_.encode_report(realistic())
     assert set(example) == set(real)
     assert set(example["tools"]["overview"]) == set(real["tools"]["overview"])
     assert set(example["findings"][0]) == set(real["findings"][0])

@@ -45,15 +45,15 @@ def test_every_category_has_a_colour_in_both_variants() -> None:
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_guide_s_meaning_is_kept(dark: bool) -> None:
-    red = linear(palette.color_of("input", dark=dark))
-    green = linear(palette.color_of("device_compute_32", dark=dark))
+    red = linear(palette.hex_color("input", dark=dark))
+    green = linear(palette.hex_color("device_compute_32", dark=dark))
     assert red.argmax() == 0
     assert green.argmax() == 1
 
 
 def test_key_of_prefers_the_chart_s_mapping_then_the_category_then_the_cycle() -> None:
-    assert palette.key_of("Waiting", 3, {"Waiting": "input"}) == "input"
-    assert palette.key_of("input_ps", 3, {}) == "input"
-    assert palette.key_of("output", 3, {"output": "no such key"}) == "output"
-    assert palette.key_of("MatMul", 3, {}) == "cycle-3"
-    assert palette.color_of(palette.key_of("x", len(palette.CYCLE), {})) == palette.CYCLE[0]
+    assert palette.color_key("Waiting", 3, {"Waiting": "input"}) == "input"
+    assert palette.color_key("input_ps", 3, {}) == "input"
+    assert palette.color_key("output", 3, {"output": "no such key"}) == "output"
+    assert palette.color_key("MatMul", 3, {}) == "cycle-3"
+    assert palette.hex_color(palette.color_key("x", len(palette.CYCLE), {})) == palette.CYCLE[0]

@@ -7,9 +7,9 @@ from rich.cells import cell_len
 
 from outpace.model import Chart, ChartKind, Field, Report, Table, Unit
 from outpace.report import terminal
-from outpace.report.terminal_cells import fit, in_lines
-from outpace.report.terminal_charts import draw, split_cells
-from outpace.report.terminal_grid import Column, grid, rows
+from outpace.report.terminal_cells import truncate, wrap_cells
+from outpace.report.terminal_charts import render_chart, split_cells
+from outpace.report.terminal_grid import TextColumn, layout_grid, layout_rows
 from tests.unit.report.report_samples import hostile, realistic
 
 
@@ -113,7 +113,7 @@ def test_split_cells_is_exact(values: list[float]) -> None:
 
 
 def test_grid_aligns_numbers_right_and_counts_wide_characters() -> None:
-    lines, dropped = grid([Column("Name", ("日本語", "ab")), Column("Time", ("1 ms", "10 ms"), right=True)], 40)
+    lines, dropped = layout_grid([TextColumn("Name", ("日本語", "ab")), TextColumn("Time", ("1 ms", "10 ms"), right=True)], 40)
     assert dropped == []
     assert {cell_len(line.plain) for line in lines} == {13}
     assert lines[1].plain.endswith(" 1 ms")
@@ -124,8 +124,8 @@ LAYERS = tuple(f"replica_6/bert_span_labeler/encoder/layer_{i}/dropout_3/random_
 
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_names_that_differ_inside_are_told_apart(width: int) -> None:
-    numbers = [Column(title, ("76.8 µs",) * len(LAYERS), right=True) for title in ("Self", "Total")]
-    found = rows([*numbers, Column("Name", LAYERS)], width)
+    numbers = [TextColumn(title, ("76.8 µs",) * len(LAYERS), right=True) for title in ("Self", "Total")]
+    found = layout_rows([*numbers, TextColumn("Name", LAYERS)], width)
     texts = ["".join(line.plain for line in row) for row in found]
     for i, text in enumerate(texts):
         assert re.search(rf"layer_{i}\b", re.sub(r"\s", "", text)), text
@@ -134,9 +134,9 @@ def test_names_that_differ_inside_are_told_apart(width: int) -> None:
 
 
 def test_a_name_is_never_left_out_for_a_number() -> None:
-    name = Column("Name", ("Iterator::Root::Prefetch::ParallelBatch::Map::Filter::Zip::FlatMap::Generator " * 3,))
-    lines, dropped = grid(
-        [*[Column(f"n{i}", ("12.3 ms",), right=True) for i in range(6)], name, Column("Last", ("1",), right=True)], 80
+    name = TextColumn("Name", ("Iterator::Root::Prefetch::ParallelBatch::Map::Filter::Zip::FlatMap::Generator " * 3,))
+    lines, dropped = layout_grid(
+        [*[TextColumn(f"n{i}", ("12.3 ms",), right=True) for i in range(6)], name, TextColumn("Last", ("1",), right=True)], 80
     )
     assert "Name" not in dropped
     assert "Generator" in lines[-1].plain
@@ -151,12 +151,12 @@ def test_a_name_is_never_left_out_for_a_number() -> None:
     ],
 )
 def test_what_matters_of_a_cell_is_kept(cells: tuple[str, ...], shown: str) -> None:
-    assert in_lines(cells, 20, False)[0][0] == shown
+    assert wrap_cells(cells, 20, False)[0][0] == shown
 
 
 def test_headings_and_words_are_not_broken() -> None:
-    told = Column("Why", ("Gradients need more than eight bits, so that it pays at inference alone, and not here.",))
-    lines, _ = grid([Column("Optimisation", ("Quantisation",)), told, told], 44)
+    told = TextColumn("Why", ("Gradients need more than eight bits, so that it pays at inference alone, and not here.",))
+    lines, _ = layout_grid([TextColumn("Optimisation", ("Quantisation",)), told, told], 44)
     assert lines[0].plain.startswith("Optimisation  ")
     assert lines[1].plain.startswith("Quantisation  ")
 
@@ -164,7 +164,7 @@ def test_headings_and_words_are_not_broken() -> None:
 def test_sentences_keep_every_word() -> None:
     advice = ("Set num_parallel_calls on map, cache what does not change, or preprocess offline.", "Combine small transfers.")
     for told in (advice, (" ".join(advice * 9),)):
-        assert " ".join(in_lines(told, 24, True)[0]) == told[0]
+        assert " ".join(wrap_cells(told, 24, True)[0]) == told[0]
 
 
 @pytest.mark.parametrize("width", [38, 48, 58])
@@ -174,7 +174,7 @@ def test_what_is_said_below_a_chart_is_wrapped_and_never_cut(width: int) -> None
     rows = [(name, step, (70 if step == 60 else 1) * 10**9) for step, name in enumerate(names)]
     table = Table.from_rows("steps", "Steps", fields, rows)
     chart = Chart("Step time", ChartKind.STACK_SERIES, table, "step", ("input_ps",), select="host")
-    lines = [line.plain.rstrip() for line in draw(chart, width, colored=False)]
+    lines = [line.plain.rstrip() for line in render_chart(chart, width, colored=False)]
     assert max(map(len, lines)) <= width
     said = " ".join(" ".join(lines).split())
     assert "beyond the axis; the highest (60) is 70.0 ms" in said
@@ -183,7 +183,7 @@ def test_what_is_said_below_a_chart_is_wrapped_and_never_cut(width: int) -> None
 
 @pytest.mark.parametrize("width", range(3, 20))
 def test_fit_cuts_by_cells(width: int) -> None:
-    assert cell_len(fit("日本語の名前/Größe/MatMul", width)) <= width
+    assert cell_len(truncate("日本語の名前/Größe/MatMul", width)) <= width
 
 
 def test_details_are_every_page_behind_the_first_screen() -> None:

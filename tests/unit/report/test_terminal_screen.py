@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from outpace.model import CAPTURE, Category, Command, Finding, Report
+from outpace.model import CAPTURE_PREFIX, Category, Command, Finding, Report
 from outpace.report import terminal
 from outpace.report.terminal_screen import HEIGHT
 from tests.unit.report.report_samples import finding_info, finding_precision, hostile, realistic
@@ -83,7 +83,7 @@ def test_no_honest_number_is_said_and_no_change_too() -> None:
 
 def test_a_capture_that_must_be_made_anew_promises_nothing_and_repeats_nothing() -> None:
     again = dataclasses.replace(
-        finding_precision(), id=f"{CAPTURE}empty", sentence="Nothing was recorded.", action="Capture again."
+        finding_precision(), id=f"{CAPTURE_PREFIX}empty", sentence="Nothing was recorded.", action="Capture again."
     )
     text = terminal.render(dataclasses.replace(realistic(), headline="Nothing was recorded.", findings=(again,)), width=80)
     assert "saving" not in text

@@ -6,7 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outpace.model import Unit
-from outpace.model.text import MAX_SHOWN, clean, clean_prose, elide, meant, shorten, shown, valid
+from outpace.model.text import (
+    MAX_TEXT_LENGTH,
+    clean,
+    clean_prose,
+    elide,
+    format_cell,
+    format_suggestion,
+    repair_unicode,
+    shorten,
+)
 from tests.unit.report.report_samples import HOSTILE_NAMES
 
 ANY_TEXT = st.text(st.characters(), max_size=80) | st.text(st.sampled_from("\ud800\udcff\x1b\u202e\u2028ab"), max_size=20)
@@ -27,7 +36,7 @@ def test_clean_spells_out_what_it_replaces_and_keeps_the_rest() -> None:
 
 
 def test_clean_bounds_the_length() -> None:
-    assert len(clean("x" * 1_000_000)) == MAX_SHOWN
+    assert len(clean("x" * 1_000_000)) == MAX_TEXT_LENGTH
 
 
 def test_clean_prose_keeps_line_breaks_only() -> None:
@@ -55,7 +64,7 @@ def test_shorten_leaves_no_two_ellipses_side_by_side() -> None:
 
 @given(ANY_TEXT)
 def test_valid_gives_unicode_and_changes_nothing_that_was_valid(name: str) -> None:
-    result = valid(name)
+    result = repair_unicode(name)
     result.encode("utf-8")
     try:
         name.encode("utf-8")
@@ -66,20 +75,20 @@ def test_valid_gives_unicode_and_changes_nothing_that_was_valid(name: str) -> No
 
 
 def test_valid_joins_surrogate_pairs() -> None:
-    assert valid("\ud83d\ude00!") == "\U0001f600!"
-    assert valid("a\ud800b") == "a\ufffdb"
+    assert repair_unicode("\ud83d\ude00!") == "\U0001f600!"
+    assert repair_unicode("a\ud800b") == "a\ufffdb"
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
 def test_shown_is_one_line(name: str) -> None:
-    assert len(shown(name, Unit.TEXT).splitlines()) <= 1
+    assert len(format_cell(name, Unit.TEXT).splitlines()) <= 1
 
 
 def test_shown_knows_numpy_scalars_and_missing_values() -> None:
-    assert shown(np.int64(1_500_000_000), Unit.PS) == "1.50 ms"
-    assert shown(np.float32(0.5), Unit.FRACTION) == "50.0%"
-    assert shown(None, Unit.COUNT) == "–"
-    assert shown(float("nan"), Unit.BYTES) == "–"
+    assert format_cell(np.int64(1_500_000_000), Unit.PS) == "1.50 ms"
+    assert format_cell(np.float32(0.5), Unit.FRACTION) == "50.0%"
+    assert format_cell(None, Unit.COUNT) == "–"
+    assert format_cell(float("nan"), Unit.BYTES) == "–"
 
 
 def test_names_are_cut_where_they_agree_and_not_where_they_differ() -> None:
@@ -112,5 +121,5 @@ def test_different_names_stay_different(names: list[str], width: int) -> None:
 
 
 def test_a_word_like_a_known_one_was_perhaps_meant() -> None:
-    assert meant("overvew", ["overview", "pod"]) == " Did you mean 'overview'?"
-    assert meant("nothing of the kind", ["overview", "pod"]) == ""
+    assert format_suggestion("overvew", ["overview", "pod"]) == " Did you mean 'overview'?"
+    assert format_suggestion("nothing of the kind", ["overview", "pod"]) == ""

@@ -1,4 +1,6 @@
-"""The page's script writes numbers exactly as `humanize` does: a value must not read differently in terminal and HTML."""
+"""The page's script writes numbers exactly as `humanize` does: a value must not read differently in
+terminal and HTML.
+"""
 
 import json
 import shutil

@@ -15,12 +15,12 @@ import pytest
 from outpace.model.errors import NotFoundError, OutputError, UsageError
 from outpace.store.logdir import (
     find_profiles,
-    holds_run,
+    has_run,
     host_of,
     list_runs,
     local_copy,
     read_capture_record,
-    shortest,
+    shorten_path,
     upload_run,
 )
 from outpace.store.tree import open_tree
@@ -68,13 +68,13 @@ def test_single_file(tmp_path: Path, name: str) -> None:
 def test_the_shortest_name_opens_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = (put(tmp_path / "job/logs/plugins/profile" / run / "h.xplane.pb").parent for run in ("2026_11_21", "2026_11_23"))
     monkeypatch.chdir(tmp_path / "job")
-    assert shortest(str(new)) == "logs"
-    assert shortest(str(old)) == "logs/plugins/profile/2026_11_21"
-    assert shortest("logs/plugins/profile/2026_11_23") == "logs"
-    assert shortest("logs/plugins/profile/2026_11_21") == "logs/plugins/profile/2026_11_21"
-    assert shortest("gs://bucket/logs/plugins/profile/2026_11_23") == "gs://bucket/logs/plugins/profile/2026_11_23"
+    assert shorten_path(str(new)) == "logs"
+    assert shorten_path(str(old)) == "logs/plugins/profile/2026_11_21"
+    assert shorten_path("logs/plugins/profile/2026_11_23") == "logs"
+    assert shorten_path("logs/plugins/profile/2026_11_21") == "logs/plugins/profile/2026_11_21"
+    assert shorten_path("gs://bucket/logs/plugins/profile/2026_11_23") == "gs://bucket/logs/plugins/profile/2026_11_23"
     monkeypatch.chdir("/")
-    assert find_profiles(shortest(str(new))).folder == str(tmp_path / "job/logs/plugins/profile/2026_11_23").lstrip("/")
+    assert find_profiles(shorten_path(str(new))).folder == str(tmp_path / "job/logs/plugins/profile/2026_11_23").lstrip("/")
 
 
 def test_file_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,10 +275,10 @@ def test_a_copy_that_cannot_be_made_is_a_sentence(
 
 
 def test_whether_there_is_a_run_is_known_at_the_first(tmp_path: Path) -> None:
-    assert not holds_run(tmp_path)
-    assert not holds_run(tmp_path / "missing")
+    assert not has_run(tmp_path)
+    assert not has_run(tmp_path / "missing")
     run = tmp_path / "train" / "plugins" / "profile" / "run"
     run.mkdir(parents=True)
-    assert not holds_run(tmp_path)
+    assert not has_run(tmp_path)
     (run / "host.xplane.pb").write_bytes(b"")
-    assert holds_run(tmp_path) and holds_run(run) and holds_run(run.parent)
+    assert has_run(tmp_path) and has_run(run) and has_run(run.parent)

@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from outpace.store.logdir import read_capture_record
-from outpace.store.record import CaptureRecord, Compilation, Overhead, PipelineStage, PythonSamples, Window, write_record
+from outpace.store.record import (
+    CapturedSteps,
+    CaptureRecord,
+    Compilation,
+    PipelineStage,
+    PythonSamples,
+    StepDurations,
+    write_record,
+)
 
 STAGE = PipelineStage(
     1, "map", "a_py_L3_map", "/a.py", 3, "d.map(f)", {"num_parallel_calls": 4}, (0,), ("PyFunc",), (), "f", None
@@ -21,9 +29,9 @@ RECORD = CaptureRecord(
     versions={"tensorflow": "2.21"},
     python="3.11",
     mode="keras fit",
-    window=Window(10, 20, 10, 1.5, (12,), 2.25),
+    window=CapturedSteps(10, 20, 10, 1.5, (12,), 2.25),
     steps_per_execution=1,
-    overhead=Overhead((1, 2), (3,), ()),
+    overhead=StepDurations((1, 2), (3,), ()),
     pipeline=(STAGE,),
     cpu_count=2,
     python_samples=PythonSamples(

@@ -98,7 +98,7 @@ def test_what_a_killed_capture_left_is_swept(tmp_path: Path) -> None:
     dies = "import os, sys; from outpace.store.staging import Staging; place = Staging(sys.argv[1]); place.run_folder(); os._exit(1)"
     subprocess.run([sys.executable, "-c", dies, str(tmp_path)], timeout=60, check=False)
     assert len(os.listdir(tmp_path)) == 1
-    staging.sweep(str(tmp_path))
+    staging.remove_stale_folders(str(tmp_path))
     assert os.listdir(tmp_path) == []
 
 
@@ -109,7 +109,7 @@ def test_nothing_of_another_user_is_swept(tmp_path: Path, monkeypatch: pytest.Mo
     folder = tmp_path / f".outpace-{dead.pid}-a{staging._suffix()}"
     folder.mkdir()
     monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
-    staging.sweep(str(tmp_path))
+    staging.remove_stale_folders(str(tmp_path))
     assert list(folder.iterdir()) == []
 
 

@@ -1,4 +1,6 @@
-"""A built run looks to a reader like a captured one: events, kinds of their stats, and threads are such as TensorFlow wrote."""
+"""A built run looks to a reader like a captured one: events, kinds of their stats, and threads are
+such as TensorFlow wrote.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def kind_of(name: str) -> str | None:
 
 
 def seen(data: bytes) -> Seen:
-    """Per kind of event: which kinds of value each stat has, and on which kinds of thread it happens."""
+    """Per kind of event: which kinds of value each stat has, and on which kinds of thread it
+    happens.
+    """
     found: Seen = defaultdict(lambda: (defaultdict(set), set()))
     for plane in XSpace.FromString(data).planes:
         for line in plane.lines:
@@ -61,7 +65,9 @@ def test_built_events_occur_in_captures(marks: str | None) -> None:
 
 
 def test_ids_use_all_64_bits() -> None:
-    """Ids of runs are signed, ids of iterators unsigned; a reader that mixes them up must fail on built runs too."""
+    """Ids of runs are signed, ids of iterators unsigned; a reader that mixes them up must fail on
+    built runs too.
+    """
 
     def kinds(event: str, stat: str) -> tuple[set[str], set[bool]]:
         (plane, _) = XSpace.FromString(training_run().to_bytes()).planes

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from outpace import api
-from outpace.metrics.input.segments import pipelines
-from outpace.metrics.model.op_metrics import op_metrics
-from outpace.metrics.program.step_breakdown import step_breakdown
+from outpace.metrics.facts.input_pipelines import pipelines
+from outpace.metrics.facts.op_metrics import op_metrics
+from outpace.metrics.facts.step_breakdown import step_breakdown
 from outpace.model import Category
 from outpace.testing import training_run
 from outpace.timeline import Run
@@ -22,7 +22,7 @@ SOURCES = {"train": "marked", "keras": "keras batch", None: "inferred"}
 
 
 def run_of(**options: Any) -> Run:
-    return Run.of([read_trace(training_run(**options).to_bytes(), "vm")])
+    return Run.from_traces([read_trace(training_run(**options).to_bytes(), "vm")])
 
 
 @pytest.mark.parametrize("marks", SOURCES)
@@ -34,9 +34,9 @@ def test_steps_and_categories_are_those_asked_for(marks: str | None) -> None:
     assert found.steps["step"].tolist() == [0, 1, 2, 3]
     assert np.diff(found.steps["start_ps"]).tolist() == [15 * MS] * 3
     assert found.steps["duration_ps"].tolist() == [15 * MS] * 4
-    assert found.category(Category.INPUT).tolist() == waits
-    assert found.category(Category.ALL_OTHERS).tolist() == [2 * MS] * 4
-    assert found.category(Category.HOST_COMPUTE).tolist() == [13 * MS - wait for wait in waits]
+    assert found.category_ps(Category.INPUT).tolist() == waits
+    assert found.category_ps(Category.ALL_OTHERS).tolist() == [2 * MS] * 4
+    assert found.category_ps(Category.HOST_COMPUTE).tolist() == [13 * MS - wait for wait in waits]
     assert found.steps["complete"].all()
 
 
@@ -54,27 +54,29 @@ def test_ops_take_the_time_asked_for(marks: str | None) -> None:
 
 def test_all_ops_belong_to_their_step() -> None:
     timeline = run_of(steps=3).hosts[0]
-    rows = timeline.trace.named(lambda name: name.endswith(":MatMul"))
-    assert timeline.step_of[rows].tolist() == [0, 1, 2]
+    rows = timeline.trace.find_rows_by_name(lambda name: name.endswith(":MatMul"))
+    assert timeline.step_index[rows].tolist() == [0, 1, 2]
 
 
 def test_stages_work_as_long_as_asked_for() -> None:
     work = {"Shuffle": 3 * MS, "ParallelMapV2": 5 * MS}
     (pipeline,) = pipelines(run_of(steps=8, step_ps=12 * MS, work_ps=work))
-    assert pipeline.calls == 8
+    assert pipeline.root_calls == 8
     assert [stage.type for stage in pipeline.stages] == ["Root", "Prefetch", "ParallelMapV2", "Shuffle", "TensorSlice"]
     assert [stage.parent for stage in pipeline.stages] == [-1, 0, 1, 2, 3]
     by_type = {stage.type: stage for stage in pipeline.stages}
-    assert by_type["Shuffle"].own == 7 * 3 * MS and by_type["Shuffle"].calls == 7  # the first was ready before the first step
-    assert 7 * 5 * MS < by_type["ParallelMapV2"].function < 8 * 5 * MS
-    assert by_type["TensorSlice"].own < 8 * 10_000
+    assert (
+        by_type["Shuffle"].self_ps == 7 * 3 * MS and by_type["Shuffle"].calls == 7
+    )  # the first was ready before the first step
+    assert 7 * 5 * MS < by_type["ParallelMapV2"].function_ps < 8 * 5 * MS
+    assert by_type["TensorSlice"].self_ps < 8 * 10_000
     assert pipeline.bottleneck is by_type["ParallelMapV2"]
 
 
 def test_work_of_synchronous_stages_is_done_while_the_loop_waits() -> None:
     run = run_of(input_ps=4 * MS, pipeline=("Root", "Map", "TensorSlice"), work_ps={"Map": 3 * MS, "TensorSlice": 1 * MS})
     (pipeline,) = pipelines(run)
-    assert {s.type: s.own for s in pipeline.stages} == {"Root": 0, "Map": 30 * MS, "TensorSlice": 10 * MS}
+    assert {s.type: s.self_ps for s in pipeline.stages} == {"Root": 0, "Map": 30 * MS, "TensorSlice": 10 * MS}
 
 
 @pytest.mark.parametrize(

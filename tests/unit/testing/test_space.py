@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from outpace.model.wire import varint
+from outpace.model.protobuf_wire import encode_varint
 from outpace.testing import Inline, SpaceBuilder, Unsigned
 from outpace.trace import read_trace
 from tests.xspace_proto import XSpace
@@ -94,4 +94,4 @@ def test_a_file_goes_where_it_is_asked_to(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [-(1 << 63) - 1, 1 << 64])
 def test_numbers_beyond_64_bits_are_refused(value: int) -> None:
     with pytest.raises(ValueError, match="64 bits"):
-        varint(value)
+        encode_varint(value)

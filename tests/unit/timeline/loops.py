@@ -42,7 +42,7 @@ class Loop:
 
     @property
     def run(self) -> Run:
-        return Run.of([read_trace(self.space.to_bytes())])
+        return Run.from_traces([read_trace(self.space.to_bytes())])
 
 
 def durations(steps: Steps) -> list[float]:

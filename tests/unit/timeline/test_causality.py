@@ -1,10 +1,12 @@
-"""Each event has one partner: ids that come again lead to the event that has just happened, and 0 is no id."""
+"""Each event has one partner: ids that come again lead to the event that has just happened, and 0
+is no id.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from outpace.metrics.input.iterators import iterators
+from outpace.metrics.facts.input_iterators import iterator_graphs
 from outpace.testing import GpuBuilder, SpaceBuilder, training_run
 from outpace.timeline import Run, Timeline
 from outpace.trace import read_trace
@@ -25,12 +27,12 @@ def steps_with(copies: int, launch_id: int | None = None, run_id: int | None = N
         main.event("cuLaunchKernel", at + US, US, correlation_id=call)
         other.event("ExecutorState::Process", at + 5 * US, 20 * US, _ct=2, _c=run)
         gpu.event("gemm", at + 10 * US, 8 * US, correlation_id=call)
-    return Run.of([read_trace(space.to_bytes())]).hosts[0]
+    return Run.from_traces([read_trace(space.to_bytes())]).hosts[0]
 
 
 def step_of(timeline: Timeline, name: str) -> list[int]:
     trace = timeline.trace
-    return [int(timeline.step_of[row]) for row in trace.named(lambda n: n == name)]
+    return [int(timeline.step_index[row]) for row in trace.find_rows_by_name(lambda n: n == name)]
 
 
 @pytest.mark.parametrize("ids", [{}, {"launch_id": 7}, {"run_id": 7}, {"launch_id": 7, "run_id": 7}])
@@ -51,7 +53,7 @@ def test_a_launch_may_seem_to_come_after_its_kernel() -> None:
     space = SpaceBuilder("vm")
     host = space.plane("/host:CPU").line("python")
     GpuBuilder(space, host).kernel("gemm", 5 * US, 2 * US, called=6 * US)
-    call, kernel = Run.of([read_trace(space.to_bytes())]).hosts[0].launches
+    call, kernel = Run.from_traces([read_trace(space.to_bytes())]).hosts[0].launches
     assert (len(call), len(kernel)) == (1, 1)
 
 
@@ -68,11 +70,11 @@ def test_an_element_goes_to_one_consumption_though_its_id_comes_again(copies: in
         main.event("Iterator::Root", at + 30 * US, 10 * US, id=1)
         main.event("Iterator::Root::Prefetch", at + 31 * US, 8 * US, id=2, parent_id=1)
         main.event("Prefetch::Consume", at + 32 * US, US, element_id=5)
-    graph = iterators(Run.of([read_trace(space.to_bytes())]))["host"]
+    graph = iterator_graphs(Run.from_traces([read_trace(space.to_bytes())]))["host"]
     trace = graph.trace
     linked = [
         (int(c), int(e))
-        for c, e in zip(graph.row[graph.cause], graph.row[graph.effect], strict=True)
+        for c, e in zip(graph.rows[graph.cause], graph.rows[graph.effect], strict=True)
         if trace.line[c] != trace.line[e]
     ]
     assert [int(trace.start[effect]) // (100 * US) for _, effect in linked] == list(range(copies))
@@ -81,5 +83,5 @@ def test_an_element_goes_to_one_consumption_though_its_id_comes_again(copies: in
 
 
 def test_no_iterator_has_two_callers() -> None:
-    graph = iterators(Run.of([read_trace(training_run(steps=20).to_bytes())]))["host"]
+    graph = iterator_graphs(Run.from_traces([read_trace(training_run(steps=20).to_bytes())]))["host"]
     assert len(set(graph.effect.tolist())) == len(graph.effect)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from outpace.timeline.cycles import recurrence
+from outpace.timeline.cycles import find_recurrence_lag
 from tests.unit.timeline.loops import MS, Loop, durations
 
 
@@ -20,7 +20,7 @@ def test_a_function_that_a_step_calls_eight_times_is_no_step() -> None:
         loop.jit("update", 1).wait(3)
     steps = loop.steps()
     assert len(steps) == 5
-    assert "sequence of calls" in steps.how and "matmul" in steps.how
+    assert "sequence of calls" in steps.explanation and "matmul" in steps.explanation
     assert durations(steps)[1:-1] == [pytest.approx(22, abs=0.01)] * 3, "16 + 2 + 1, and 3 of Python"
     assert (steps.start[1:] == steps.end[:-1]).all()
 
@@ -31,7 +31,7 @@ def test_a_function_that_is_called_once_per_step_is_the_step() -> None:
         loop.jit("step", 5).wait(1)
     steps = loop.steps()
     assert durations(steps) == [5, 6, 6, 6, 6, 6]
-    assert steps.how.startswith("6 calls of PjitFunction(step)")
+    assert steps.explanation.startswith("6 calls of PjitFunction(step)")
 
 
 def test_steps_with_another_call_in_each_are_still_one_call_each() -> None:
@@ -52,11 +52,11 @@ def test_an_evaluation_now_and_then_does_not_change_the_step(every: int) -> None
                 loop.call("evaluate", 2)
     steps = loop.steps()
     assert len(steps) == 30
-    assert "calls of train_step" in steps.how
+    assert "calls of train_step" in steps.explanation
     late = [number for number, ms in enumerate(durations(steps)) if ms > 6]
     assert late == [number for number in range(1, 30) if number % every == 0]
     assert durations(steps)[every] == 11
-    assert not any(steps.aside), "what comes again is the steady state's"
+    assert not any(steps.exclusions), "what comes again is the steady state's"
 
 
 MANY = (
@@ -118,5 +118,5 @@ def test_a_sample_finds_what_counting_at_every_lag_finds(length: int, period: in
     codes[wrong] = chance.integers(100, 200, int(wrong.sum()))
     lags = range(1, length // 3)
     counted = next((lag for lag in lags if np.mean(codes[lag:] == codes[:-lag]) >= 0.9), None)
-    assert recurrence(codes, lags, 0.9, []) == counted
+    assert find_recurrence_lag(codes, lags, 0.9, []) == counted
     assert (counted is None) == (noise == 0.2)

@@ -1,4 +1,6 @@
-"""A first step begins with the program's own work: what the profiler, set-up and data sets do before it belongs to no step."""
+"""A first step begins with the program's own work: what the profiler, set-up and data sets do
+before it belongs to no step.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ def test_what_stands_before_the_first_call_is_no_step(name: str, apart: float) -
     assert int(steps.start[0]) == first, "the input that leads to the first call is where the first step begins"
     assert durations(steps) == [6, 7, 7, 7, 7]
     timeline = loop.run.hosts[0]
-    assert timeline.step_of[0] == -1, "and the event before it belongs to none"
-    assert timeline.step_of[1] == 0
+    assert timeline.step_index[0] == -1, "and the event before it belongs to none"
+    assert timeline.step_index[1] == 0
 
 
 def test_the_input_that_leads_the_first_step_belongs_to_it() -> None:
@@ -61,4 +63,4 @@ def test_a_step_that_nothing_follows_begins_with_its_call() -> None:
 def test_the_average_is_of_what_repeats() -> None:
     loop = trained(Loop().event("start_trace", 9_000), 10)
     steps = loop.steps()
-    assert float(steps.duration[steps.whole].mean()) < 8 * MS
+    assert float(steps.duration[steps.steady_rows].mean()) < 8 * MS

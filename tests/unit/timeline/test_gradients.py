@@ -33,11 +33,11 @@ def test_the_function_with_the_gradients_is_the_step_though_an_evaluation_runs_m
     programs(loop, update=BACKWARD, loss=b"jit(loss)/dot_general")
     steps = evaluated_often(loop).steps()
     assert len(steps) == 20
-    assert "PjitFunction(update)" in steps.how
+    assert "PjitFunction(update)" in steps.explanation
 
 
 def test_without_programs_the_longest_function_is_the_step() -> None:
-    assert "PjitFunction(loss)" in evaluated_often(Loop()).steps().how
+    assert "PjitFunction(loss)" in evaluated_often(Loop()).steps().explanation
 
 
 def test_a_function_that_trained_once_is_no_loop() -> None:
@@ -47,7 +47,7 @@ def test_a_function_that_trained_once_is_no_loop() -> None:
     loop.jit("fit", 3)
     for _ in range(5):
         loop.jit("loss", 4)
-    assert "5 calls of PjitFunction(loss)" in loop.steps().how
+    assert "5 calls of PjitFunction(loss)" in loop.steps().explanation
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_ops_of_a_tape_on_another_thread_tell_which_function_trains(op: str, fun
         if number % 5 == 4:
             for _ in range(8):
                 loop.call("score", 4)
-    assert f"calls of {function}" in loop.steps().how
+    assert f"calls of {function}" in loop.steps().explanation
 
 
 def test_functions_that_trained_once_each_are_no_loop() -> None:
@@ -76,4 +76,4 @@ def test_functions_that_trained_once_each_are_no_loop() -> None:
     loop.jit("first", 3).jit("second", 3)
     for _ in range(5):
         loop.jit("loss", 4)
-    assert "5 calls of PjitFunction(loss)" in loop.steps().how
+    assert "5 calls of PjitFunction(loss)" in loop.steps().explanation

@@ -16,7 +16,9 @@ KERNEL = 2000 * US  # as long as the second of two kernels takes
 
 
 def captured(calls: int, ends: int, *, goodbye: str = "WriteSummary", hosts: bool = True, ops: bool = True) -> Timeline:
-    """`calls` of a function whose last kernel each ends `ends` after the call began, then an op with a kernel and `goodbye`."""
+    """`calls` of a function whose last kernel each ends `ends` after the call began, then an op
+    with a kernel and `goodbye`.
+    """
     space = SpaceBuilder()
     host = space.plane("/host:CPU").line("python3")
     gpu = GpuBuilder(space, host)
@@ -43,7 +45,7 @@ def captured(calls: int, ends: int, *, goodbye: str = "WriteSummary", hosts: boo
 def test_a_step_ends_with_the_last_of_its_own_kernels() -> None:
     steps = captured(1, 8300 * US).steps
     assert (steps.start.tolist(), steps.end.tolist()) == ([0], [8300 * US])
-    assert steps.source is StepSource.INFERRED and "1 call of train_function" in steps.how
+    assert steps.source is StepSource.INFERRED and "1 call of train_function" in steps.explanation
 
 
 def test_the_last_step_is_as_long_as_its_work_where_the_host_runs_ahead() -> None:
@@ -53,7 +55,9 @@ def test_the_last_step_is_as_long_as_its_work_where_the_host_runs_ahead() -> Non
 
 @pytest.mark.parametrize("ends", [8300 * US, 12_000 * US])
 def test_what_is_launched_long_behind_the_last_call_is_no_part_of_its_step(ends: int) -> None:
-    """35 ms behind, where the next call would have come after 10: the last step took 30 ms more than the others."""
+    """35 ms behind, where the next call would have come after 10: the last step took 30 ms more
+    than the others.
+    """
     steps = captured(3, ends, goodbye="AssignAdd").steps
     assert steps.duration[-1] <= APART
 
@@ -68,8 +72,9 @@ def test_where_no_call_is_seen_the_step_line_tells() -> None:
 
 
 def behind(lags: list[int], late: int = 0) -> Timeline:
-    """Calls of 3 ms, 10 ms apart, each of which launches a kernel of 1 ms so long (µs) behind its end; and one more, `late` behind the last
-    call's end, of a call that the capture's end cut off."""
+    """Calls of 3 ms, 10 ms apart, each of which launches a kernel of 1 ms so long (µs) behind its
+    end; and one more, `late` behind the last call's end, of a call that the capture's end cut off.
+    """
     space = SpaceBuilder()
     host = space.plane("/host:CPU").line("python3")
     gpu = GpuBuilder(space, host)
@@ -92,5 +97,7 @@ def test_what_every_step_launches_behind_its_call_is_its_own(lags: list[int]) ->
 
 @pytest.mark.parametrize("late", [2000, 7100, 40_000])
 def test_what_a_call_launched_that_the_capture_cut_off_is_nobodys(late: int) -> None:
-    """Its own event is missing, as that is written when the call ends: the last step took as long as two or three."""
+    """Its own event is missing, as that is written when the call ends: the last step took as long
+    as two or three.
+    """
     assert behind([500] * 6, late).steps.end.tolist() == behind([500] * 6).steps.end.tolist()

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from outpace import api
-from outpace.metrics.program.same_program import main_program
-from outpace.metrics.program.step_breakdown import category_times, step_breakdown
+from outpace.metrics.cluster.program_groups import main_program_hosts
+from outpace.metrics.facts.step_breakdown import category_times, step_breakdown
 from outpace.model import Category, Figure, Figures, Page, UsageError
 from outpace.testing import training_run
 from outpace.timeline import Run
-from outpace.tools.explain.compute import Chosen, events
+from outpace.tools.explain.compute import TargetStep, compute_events
 from outpace.trace import read_trace
 from tests.support import PROFILES, opened, profile_path
 
@@ -23,14 +23,16 @@ MS = 1_000_000_000
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_counted_times_are_the_categories(name: str) -> None:
-    """First, middle and last step of every host; of several devices, those of the one that is explained."""
+    """First, middle and last step of every host; of several devices, those of the one that is
+    explained.
+    """
     run = opened(name).run
     rows = list(step_breakdown(run).steps.records())
     for timeline in run.hosts:
         mine = [row for row in rows if row["host"] == timeline.host]
         for index in sorted({0, len(mine) // 2, len(mine) - 1} if mine else ()):
-            chosen = Chosen(timeline, index)
-            table = events(chosen, None)
+            chosen = TargetStep(timeline, index)
+            table = compute_events(chosen, None)
             times = category_times(timeline, chosen.planes)
             for category in Category:
                 counted = int(table["counted_ps"][table["category"] == category.label].sum())
@@ -39,7 +41,7 @@ def test_counted_times_are_the_categories(name: str) -> None:
 
 
 def test_known_events_count_for_what_they_are() -> None:
-    run = Run.of([read_trace(training_run(steps=4, input_ps=3 * MS, python_ps=2 * MS).to_bytes())])
+    run = Run.from_traces([read_trace(training_run(steps=4, input_ps=3 * MS, python_ps=2 * MS).to_bytes())])
     page = api.Profile(run).explain(step=2)
     rows = {(row["category"], row["event"]): row for row in page.table("step_events").records()}
     assert rows["Input", "IteratorGetNextOp::DoCompute"]["counted_ps"] == pytest.approx(3 * MS, rel=0.01)
@@ -47,7 +49,9 @@ def test_known_events_count_for_what_they_are() -> None:
 
 
 def test_kernels_are_named_by_their_ops() -> None:
-    """The op comes first, then the kernel's own function; threads of pools are counted instead of named by an address."""
+    """The op comes first, then the kernel's own function; threads of pools are counted instead of
+    named by an address.
+    """
     page = opened("tf_gpu_v100_bert").explain()
     rows = [row for row in page.table("step_events").records() if row["kernel"]]
     assert (rows[0]["op"], rows[0]["kernel"], rows[0]["count"]) == ("RandomUniform", "FillPhiloxRandomKernelLaunch", 97)
@@ -57,7 +61,7 @@ def test_kernels_are_named_by_their_ops() -> None:
 
 def test_of_several_programs_the_one_that_the_report_is_about() -> None:
     profile = opened("multi_host")
-    hosts = main_program(profile.run)
+    hosts = main_program_hosts(profile.run)
     assert 0 < len(hosts) < len(profile.run.hosts)
     assert any(f"of {host}," in item.remark for host in hosts for item in figures(profile.explain(), "The step"))
 
@@ -67,7 +71,7 @@ def figures(page: Page, title: str) -> tuple[Figure, ...]:
 
 
 def test_the_slowest_step_is_chosen_by_itself() -> None:
-    run = Run.of([read_trace(training_run(steps=5, input_ps=[MS, MS, 9 * MS, MS, MS]).to_bytes())])
+    run = Run.from_traces([read_trace(training_run(steps=5, input_ps=[MS, MS, 9 * MS, MS, MS]).to_bytes())])
     page = api.Profile(run).explain()
     assert "Step 2 took" in page.headline
     assert "input" in page.headline

@@ -1,24 +1,32 @@
-"""What steps spend on functions without gradients: their calls, or what devices compute for them where the host waits for results."""
+"""What steps spend on functions without gradients: their calls, or what devices compute for them
+where the host waits for results.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from outpace.metrics.program.program import program
+from outpace.metrics.facts.workload import find_workload
 from outpace.model import Finding
-from outpace.model.wire import blob
+from outpace.model.protobuf_wire import encode_bytes
 from outpace.testing import GpuBuilder, SpaceBuilder
 from outpace.timeline import Run
-from outpace.tools.functions.evaluation import find
+from outpace.tools.functions.evaluation import iter_findings
 from outpace.trace import read_trace
 from tests.hlo_proto import F32, instruction, module, numbers, shape
 
 MS = 1_000_000_000
 STEPS = 8
 _GIVEN = [instruction(name, "parameter", number, shape(F32, 64, 64)) for number, name in enumerate("ab", 1)]
-_DOT = instruction("dot", "dot", 3, shape(F32, 64, 64), [1, 2], more=blob(30, numbers(1, [1])))
+_DOT = instruction("dot", "dot", 3, shape(F32, 64, 64), [1, 2], more=encode_bytes(30, numbers(1, [1])))
 PRODUCT, SUM = module([*_GIVEN, _DOT]), module([*_GIVEN, instruction("sum", "add", 3, shape(F32, 64, 64), [1, 2])])
-TRAINS = module([*_GIVEN, _DOT, instruction("back", "add", 4, more=blob(7, blob(2, "jit(step)/transpose(jvp())/dot_general")))])
+TRAINS = module(
+    [
+        *_GIVEN,
+        _DOT,
+        instruction("back", "add", 4, more=encode_bytes(7, encode_bytes(2, "jit(step)/transpose(jvp())/dot_general"))),
+    ]
+)
 
 
 def findings(
@@ -31,8 +39,10 @@ def findings(
     recorded: int = 1,
     every: int = 1,
 ) -> list[Finding]:
-    """Steps of 20 ms: `calls` (from, until) of a lambda that computes no gradients, in `every` so many steps, `works`: what devices do for
-    them; `step`: for the training. JAX records a call by several events, one in the other."""
+    """Steps of 20 ms: `calls` (from, until) of a lambda that computes no gradients, in `every` so
+    many steps, `works`: what devices do for them; `step`: for the training. JAX records a call by
+    several events, one in the other.
+    """
     space = SpaceBuilder()
     plane = space.plane("/host:CPU")
     line = plane.line("python")
@@ -54,8 +64,8 @@ def findings(
                         "dot", (begin + low) * MS, (high - low) * MS, called=round(called * MS), call_ps=MS // 100,
                         hlo_op="dot", hlo_module=name, program_id=number_of,
                     )  # fmt: skip
-    run = Run.of([read_trace(space.to_bytes(), "vm")])
-    return list(find(run, program(run)))
+    run = Run.from_traces([read_trace(space.to_bytes(), "vm")])
+    return list(iter_findings(run, find_workload(run)))
 
 
 @pytest.mark.parametrize("gpus", [1, 2])
@@ -87,7 +97,9 @@ def test_what_is_spent_on_them(
 
 
 def test_several_calls_in_some_steps_are_an_evaluation_however_few_they_are() -> None:
-    """Three in every second step, and so 1.5 for each that trains; one there may update the weights of two."""
+    """Three in every second step, and so 1.5 for each that trains; one there may update the weights
+    of two.
+    """
     (found,) = findings((0, 2), (2, 4), (4, 6), every=2)
     assert found.sentence.startswith("Every 2nd step also calls '<lambda>' 3 times")
     assert found.saving is not None and found.saving.high == pytest.approx(6 / 40)

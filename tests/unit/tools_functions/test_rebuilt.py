@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from outpace.testing import SpaceBuilder
-from outpace.timeline.hlo import Program, Programs
-from outpace.tools.functions.rebuilt import Rebuilt, rebuilt
-from outpace.tools.functions.traces import CODE, DTYPE, SAME, SHAPE, STRUCTURE, UNSEEN
+from outpace.timeline.hlo_modules import HloModule, HloModules
+from outpace.tools.functions.recompilation import Recompilation, find_recompilation
+from outpace.tools.functions.retracing import DTYPE, SAME_ARGUMENTS, SAME_ARRAYS, SAME_PROGRAM, SHAPE, STRUCTURE
 from outpace.trace import read_trace
 from tests.hlo_proto import F32, S32, program, shape
 
@@ -17,13 +17,13 @@ WEIGHTS = shape(F32, 4, 2)
 STAYS = ", though its arguments keep their shapes and types"
 
 
-def stepped(*lengths: int, of: int = F32, says: str = "") -> list[Program]:
+def stepped(*lengths: int, of: int = F32, says: str = "") -> list[HloModule]:
     """Programs that update weights by batches of different lengths."""
-    return [Program(program({"w": WEIGHTS, "x": shape(of, n, 4)}, WEIGHTS, shape(F32, n), says=says)) for n in lengths]
+    return [HloModule(program({"w": WEIGHTS, "x": shape(of, n, 4)}, WEIGHTS, shape(F32, n), says=says)) for n in lengths]
 
 
-def told(*programs: Program) -> Rebuilt:
-    found = rebuilt(programs)
+def told(*programs: HloModule) -> Recompilation:
+    found = find_recompilation(programs)
     assert found is not None
     return found
 
@@ -33,60 +33,64 @@ def test_a_signature_names_arguments_in_their_order_and_results() -> None:
     assert list(batch.signature.items()) == [
         ("w", "f32[4,2]"), ("x", "f32[8,4]"), ("result 0", "f32[4,2]"), ("result 1", "f32[8]"),
     ]  # fmt: skip
-    assert Program(program({}, shape(S32))).signature == {"its result": "s32[]"}
+    assert HloModule(program({}, shape(S32))).signature == {"its result": "s32[]"}
 
 
 def test_a_shape_that_changes_is_named_before_results_that_follow() -> None:
-    assert told(*stepped(8, 9)) == Rebuilt(", because of x: f32[8,4] → f32[9,4]", "x", ((SHAPE, 1),))
-    assert told(*stepped(8, 9, 10, 11)).why == ", because of x: f32[8,4] → f32[9,4] → ... → f32[11,4]"
+    assert told(*stepped(8, 9)) == Recompilation(", because of x: f32[8,4] → f32[9,4]", "x", ((SHAPE, 1),))
+    assert told(*stepped(8, 9, 10, 11)).explanation == ", because of x: f32[8,4] → f32[9,4] → ... → f32[11,4]"
 
 
 def test_more_arguments_are_counted() -> None:
-    short, long = (Program(program({"x": shape(F32, n), "y": shape(F32, n)}, WEIGHTS)) for n in (8, 9))
-    assert told(short, long).why == ", because of x: f32[8] → f32[9] and 1 more argument"
+    short, long = (HloModule(program({"x": shape(F32, n), "y": shape(F32, n)}, WEIGHTS)) for n in (8, 9))
+    assert told(short, long).explanation == ", because of x: f32[8] → f32[9] and 1 more argument"
 
 
 def test_a_size_that_is_static_shows_in_the_result() -> None:
     """`jnp.ones((n, 4))` takes the same number each time."""
-    ones = [Program(program({"x": shape(F32)}, shape(F32, n, 4))) for n in (8, 9)]
-    assert told(*ones) == Rebuilt(", because of its result: f32[8,4] → f32[9,4]", "its result", ((SHAPE, 1),))
+    ones = [HloModule(program({"x": shape(F32)}, shape(F32, n, 4))) for n in (8, 9)]
+    assert told(*ones) == Recompilation(", because of its result: f32[8,4] → f32[9,4]", "its result", ((SHAPE, 1),))
 
 
 def test_types_and_arguments_that_come_and_go() -> None:
     assert told(*stepped(8), *stepped(8, of=S32)).causes == ((DTYPE, 1),)
-    with_mask = Program(program({"w": WEIGHTS, "x": shape(F32, 8, 4), "mask": shape(F32, 8)}, WEIGHTS, shape(F32, 8)))
-    assert told(*stepped(8), with_mask) == Rebuilt(", because of mask: nothing → f32[8]", "mask", ((STRUCTURE, 1),))
+    with_mask = HloModule(program({"w": WEIGHTS, "x": shape(F32, 8, 4), "mask": shape(F32, 8)}, WEIGHTS, shape(F32, 8)))
+    assert told(*stepped(8), with_mask) == Recompilation(", because of mask: nothing → f32[8]", "mask", ((STRUCTURE, 1),))
 
 
 def test_where_arrays_stay_it_is_a_value_or_the_function() -> None:
     rates = [each for rate in ("0.1", "0.05", "0.02") for each in stepped(8, says=rate)]
-    assert told(*rates) == Rebuilt(STAYS, "", ((CODE, 2),))
-    assert told(*stepped(8, 8, 8)) == Rebuilt(f"{STAYS}, each time to the same program", "", ((SAME, 2),))
-    assert told(*stepped(8, 8), *stepped(8, says="0.05")).causes == ((CODE, 2),)
+    assert told(*rates) == Recompilation(STAYS, "", ((SAME_ARRAYS, 2),))
+    assert told(*stepped(8, 8, 8)) == Recompilation(f"{STAYS}, each time to the same program", "", ((SAME_ARGUMENTS, 2),))
+    assert told(*stepped(8, 8), *stepped(8, says="0.05")).causes == ((SAME_ARRAYS, 2),)
 
 
 def test_a_program_that_was_compiled_twice_may_be_that_of_another_form_of_its_arguments() -> None:
-    """`f(x, 0.1)` and `f(x, np.float32(0.1))` are two, as are arrays on two devices; no loop makes more of them."""
-    assert told(*stepped(8, 8)) == Rebuilt(f"{STAYS}, each time to the same program", "", ((UNSEEN, 1),))
+    """`f(x, 0.1)` and `f(x, np.float32(0.1))` are two, as are arrays on two devices; no loop makes
+    more of them.
+    """
+    assert told(*stepped(8, 8)) == Recompilation(f"{STAYS}, each time to the same program", "", ((SAME_PROGRAM, 1),))
 
 
 def test_both_are_told_where_both_happen() -> None:
     """Three lengths come round, and each time the function is made anew."""
     found = told(*stepped(8, 9, 10, 8, 9, 10, 8, 9, 10))
-    assert found.causes == ((SAME, 6), (SHAPE, 2))
-    assert "same program" not in found.why
+    assert found.causes == ((SAME_ARGUMENTS, 6), (SHAPE, 2))
+    assert "same program" not in found.explanation
 
 
 def test_one_program_tells_nothing() -> None:
-    assert rebuilt(stepped(8)) is None
-    assert rebuilt([]) is None
+    assert find_recompilation(stepped(8)) is None
+    assert find_recompilation([]) is None
 
 
 @pytest.mark.parametrize(
     ("function", "name"), [("train", "jit_train"), ("<lambda>", "jit__lambda"), ("<lambda>", "jit__lambda_")]
 )
 def test_what_was_compiled_last_is_compared(function: str, name: str) -> None:
-    """Ids count up, in whatever order they stand; on TPUs they are hashes, which tell no order: all are compared."""
+    """Ids count up, in whatever order they stand; on TPUs they are hashes, which tell no order: all
+    are compared.
+    """
 
     def last(*ids: int) -> list[str]:
         space = SpaceBuilder("vm")
@@ -94,7 +98,7 @@ def test_what_was_compiled_last_is_compared(function: str, name: str) -> None:
         for each in ids:
             stats: dict[str, Any] = {"Hlo Proto": program({"x": shape(F32, each % 100)}, WEIGHTS)}
             plane.describe(f"{name}({each})", **stats).describe(f"jit_other({each + 1})", **stats)
-        found = Programs(read_trace(space.to_bytes(), "vm")).newest(function, 2)
+        found = HloModules(read_trace(space.to_bytes(), "vm")).find_newest(function, 2)
         return [each.signature["x"] for each in found]
 
     assert last(320, 105, 210) == ["f32[10]", "f32[20]"]

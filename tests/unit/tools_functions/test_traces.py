@@ -10,7 +10,7 @@ from outpace import api
 from outpace.store.record import FunctionTrace
 from outpace.testing import training_run
 from outpace.timeline import Run, Timeline
-from outpace.tools.functions.traces import DTYPE, FIRST, SAME, SHAPE, STRUCTURE, VALUE, difference
+from outpace.tools.functions.retracing import DTYPE, FIRST, SAME_ARGUMENTS, SHAPE, STRUCTURE, VALUE, diff_arguments
 from outpace.trace import read_trace
 from tests.support import opened
 
@@ -26,7 +26,7 @@ X = "TensorSpec(shape=(16, 64), dtype=tf.float32)"
         ({"x": X}, {"x": X.replace("16", "7")}, "x: float32(16,64) → float32(7,64)", SHAPE),
         ({"x": X}, {"x": X.replace("32", "16")}, "x: float32(16,64) → float16(16,64)", DTYPE),
         ({"x": X}, {"x": X, "mask": X}, "mask: nothing → float32(16,64)", STRUCTURE),
-        ({"x": X}, {"x": X}, "same arguments", SAME),
+        ({"x": X}, {"x": X}, "same arguments", SAME_ARGUMENTS),
         ({"x": "int32[16,119]"}, {"x": "int32[16,118]"}, "x: int32[16,119] → int32[16,118]", SHAPE),
         ({"x": "float32[]"}, {"x": "float32[] weakly typed"}, "x: float32[] → float32[] weakly typed", DTYPE),
         ({"x": "float32[]"}, {"x": "Python float"}, "x: float32[] → Python float", DTYPE),
@@ -35,7 +35,7 @@ X = "TensorSpec(shape=(16, 64), dtype=tf.float32)"
     ],
 )
 def test_difference(before: dict[str, str] | None, now: dict[str, str], text: str, kind: str) -> None:
-    said, found = difference(before, now)
+    said, found = diff_arguments(before, now)
     assert found == kind
     assert text.strip("()") in said
 
@@ -51,11 +51,13 @@ def test_without_a_record_the_cause_is_unknown_and_the_first_graph_known() -> No
 
 
 def test_a_record_names_the_argument_and_the_line() -> None:
-    """The trace of step 3 began 1 ms into its call; the one before, in the warm-up, had another rate."""
+    """The trace of step 3 began 1 ms into its call; the one before, in the warm-up, had another
+    rate.
+    """
     timeline = opened("retracing").run.hosts[0]
     origin, stat = timeline.unix_origin_ns, timeline.trace.stat("tf_function_call")
     assert origin is not None
-    begin = origin + int(timeline.trace.start[stat.row[3]]) // 1000 + 1_000_000
+    begin = origin + int(timeline.trace.start[stat.rows[3]]) // 1000 + 1_000_000
     noted = [
         FunctionTrace("step", "/home/u/train.py", 12, begin - 10**12, 10**7, {"rate": "Literal[0.2]"}),
         FunctionTrace("step", "/home/u/train.py", 12, begin, 10**7, {"rate": "Literal[0.1]"}),
@@ -71,13 +73,15 @@ def test_a_record_names_the_argument_and_the_line() -> None:
 
 
 def test_steady_functions_are_said_to_be_steady() -> None:
-    page = api.Profile(Run.of([read_trace(training_run().to_bytes())])).functions()
+    page = api.Profile(Run.from_traces([read_trace(training_run().to_bytes())])).functions()
     assert "No retracing" in page.headline or page.unavailable is not None
     assert page.findings == ()
 
 
 def test_without_absolute_time_graphs_are_counted() -> None:
-    """Profiles of TensorFlow 2.16 do not say when they began; the third graph of a function is the third that was noted."""
+    """Profiles of TensorFlow 2.16 do not say when they began; the third graph of a function is the
+    third that was noted.
+    """
     trace = dataclasses.replace(
         opened("retracing").run.hosts[0].trace, planes=opened("retracing").run.hosts[0].trace.planes[:1]
     )

@@ -1,4 +1,6 @@
-"""Requests: each prediction once, with its own length and parts; a slow call is named with its cause."""
+"""Requests: each prediction once, with its own length and parts; a slow call is named with its
+cause.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ MS = 1_000_000_000
 
 
 def served(lengths: list[int], *, gap: int = 1 * MS, building: int = -1) -> Page:
-    """A server that answers one request after the other; request `building` spends all but 1 ms on building a graph."""
+    """A server that answers one request after the other; request `building` spends all but 1 ms on
+    building a graph.
+    """
     space = SpaceBuilder("server")
     line = space.plane("/host:CPU").line("python")
     at = 0
@@ -28,7 +32,7 @@ def served(lengths: list[int], *, gap: int = 1 * MS, building: int = -1) -> Page
         else:
             line.event("net/dense/MatMul:MatMul", at, length)
         at += length + gap
-    return api.Profile(Run.of([read_trace(space.to_bytes(), "server")])).inference()
+    return api.Profile(Run.from_traces([read_trace(space.to_bytes(), "server")])).inference()
 
 
 def test_latency_is_the_length_of_the_call() -> None:
@@ -63,7 +67,7 @@ def test_predictions_of_a_real_capture() -> None:
     trace = opened("predict_inference").run.hosts[0].trace
     rows = list(page.table("requests").records())
     assert len(rows) == 16
-    calls = trace.named(lambda name: name == "one_step_on_data_distributed")
+    calls = trace.find_rows_by_name(lambda name: name == "one_step_on_data_distributed")
     assert sorted(row["latency_ps"] for row in rows) == sorted(trace.duration[calls].tolist())
     for row in rows:
         assert sum(row[f"{c.value}_ps"] for c in Category) == row["latency_ps"]

@@ -22,7 +22,8 @@ def space_of(dialect: Dialect) -> SpaceBuilder:
         stream 9                                 relu 350-440
         stream 8                                              HToD 500-600, DToD 600-610
 
-    so that it is idle in 200-300 (xmma is launched at 250), 440-500 (the copy at 480), 610-700 (loose at 690), and 710-900 (nobody knows).
+    so that it is idle in 200-300 (xmma is launched at 250), 440-500 (the copy at 480), 610-700
+    (loose at 690), and 710-900 (nobody knows).
     """
     space = SpaceBuilder()
     plane = space.plane("/host:CPU")

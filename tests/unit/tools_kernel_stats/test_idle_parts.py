@@ -10,7 +10,7 @@ import pytest
 from outpace.model import Finding
 from outpace.testing import GpuBuilder, SpaceBuilder
 from outpace.timeline import Run
-from outpace.tools.kernel_stats.idle import NOTHING, annotates
+from outpace.tools.kernel_stats.idle_gaps import NO_ACTIVITY, is_user_annotation
 from outpace.trace import read_trace
 from tests.unit.tools_kernel_stats.gpu_run import US, page_of
 
@@ -21,8 +21,9 @@ Wait = tuple[str, int, int]
 
 
 def space_of(work: int, *, kernels: int = 4, called: int, every: int, waits: Wait | None = None) -> SpaceBuilder:
-    """Steps of 1 ms: `kernels` of `work` µs one after the other, launched at `called` and each `every` later; `waits`: in an event of that
-    name, from and until."""
+    """Steps of 1 ms: `kernels` of `work` µs one after the other, launched at `called` and each
+    `every` later; `waits`: in an event of that name, from and until.
+    """
     space = SpaceBuilder()
     host = space.plane("/host:CPU").line("python")
     gpu = GpuBuilder(space, host)
@@ -47,8 +48,10 @@ def found(space: SpaceBuilder, folder: Path) -> tuple[dict[str, Finding], dict[s
 
 
 def test_a_host_that_waits_for_completion_launches_nothing_late(tmp_path: Path) -> None:
-    """Kernels run in 105-505 of each step; the host is in the wait in 150-950, and launches again 150 later. At the edges, 100 before the
-    first launch and 50 behind the last wait are no gap's middle: the former without a wait."""
+    """Kernels run in 105-505 of each step; the host is in the wait in 150-950, and launches again
+    150 later. At the edges, 100 before the first launch and 50 behind the last wait are no gap's
+    middle: the former without a wait.
+    """
     findings, part = found(space_of(100, called=100, every=5, waits=("block_until_ready", 150, 950)), tmp_path)
     assert "late_launches" not in findings
     assert (part["judged_ps"], part["waited_ps"], part["after_ps"], part["late_ps"]) == (10_000, 4450, 9 * 150 + 50, 100)
@@ -60,7 +63,9 @@ def test_a_host_that_waits_for_completion_launches_nothing_late(tmp_path: Path) 
 
 
 def test_work_behind_a_wait_is_saved_as_far_as_the_device_can_cover_it(tmp_path: Path) -> None:
-    """A step of 100 on the device, and 800 of Python behind a short wait: without the wait, the Python is still there."""
+    """A step of 100 on the device, and 800 of Python behind a short wait: without the wait, the
+    Python is still there.
+    """
     findings, part = found(space_of(25, called=100, every=5, waits=("cuStreamSynchronize", 150, 210)), tmp_path)
     assert part["by_waiting_ps"] == part["waited_ps"] + part["busy_ps"]
     assert part["waited_ps"] == 50
@@ -71,7 +76,9 @@ def test_work_behind_a_wait_is_saved_as_far_as_the_device_can_cover_it(tmp_path:
 
 
 def test_a_wait_that_another_thread_launches_in_is_not_the_cause(tmp_path: Path) -> None:
-    """The training thread waits throughout; a worker launches each kernel 90 after the one before has ended."""
+    """The training thread waits throughout; a worker launches each kernel 90 after the one before
+    has ended.
+    """
     space = SpaceBuilder()
     plane = space.plane("/host:CPU")
     host, worker = plane.line("python"), plane.line("worker")
@@ -89,8 +96,9 @@ def test_a_wait_that_another_thread_launches_in_is_not_the_cause(tmp_path: Path)
 
 
 def test_a_host_that_runs_ahead_launches_nothing_late(tmp_path: Path) -> None:
-    """Eight kernels of 80, launched in the first 40 of a step: seven of eight wait in the queue. The device is idle for 360 more, of
-    which the host has launched nothing for 355."""
+    """Eight kernels of 80, launched in the first 40 of a step: seven of eight wait in the queue.
+    The device is idle for 360 more, of which the host has launched nothing for 355.
+    """
     findings, part = found(space_of(80, kernels=8, called=10, every=5), tmp_path)
     assert part["late_ps"] > 0.2 * part["judged_ps"]
     assert part["by_launching_ps"] == 0
@@ -126,8 +134,9 @@ def test_a_wait_that_comes_once_is_no_habit(tmp_path: Path) -> None:
 
 
 def late_in(folder: Path, *did: tuple[str, int, int]) -> tuple[dict[str, Any], Finding]:
-    """(the device's row, the finding) of steps of 1 ms whose kernels, 100 in all, are launched at 800; `did`: (event, from, until) on the
-    thread before that."""
+    """(the device's row, the finding) of steps of 1 ms whose kernels, 100 in all, are launched at
+    800; `did`: (event, from, until) on the thread before that.
+    """
     space = SpaceBuilder()
     host = space.plane("/host:CPU").line("python")
     gpu = GpuBuilder(space, host)
@@ -165,7 +174,7 @@ def test_what_a_framework_calls_it_is_named_and_not_moved(tmp_path: Path) -> Non
 
 def test_a_mark_of_a_step_says_nothing_of_what_the_host_did(tmp_path: Path) -> None:
     row, finding = late_in(tmp_path)
-    assert (row["late_in"], row["late_own"], row["late_in_ps"]) == (NOTHING, False, row["late_ps"])
+    assert (row["late_in"], row["late_own"], row["late_in_ps"]) == (NO_ACTIVITY, False, row["late_ps"])
     assert "it was in Python, or in untraced work, for 100%" in finding.sentence.replace("work for", "work, for")
 
 
@@ -197,6 +206,6 @@ def test_which_events_are_a_programs_own(around: tuple[tuple[str, int, int], ...
         stats: dict[str, Any] = {"step_num": 1, "_r": 1} if outer == "train" else {}
         host.event(outer, since * US, (until - since) * US, **stats)
     host.event(name, 500 * US, 10 * US)
-    timeline = Run.of([read_trace(space.to_bytes())]).hosts[0]
-    (row,) = (r for r in timeline.trace.named(lambda n: n == name) if timeline.trace.start[r] == 500 * US)
-    assert annotates(timeline, int(row)) is own
+    timeline = Run.from_traces([read_trace(space.to_bytes())]).hosts[0]
+    (row,) = (r for r in timeline.trace.find_rows_by_name(lambda n: n == name) if timeline.trace.start[r] == 500 * US)
+    assert is_user_annotation(timeline, int(row)) is own

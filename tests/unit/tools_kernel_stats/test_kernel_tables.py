@@ -1,4 +1,6 @@
-"""The tables of a synthetic GPU in all three dialects, column by column, against values worked out by hand (see `gpu_run`)."""
+"""The tables of a synthetic GPU in all three dialects, column by column, against values worked out
+by hand (see `gpu_run`).
+"""
 
 from __future__ import annotations
 
@@ -45,9 +47,10 @@ def kernel(rank: int, name: str, op: str, times: tuple[int, int, int, int], **mo
     }
 
 
-# Launch columns of gemm, xmma and the two small kernels: (registers, shared, static, dynamic, occupancy, by).
-# Computed for compute capability 9.0, 64 warps: gemm 40 registers are 1,280 per warp, 48 warps in fours, 6 blocks of 8; xmma 192 KiB and one
-# more are one block of 12; the small ones fill it.
+# Launch columns of gemm, xmma and the two small kernels: (registers, shared, static, dynamic,
+# occupancy, by). Computed for compute capability 9.0, 64 warps: gemm 40 registers are 1,280 per
+# warp, 48 warps in fours, 6 blocks of 8; xmma 192 KiB and one more are one block of 12; the small
+# ones fill it.
 LAUNCHES: dict[Dialect, tuple[tuple[Any, ...], ...]] = {
     Dialect.TF_2_4: (
         (40, 3072, None, None, 0.75, "computed"),
@@ -102,7 +105,9 @@ def test_kernels(pages: dict[Dialect, Page], dialect: Dialect) -> None:
 
 
 def test_copies(pages: dict[Dialect, Page], dialect: Dialect) -> None:
-    """1 MB in 100 µs is 10 GB/s; within the device it is read and written. Only CUDA's profiles say which memory it was."""
+    """1 MB in 100 µs is 10 GB/s; within the device it is read and written. Only CUDA's profiles say
+    which memory it was.
+    """
     known = dialect is Dialect.CUDA
     common = {"occurrences": 1, "device": "GPU:0"}
     place = {"source": "pageable" if known else "", "destination": "device" if known else ""}
@@ -132,7 +137,9 @@ def test_copies(pages: dict[Dialect, Page], dialect: Dialect) -> None:
 
 
 def test_launches(pages: dict[Dialect, Page], dialect: Dialect) -> None:
-    """Latencies 50, 80, 50 and 10 µs; the second gemm was called at 60 and had the first before it from 100 to 140."""
+    """Latencies 50, 80, 50 and 10 µs; the second gemm was called at 60 and had the first before it
+    from 100 to 140.
+    """
     assert rows(pages[dialect], "launches") == [
         {
             "kernels": 5,
@@ -149,8 +156,10 @@ def test_launches(pages: dict[Dialect, Page], dialect: Dialect) -> None:
 
 
 def test_devices(pages: dict[Dialect, Page], dialect: Dialect) -> None:
-    """Not launched yet: 200-250, 440-480 and 610-690; the launch of the memory set is not known. The step, 0-1000, begins 50 before the
-    first launch, and goes on for 95 after the last event: in these and in 610-690 nothing but the step's mark says what the host did."""
+    """Not launched yet: 200-250, 440-480 and 610-690; the launch of the memory set is not known.
+    The step, 0-1000, begins 50 before the first launch, and goes on for 95 after the last event: in
+    these and in 610-690 nothing but the step's mark says what the host did.
+    """
     assert rows(pages[dialect], "devices") == [
         {
             "kernels": 5,
@@ -181,7 +190,9 @@ def test_devices(pages: dict[Dialect, Page], dialect: Dialect) -> None:
 
 
 def test_idle_gaps(pages: dict[Dialect, Page], dialect: Dialect) -> None:
-    """`decode` covers 70 of the 100 µs inside `load`; between 610 and 700 only the step's mark ran; of the last gap the thread is not known."""
+    """`decode` covers 70 of the 100 µs inside `load`; between 610 and 700 only the step's mark ran;
+    of the last gap the thread is not known.
+    """
     names = ("start_ps", "length_ps", "next", "host_activity", "thread")
     expected = [
         (710 * US, 190 * US, "Memset", "map/resize:ResizeBilinear", "tf_Compute"),
@@ -228,7 +239,9 @@ def test_the_pie_is_of_kernel_names(pages: dict[Dialect, Page]) -> None:
 
 
 def test_findings(pages: dict[Dialect, Page]) -> None:
-    """One third of the kernel time is a MatMul without tensor cores; 315 of the 1000 µs wait for launches; 100 are a pageable copy."""
+    """One third of the kernel time is a MatMul without tensor cores; 315 of the 1000 µs wait for
+    launches; 100 are a pageable copy.
+    """
     found = {f.id: f for f in pages[Dialect.CUDA].findings}
     assert set(found) == {"tensor_cores_unused", "late_launches", "pageable_copies"}
     assert found["tensor_cores_unused"].evidence[0].value == pytest.approx(1 / 3)
@@ -248,7 +261,9 @@ def test_an_op_whose_other_kernels_use_tensor_cores_is_no_finding(tmp_path: Path
 
 
 def test_tiny_kernels_and_low_occupancy(tmp_path: Path) -> None:
-    """100 kernels of 2 µs; their blocks are one warp each and take 101 of 228 KiB, so that two of 64 warps are resident."""
+    """100 kernels of 2 µs; their blocks are one warp each and take 101 of 228 KiB, so that two of
+    64 warps are resident.
+    """
     space = SpaceBuilder()
     host = space.plane("/host:CPU").line("python")
     gpu = GpuBuilder(space, host, compute_cap_major=9, compute_cap_minor=0)

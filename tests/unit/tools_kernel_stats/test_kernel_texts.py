@@ -5,12 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from outpace.metrics.model.kernel_names import function_name, short
+from outpace.metrics.kernel_names import kernel_function_name, short_kernel_name
 from outpace.testing import Dialect, Inline, Launch, SpaceBuilder
-from outpace.timeline.gpu_details import CopyDetails, KernelDetails, copied, parse_copy, parse_kernel
-from outpace.timeline.hlo import NO_OP, HloOp
+from outpace.timeline.gpu_details import CopyDetails, KernelDetails, copy_direction, parse_copy_details, parse_kernel_details
+from outpace.timeline.hlo_modules import NO_OP, HloOp
 from outpace.tools.kernel_stats.occupancy import occupancy
-from outpace.tools.kernel_stats.tensor_cores import by_program, equation_of, is_eligible, uses_tensor_cores
+from outpace.tools.kernel_stats.tensor_cores import (
+    can_use_tensor_cores,
+    parse_equation,
+    program_uses_tensor_cores,
+    uses_tensor_cores,
+)
 from outpace.trace import open_trace
 
 
@@ -30,12 +35,12 @@ from outpace.trace import open_trace
             KernelDetails(shared=8704, grid=(1, 1, 1), block=(512, 1, 1)),
         ),
         ("regs:x grid:1,2 block:a,b,c occ_pct:nan shm:-1 more:1:2 word", KernelDetails()),
-        ("regs:5\nstatic_shared:7", KernelDetails(registers=5, static=7, shared=7)),
+        ("regs:5\nstatic_shared:7", KernelDetails(registers=5, static_shared=7, shared=7)),
         ("", KernelDetails()),
     ],
 )
 def test_kernel_details(text: str, expected: KernelDetails) -> None:
-    assert parse_kernel(text) == expected
+    assert parse_kernel_details(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -50,7 +55,7 @@ def test_kernel_details(text: str, expected: KernelDetails) -> None:
     ],
 )
 def test_copy_details(text: str, expected: CopyDetails) -> None:
-    assert parse_copy(text) == expected
+    assert parse_copy_details(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -65,12 +70,12 @@ def test_copy_details(text: str, expected: CopyDetails) -> None:
     ],
 )
 def test_kind_of_copy(name: str, details: CopyDetails, kind: str) -> None:
-    assert copied(name, details) == kind
+    assert copy_direction(name, details) == kind
 
 
 def test_a_launch_reads_back_in_every_dialect() -> None:
     launch = Launch(40, 1024, 2048, (3, 2, 1), (128, 2, 1), 62.5)
-    old, today, rocm = (parse_kernel(launch.text(d)) for d in (Dialect.TF_2_4, Dialect.CUDA, Dialect.ROCM))
+    old, today, rocm = (parse_kernel_details(launch.text(d)) for d in (Dialect.TF_2_4, Dialect.CUDA, Dialect.ROCM))
     assert today == KernelDetails(40, 1024, 2048, 3072, (3, 2, 1), (128, 2, 1), 0.625)
     assert old == KernelDetails(40, None, None, 3072, (3, 2, 1), (128, 2, 1), None)
     assert rocm == KernelDetails(None, None, None, 3072, (3, 2, 1), (128, 2, 1), 0.625)
@@ -120,15 +125,15 @@ def test_kernels_with_tensor_cores(kernel: str) -> None:
     ],
 )
 def test_kernels_with_matrix_cores(kernel: str, used: bool) -> None:
-    assert uses_tensor_cores(kernel, amd=True) is used
+    assert uses_tensor_cores(kernel, is_amd=True) is used
 
 
 def test_matrix_multiplications_by_triton_tell_nothing_on_nvidia() -> None:
     assert not uses_tensor_cores("gemm_fusion_dot_1"), "as in XProf; the name does not say which instructions were made"
 
 
-HALF, SINGLE, DOUBLE = (HloOp("fusion", bits=bits, flops=1e9) for bits in (16, 32, 64))
-EXACT = HloOp("fusion", bits=32, flops=1e9, exact=True)
+HALF, SINGLE, DOUBLE = (HloOp("fusion", precision_bits=bits, flops=1e9) for bits in (16, 32, 64))
+EXACT = HloOp("fusion", precision_bits=32, flops=1e9, is_highest_precision=True)
 
 
 @pytest.mark.parametrize(
@@ -142,12 +147,12 @@ EXACT = HloOp("fusion", bits=32, flops=1e9, exact=True)
         ("gemm_fusion_dot_1", EXACT, (9, 0), False),
         ("cutlass_80_simt_sgemm", SINGLE, (9, 0), False),  # a library says by its names what it took
         ("gemm_fusion_dot_1", DOUBLE, (9, 0), False),
-        ("loop_add_fusion", HloOp("fusion", bits=16), (9, 0), False),  # no product
+        ("loop_add_fusion", HloOp("fusion", precision_bits=16), (9, 0), False),  # no product
         ("gemm_fusion_dot_1", NO_OP, (9, 0), False),
     ],
 )
 def test_what_a_program_says_of_tensor_cores(kernel: str, op: HloOp, capability: tuple[int, int], used: bool) -> None:
-    assert by_program(kernel, op, capability) is used
+    assert program_uses_tensor_cores(kernel, op, capability) is used
 
 
 @pytest.mark.parametrize(
@@ -187,7 +192,7 @@ def test_kernels_without(kernel: str) -> None:
     ],
 )
 def test_eligible_ops(op: str, equation: str, eligible: bool) -> None:
-    assert is_eligible(op, equation) is eligible
+    assert can_use_tensor_cores(op, equation) is eligible
 
 
 @pytest.mark.parametrize(
@@ -200,7 +205,7 @@ def test_eligible_ops(op: str, equation: str, eligible: bool) -> None:
     ],
 )
 def test_equation_in_an_annotation(annotation: str, equation: str) -> None:
-    assert equation_of(annotation) == equation
+    assert parse_equation(annotation) == equation
 
 
 @pytest.mark.parametrize(
@@ -233,11 +238,11 @@ def test_occupancy(details: KernelDetails, capability: tuple[int, int], expected
 
 def test_function_names() -> None:
     eigen = "void Eigen::internal::EigenMetaKernel<Eigen::half, 1>(Eigen::GpuDevice, long)"
-    assert function_name(eigen) == "EigenMetaKernel"
-    assert function_name("void (anonymous namespace)::softmax_kernel<float>(int)") == "softmax_kernel"
-    assert function_name("loop_fusion.kd") == "loop_fusion.kd"
-    assert function_name("<unknown>") == "<unknown>"
-    assert len(short("Cijk_" * 20)) == 48
+    assert kernel_function_name(eigen) == "EigenMetaKernel"
+    assert kernel_function_name("void (anonymous namespace)::softmax_kernel<float>(int)") == "softmax_kernel"
+    assert kernel_function_name("loop_fusion.kd") == "loop_fusion.kd"
+    assert kernel_function_name("<unknown>") == "<unknown>"
+    assert len(short_kernel_name("Cijk_" * 20)) == 48
 
 
 def test_distinct_texts_decodes_a_text_once(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -248,9 +253,9 @@ def test_distinct_texts_decodes_a_text_once(tmp_path) -> None:  # type: ignore[n
         line.event("e", at * 10, 5, ref=text, inline=Inline(text), number=at % 2)
     trace = open_trace(space.write(tmp_path))
     for name in ("ref", "inline"):
-        codes, texts = trace.stat(name).codes(np.arange(5))
+        codes, texts = trace.stat(name).encode_texts(np.arange(5))
         assert [texts[c] for c in codes] == written
         assert sorted(texts) == ["one", "three", "two"]
-    codes, texts = trace.stat("number").codes(np.array([4, 1]))
+    codes, texts = trace.stat("number").encode_texts(np.array([4, 1]))
     assert [texts[c] for c in codes] == ["0", "1"]
-    assert trace.stat("absent").codes(np.zeros(0, np.int64))[1] == []
+    assert trace.stat("absent").encode_texts(np.zeros(0, np.int64))[1] == []

@@ -1,12 +1,14 @@
-"""Which kernels use tensor cores: by their names where a library made them, by the program where XLA did."""
+"""Which kernels use tensor cores: by their names where a library made them, by the program where
+XLA did.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from outpace.timeline.command_buffers import called_after
-from outpace.timeline.hlo import HloOp
-from outpace.tools.kernel_stats.tensor_cores import by_program, uses_tensor_cores
+from outpace.timeline.command_buffers import is_named_after
+from outpace.timeline.hlo_modules import HloOp
+from outpace.tools.kernel_stats.tensor_cores import program_uses_tensor_cores, uses_tensor_cores
 from tests.support import PROFILES, opened
 
 H100 = (9, 0)
@@ -42,18 +44,25 @@ def test_kernels_of_libraries(kernel: str, used: bool) -> None:
     ],
 )
 def test_whose_kernel_it_is(kernel: str, instruction: str, own: bool) -> None:
-    assert called_after(kernel, instruction) == own
+    assert is_named_after(kernel, instruction) == own
 
 
 def test_products_of_triton() -> None:
-    half, single = HloOp("fusion", flops=8.0, bits=16, product="dot"), HloOp("fusion", flops=8.0, bits=32, product="dot")
-    assert by_program("gemm_fusion_dot_1", half, H100) and not by_program("gemm_fusion_dot_1", half, (6, 0))
-    assert by_program("gemm_fusion_dot_1", single, H100) and not by_program("loop_fusion", single, H100)
+    half, single = (
+        HloOp("fusion", flops=8.0, precision_bits=16, product="dot"),
+        HloOp("fusion", flops=8.0, precision_bits=32, product="dot"),
+    )
+    assert program_uses_tensor_cores("gemm_fusion_dot_1", half, H100) and not program_uses_tensor_cores(
+        "gemm_fusion_dot_1", half, (6, 0)
+    )
+    assert program_uses_tensor_cores("gemm_fusion_dot_1", single, H100) and not program_uses_tensor_cores(
+        "loop_fusion", single, H100
+    )
 
 
 @pytest.mark.parametrize("name", [p for p in PROFILES if p.startswith("jax_h")])
 def test_a_librarys_kernel_never_counts_by_its_call(name: str) -> None:
     (kernels,) = (t for t in opened(name).page("kernel_stats").tables() if t.name == "kernels")
     for row in kernels.records():
-        if row["tensor_cores"] and not called_after(row["kernel"], row["hlo_op"]):
+        if row["tensor_cores"] and not is_named_after(row["kernel"], row["hlo_op"]):
             assert uses_tensor_cores(row["kernel"])

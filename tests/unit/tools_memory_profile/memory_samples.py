@@ -58,7 +58,9 @@ def host_plane(space: SpaceBuilder):  # type: ignore[no-untyped-def]
 
 
 def host(steps: int = 0, name: str = "vm", length: int = MS, threads: int = 1) -> SpaceBuilder:
-    """A host whose steps 0, 1, ... are `length` long and stand side by side; memory events stand on the training thread."""
+    """A host whose steps 0, 1, ... are `length` long and stand side by side; memory events stand on
+    the training thread.
+    """
     space = SpaceBuilder(name)
     plane = space.plane("/host:CPU")
     line = plane.line("python")
@@ -77,7 +79,9 @@ def opened(folder: Path, *spaces: SpaceBuilder) -> api.Profile:
 
 
 def leaking(steps: int, per_step: int, noise: Sequence[int] = (0,), capacity: int = 100_000) -> SpaceBuilder:
-    """Every step takes 300 bytes and gives them back, and keeps `per_step` bytes; `noise` is what is in use besides at step ends, in turn."""
+    """Every step takes 300 bytes and gives them back, and keeps `per_step` bytes; `noise` is what
+    is in use besides at step ends, in turn.
+    """
     space = host(steps)
     memory = Memory(space, used=2000, capacity=capacity)
     held = 0

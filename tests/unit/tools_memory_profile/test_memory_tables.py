@@ -12,9 +12,9 @@ import pytest
 from outpace.model import Chart, Finding, Page
 from outpace.report import chart_data
 from outpace.testing import SpaceBuilder
-from outpace.tools.memory_profile.breakdown import BEFORE
-from outpace.tools.memory_profile.compute import POINTS, thinned
-from outpace.tools.memory_profile.events import memory_logs
+from outpace.tools.memory_profile.breakdown import BEFORE_PEAK_STEP
+from outpace.tools.memory_profile.compute import MAX_POINTS, downsample
+from outpace.tools.memory_profile.memory_log import build_memory_logs
 from tests.unit.tools_memory_profile.memory_samples import MS, Memory, host, leaking, opened
 
 
@@ -47,17 +47,17 @@ def test_the_timeline_keeps_first_last_and_peak(tmp_path: Path) -> None:
         memory.free(2 * i + 1, i, 0)
         memory.used = 0 if i % 7 else 3
     profile = opened(tmp_path, space)
-    ((log,), _) = memory_logs(profile.run)
-    kept = thinned(log)
-    stretches = POINTS // 2
-    assert stretches < len(kept) <= POINTS + 3
-    assert {0, len(log) - 1, log.at_peak} <= set(kept.tolist())
+    ((log,), _) = build_memory_logs(profile.run)
+    kept = downsample(log)
+    stretches = MAX_POINTS // 2
+    assert stretches < len(kept) <= MAX_POINTS + 3
+    assert {0, len(log) - 1, log.peak_index} <= set(kept.tolist())
     bounds = np.arange(stretches + 1) * len(log) // stretches
     stretch = np.searchsorted(bounds, kept, side="right") - 1
     for end in (np.max, np.min):
-        whole = [end(log.in_use[a:b]) for a, b in pairwise(bounds.tolist())]
-        assert [end(log.in_use[kept[stretch == i]]) for i in range(stretches)] == whole
-    assert profile.page("memory_profile").table("timeline")["in_use_bytes"].max() == log.in_use.max()
+        whole = [end(log.bytes_in_use[a:b]) for a, b in pairwise(bounds.tolist())]
+        assert [end(log.bytes_in_use[kept[stretch == i]]) for i in range(stretches)] == whole
+    assert profile.page("memory_profile").table("timeline")["in_use_bytes"].max() == log.bytes_in_use.max()
 
 
 def test_the_chart_shows_the_peak_and_keeps_time_linear(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_the_chart_shows_the_peak_and_keeps_time_linear(tmp_path: Path) -> None:
     memory.free(101 * MS, 2, 500)
     memory.free(640 * MS - 1, 1, 10)
     chart = next(s for s in page(tmp_path, space).sections if isinstance(s, Chart))
-    drawn = chart_data.slices(chart, 64)
+    drawn = chart_data.compute_area_columns(chart, 64)
     assert drawn.labels[:3] == ("0 µs", "10.0 ms", "20.0 ms")
     assert drawn.heights.tolist() == [[10] * 10 + [510] + [10] * 53]  # the last slice is highest before the free at its end
 
@@ -93,7 +93,7 @@ def test_equal_allocations_are_one_row_and_small_ones_are_kept(tmp_path: Path) -
         (r["op"], r["allocated_bytes"], r["occurrences"], r["total_bytes"])
         for r in page(tmp_path, space).table("breakdown").records()
     ]
-    assert rows == [(BEFORE, 100, 1, 100), ("a", 8, 1, 8), ("a", 4, 3, 12)]
+    assert rows == [(BEFORE_PEAK_STEP, 100, 1, 100), ("a", 8, 1, 8), ("a", 4, 3, 12)]
 
 
 def test_allocations_of_earlier_steps_are_listed_apart(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_allocations_of_earlier_steps_are_listed_apart(tmp_path: Path) -> None:
     memory.take(MS + 1, 2, 50, tf_op="second")
     shown = page(tmp_path, space)
     assert shown.table("earlier")["op"].tolist() == ["first"]
-    assert shown.table("breakdown")["op"].tolist() == [BEFORE, "second"]
+    assert shown.table("breakdown")["op"].tolist() == [BEFORE_PEAK_STEP, "second"]
     summary = row(shown, "memories")
     assert (summary["step_bytes"], summary["earlier_bytes"], summary["before_bytes"], summary["peak_step"]) == (50, 100, 0, 1)
 
@@ -128,7 +128,7 @@ def test_of_many_full_devices_one_is_told_and_the_others_are_named(tmp_path: Pat
     assert "GPU_7_bfc" in finding.sentence
     assert "7 more memories" in " ".join(finding.counter_evidence)
     chart = next(s for s in shown.sections if isinstance(s, Chart))
-    assert chart.choices() == ("host", "memory")
+    assert chart.choice_columns() == ("host", "memory")
     assert chart.table["memory"][0] == "GPU_7_bfc"
 
 
@@ -219,7 +219,7 @@ def test_a_memory_whose_events_belong_to_no_step(tmp_path: Path) -> None:
     assert row(shown, "memories")["peak_step"] is None
     assert [(r["op"], r["region"]) for r in shown.table("breakdown").records()] == [
         ("stack", "stack"),
-        (BEFORE, ""),
+        (BEFORE_PEAK_STEP, ""),
         ("", ""),  # an allocation of unknown size
     ]
     assert row(shown, "headroom")["estimate"] == "not measurable: no region types; 1.7 x if all memory grows with it"

@@ -1,13 +1,15 @@
-"""What copies of undonated arguments stand for: the part, the kind of op and the model that they are most of, and no other."""
+"""What copies of undonated arguments stand for: the part, the kind of op and the model that they
+are most of, and no other.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from outpace.metrics.model import hlo_lines
-from outpace.metrics.program import host_time
+from outpace.metrics.facts import hlo_instructions
+from outpace.metrics.views import host_time
 from outpace.model import Finding
-from outpace.timeline.hlo import HloOp
+from outpace.timeline.hlo_modules import HloOp
 from outpace.tools.model_time import findings as rules
 from outpace.trace import Trace
 from tests.advice_cases.build import HOST, STEP, STEPS, budget, device_trace, run, table
@@ -41,12 +43,17 @@ def test_copies_stand_for_what_they_are_most_of(find: Find, expected: set[str]) 
 
 @pytest.mark.parametrize("traces, saved", [((), 0.2 + 0.3 + 0.1), ((device_trace(),), 0.2)], ids=["on a CPU", "on a device"])
 def test_on_a_cpu_the_memory_of_the_copy_goes_with_it(traces: tuple[Trace, ...], saved: float) -> None:
-    """New pages for 51 MB took three quarters of a step, between its ops, that took a quarter; with donating 35.9 ms were 0.05."""
+    """New pages for 51 MB took three quarters of a step, between its ops, that took a quarter; with
+    donating 35.9 ms were 0.05.
+    """
     times = {host_time.EXECUTOR: 0.3, host_time.WAITING: 0.1, host_time.DISPATCH: 0.05}
     rows = [{"part": part, "share": share} for part, share in times.items()]
     side = "device" if traces else "CPU"
-    copy = hlo_lines.Ran(side, HloOp("copy", undonated="table"), 0.2 * STEP, 0.2, STEPS, STEPS)
-    given = {host_time.host_time: table("host_time", host_time.FIELDS, *rows), hlo_lines.ran_ops: {HOST: (copy,)}}
-    (found,) = (f for f in rules.find(run(given, None, *traces), budget({}), JAX) if f.id == "undonated")
+    copy = hlo_instructions.InstructionStats(side, HloOp("copy", undonated_argument="table"), 0.2 * STEP, 0.2, STEPS, STEPS)
+    given = {
+        host_time.host_time: table("host_time", host_time.FIELDS, *rows),
+        hlo_instructions.instruction_stats: {HOST: (copy,)},
+    }
+    (found,) = (f for f in rules.iter_findings(run(given, None, *traces), budget({}), JAX) if f.id == "undonated")
     assert found.saving is not None
     assert found.saving.high == pytest.approx(saved)

@@ -9,7 +9,7 @@ import pytest
 from outpace.model import Category
 from outpace.testing import training_run
 from outpace.timeline import Run
-from outpace.tools.overview.compiling import compiling
+from outpace.tools.overview.compiling_steps import find_compiling_steps
 from outpace.trace import read_trace
 from tests.advice_cases.build import MS, STEP, breakdown
 from tests.support import opened
@@ -21,7 +21,7 @@ def steps(compiled: int, others: int) -> Any:
 
 
 def run_of(**record: Any) -> Run:
-    return Run.of([read_trace(training_run().to_bytes(), "vm")], records={"vm": record})
+    return Run.from_traces([read_trace(training_run().to_bytes(), "vm")], records={"vm": record})
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,13 @@ def run_of(**record: Any) -> Run:
     ],
 )  # fmt: skip
 def test_what_compiles_is_told(compiled: int, others: int, record: dict[str, Any], told: str) -> None:
-    found = compiling(steps(compiled, others))
-    assert found is not None and found.told(run_of(**record)) == told
+    found = find_compiling_steps(steps(compiled, others))
+    assert found is not None and found.render_caveat(run_of(**record)) == told
 
 
 @pytest.mark.parametrize(("compiled", "others"), [(0, 10), (1, 100)])
 def test_steps_that_mostly_run_are_a_steady_state(compiled: int, others: int) -> None:
-    assert compiling(steps(compiled, others)) is None
+    assert find_compiling_steps(steps(compiled, others)) is None
 
 
 def test_the_step_time_is_called_what_it_is() -> None:

@@ -1,16 +1,18 @@
-"""What goes with periodic work, and with a host that stops beside a device: all that it costs, and no more."""
+"""What goes with periodic work, and with a host that stops beside a device: all that it costs, and
+no more.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from outpace.metrics.program import step_breakdown
-from outpace.metrics.program.budget import budgets
-from outpace.metrics.program.step_breakdown import StepBreakdown
+from outpace.metrics.facts import step_breakdown
+from outpace.metrics.facts.step_breakdown import StepBreakdown
+from outpace.metrics.savings.budget import budgets
 from outpace.model import Category, Finding
 from outpace.testing import GpuBuilder, SpaceBuilder
 from outpace.timeline import Run
-from outpace.tools.overview import calls, unsteady
+from outpace.tools.overview import step_overheads, unsteady_steps
 from outpace.trace import read_trace
 from tests.advice_cases.build import HOST, MS, run, table, trace_of
 from tests.advice_cases.case import JAX
@@ -27,7 +29,7 @@ def periodic(**more: float) -> Finding:
         about = {"host": HOST, "step": number, "source": "marked", "complete": True, "duration_ps": sum(columns.values())}
         rows.append({**about, **columns})
     steps = StepBreakdown(table("steps", step_breakdown.FIELDS, *rows), {HOST: 1})
-    (found,) = (f for f in unsteady.find(run(None, None, trace_of(20)), steps, JAX) if f.id == "periodic_cost")
+    (found,) = (f for f in unsteady_steps.iter_findings(run(None, None, trace_of(20)), steps, JAX) if f.id == "periodic_cost")
     return found
 
 
@@ -50,7 +52,9 @@ def test_periodic_work_is_worth_all_that_it_takes_more(more: dict[str, float], g
 
 
 def stopped(device: bool) -> tuple[Run, Finding]:
-    """Steps of 10 ms in which the thread stops for 4 ms; a device, where there is one, works for 2 ms, launched right before."""
+    """Steps of 10 ms in which the thread stops for 4 ms; a device, where there is one, works for 2
+    ms, launched right before.
+    """
     space = SpaceBuilder(HOST)
     line = space.plane("/host:CPU").line("python")
     gpu = GpuBuilder(space, line) if device else None
@@ -61,13 +65,13 @@ def stopped(device: bool) -> tuple[Run, Finding]:
         if gpu:
             gpu.kernel("gemm", at + 8 * MS, 2 * MS, op="dense/MatMul:MatMul", called=at + 6 * MS, call_ps=MS)
     of = run(None, None, read_trace(space.to_bytes(), HOST))
-    (found,) = (f for f in calls.find(of, JAX) if f.id == "even_stops")
+    (found,) = (f for f in step_overheads.iter_findings(of, JAX) if f.id == "even_stops")
     return of, found
 
 
 def test_a_host_that_stops_no_more_runs_ahead_of_its_device() -> None:
     of, found = stopped(device=True)
-    shares = budgets(of)[HOST].shares
+    shares = budgets(of)[HOST].category_shares
     assert found.saving is not None
     beside = shares[Category.HOST_COMPUTE.value] + shares[Category.KERNEL_LAUNCH.value]
     assert beside > 0.1

@@ -18,10 +18,12 @@ NS = 1_000_000  # per ms
 
 
 def profile(before: float, during: float, **window: Any) -> api.Profile:
-    """Steps of 10 ms, which took `before` ms without the profiler and `during` with it, in their medians."""
+    """Steps of 10 ms, which took `before` ms without the profiler and `during` with it, in their
+    medians.
+    """
     record = {"overhead": {"before_ns": [before * NS] * 5, "during_ns": [during * NS] * 5}, "window": window, "cpu_count": 4}
     trace = read_trace(crowded(training_run(steps=8, input_ps=5 * MS, work_ps={"ParallelMapV2": 9 * MS})).to_bytes(), "vm")
-    return api.Profile(Run.of([trace], records={"vm": record}))
+    return api.Profile(Run.from_traces([trace], records={"vm": record}))
 
 
 def test_the_step_without_the_profiler_stands_beside_the_steady_step() -> None:
@@ -53,7 +55,7 @@ def test_a_rate_says_which_steps_it_leaves_out() -> None:
     waits = [5 * MS] * 20
     waits[2], waits[5], waits[12] = 45 * MS, 35 * MS, 55 * MS
     trace = read_trace(training_run(steps=20, input_ps=waits).to_bytes(), "vm")
-    overview = api.Profile(Run.of([trace])).overview()
+    overview = api.Profile(Run.from_traces([trace])).overview()
     (rate,) = (figure for figure in overview.key_figures if figure.label == "Steps per second")
     assert (rate.value, rate.remark) == (
         "100",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outpace.tools.pod.kinds import are_a_kind
+from outpace.tools.pod.slow_groups import is_slow_group
 
 
 @pytest.mark.parametrize(
@@ -13,4 +13,4 @@ from outpace.tools.pod.kinds import are_a_kind
 )
 def test_many_slow_workers_are_a_kind(slow: int, every: int, kind: bool) -> None:
     """From three on, and of more than a tenth."""
-    assert are_a_kind(slow, every) is kind
+    assert is_slow_group(slow, every) is kind

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from outpace import api
-from outpace.model import Page, Text
+from outpace.model import Page, Paragraph
 from outpace.testing import SpaceBuilder
 from tests.unit.hosts.made import MS, host, put
 
@@ -63,7 +63,7 @@ def test_without_collectives_workers_are_compared_by_their_steps(tmp_path: Path)
 
 def test_a_wrong_clock_is_said_and_does_not_part_the_hosts(tmp_path: Path) -> None:
     page = page_of(tmp_path, host("a"), host("b"), host("c", ahead_ns=3 * 10**9))
-    told = next(s.body for s in page.sections if isinstance(s, Text) and s.title == "Steps of different hosts")
+    told = next(s.body for s in page.sections if isinstance(s, Paragraph) and s.title == "Steps of different hosts")
     assert "The clock of c is 3.00 s ahead of that of the others, by the ends of their collectives in 10 steps" in told
     assert "train independently" not in told
     clocks = {row["host"]: row["clock_ps"] for row in page.table("clocks").records()}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from outpace.metrics.model import jit_calls
-from outpace.metrics.python import threads as python_threads
-from outpace.metrics.python import time as python_time
+from outpace.metrics.facts import python_lines as python_time
+from outpace.metrics.views import jit_calls
+from outpace.metrics.views import thread_lines as python_threads
 from outpace.tools.python_time.page import analyse
 from tests.advice_cases.build import MS, run, table
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from outpace import api
-from outpace.metrics.model.op_metrics import op_metrics
-from outpace.model import Rows
+from outpace.metrics.facts.op_metrics import op_metrics
+from outpace.model import TableView
 from outpace.testing import training_run
 from outpace.timeline import Run
 from outpace.trace import read_trace
@@ -35,7 +35,7 @@ def test_the_tree_holds_every_op_once(name: str) -> None:
 
 def test_a_known_model_has_known_times() -> None:
     ops = (("net/a/MatMul", "MatMul", 3 * MS), ("net/a/BiasAdd", "BiasAdd", 1 * MS), ("net/b/inner/Relu", "Relu", 2 * MS))
-    run = Run.of([read_trace(training_run(steps=5, ops=ops).to_bytes())])
+    run = Run.from_traces([read_trace(training_run(steps=5, ops=ops).to_bytes())])
     rows = {r["id"]: r for r in api.Profile(run).scopes().table("host_scopes").records()}
     assert rows["Host:net"]["total_ps"] == 5 * 6 * MS
     assert rows["Host:net/a"]["self_ps"] == 5 * 4 * MS
@@ -57,20 +57,22 @@ def test_a_layer_has_the_name_that_the_user_gave_it() -> None:
         "inner": False,
     }
     record = {"layers": {"sequential_1/head_1": {"name": "head", "call_line": 0, **made}}}
-    known = api.Profile(Run.of([trace], records={trace.host: record})).scopes()
+    known = api.Profile(Run.from_traces([trace], records={trace.host: record})).scopes()
     rows = {r["id"]: r for r in known.table("host_scopes").records()}
     assert (rows["Host:sequential_1/head_1"]["keras"], rows["Host:sequential_1/head_1"]["source"]) == (
         "head (Dense)",
         "train.py:7",
     )
     assert rows["Host:sequential_1"]["keras"] == ""
-    unknown = api.Profile(Run.of([trace])).scopes()
-    remarks = [[s.remark for s in page.sections if isinstance(s, Rows)] for page in (known, unknown)]
+    unknown = api.Profile(Run.from_traces([trace])).scopes()
+    remarks = [[s.remark for s in page.sections if isinstance(s, TableView)] for page in (known, unknown)]
     assert [any("'dense' stands under 'dense_1'" in text for text in each) for each in remarks] == [False, True]
 
 
 def test_device_ops_are_found_by_source_line() -> None:
-    """The copies that the compiler put before and after the 1,200 additions of the line belong to it."""
+    """The copies that the compiler put before and after the 1,200 additions of the line belong to
+    it.
+    """
     rows = {r["source"].rsplit("/", 1)[-1]: r for r in opened("tpu_v6e_inference").scopes().table("lines").records()}
     assert rows["host_offload_stress_test.py:29"]["occurrences"] == 3 * 1200
     assert rows["host_offload_stress_test.py:29"]["self_ps"] > 9e12

@@ -1,4 +1,6 @@
-"""The graph's table: all calls first, then the slowest, the median and the fastest call of each pipeline."""
+"""The graph's table: all calls first, then the slowest, the median and the fastest call of each
+pipeline.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def test_all_calls_are_the_stages_per_call() -> None:
 
 def test_the_slowest_pipeline_comes_first_and_at_most_three_calls_are_offered() -> None:
     (chart,) = [s for s in opened("multi_host").tf_data().sections if isinstance(s, Chart) and s.kind is ChartKind.GRAPH]
-    assert chart.choices() == ("host", "pipeline", "call")
+    assert chart.choice_columns() == ("host", "pipeline", "call")
     assert chart.table["host"][0] == "localhost_7011"
     per_host: dict[str, list[str]] = {host: [] for host in chart.table["host"].tolist()}
     for row in chart.table.records():

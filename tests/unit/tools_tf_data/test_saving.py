@@ -7,11 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outpace.metrics.input.segments import StageWork, pipelines
-from outpace.metrics.program.step_breakdown import step_breakdown
+from outpace.metrics.facts.input_pipelines import StageWork, pipelines
+from outpace.metrics.facts.step_breakdown import step_breakdown
 from outpace.testing import training_run
 from outpace.timeline import Run
-from outpace.tools.tf_data.saving import Waiting, busy_without, fed_alike, kept, repeats, saving, shuffled
+from outpace.tools.tf_data.cache_saving import (
+    InputWait,
+    compute_busy_without,
+    compute_cache_saving,
+    compute_cached_shares,
+    has_stable_input,
+    is_shuffled,
+    repeatable_share,
+)
 from outpace.trace import read_trace
 from tests.support import crowded
 
@@ -19,7 +27,7 @@ MS = 1_000_000_000
 STAGES = ("Root", "Prefetch", "Map", "ParallelMapV2", "Shuffle", "TensorSlice")
 
 
-def waiting(record: dict[str, Any] | None = None, **options: Any) -> Waiting:
+def waiting(record: dict[str, Any] | None = None, **options: Any) -> InputWait:
     """Steps of 10 ms, of which 6 wait for a function that takes 9 on one thread."""
     asked = {
         "input_ps": 6 * MS,
@@ -29,18 +37,18 @@ def waiting(record: dict[str, Any] | None = None, **options: Any) -> Waiting:
         **options,
     }
     space = training_run(**{"steps": 8, **asked})
-    run = Run.of([read_trace((crowded(space) if record else space).to_bytes(), "vm")], records={"vm": record or {}})
-    whole = step_breakdown(run).whole
+    run = Run.from_traces([read_trace((crowded(space) if record else space).to_bytes(), "vm")], records={"vm": record or {}})
+    whole = step_breakdown(run).steady_steps
     steps, waits = (whole[name].astype(np.float64) for name in ("duration_ps", "input_ps"))
-    return Waiting(run, run.hosts[0], pipelines(run)[0], steps, waits)
+    return InputWait(run, run.hosts[0], pipelines(run)[0], steps, waits)
 
 
-def stage_of(found: Waiting, kind: str) -> StageWork:
+def stage_of(found: InputWait, kind: str) -> StageWork:
     return next(stage for stage in found.pipeline.stages if stage.type == kind)
 
 
-def predicted(found: Waiting, kind: str) -> tuple[float, float]:
-    share = saving(found, stage_of(found, kind))
+def predicted(found: InputWait, kind: str) -> tuple[float, float]:
+    share = compute_cache_saving(found, stage_of(found, kind))
     assert share is not None
     assert share.takes_from == ("input", "host_compute")
     return share.low, share.high
@@ -61,7 +69,7 @@ def test_few_steps_bound_and_predict_nothing(steps: int) -> None:
 def test_the_next_slowest_segment_is_what_is_left() -> None:
     found = waiting(work_ps={"ParallelMapV2": 9 * MS, "Map": 8 * MS}, record={"pipeline": []})
     gone = {found.pipeline.stages.index(stage_of(found, "ParallelMapV2")): 1.0}
-    assert busy_without(found.pipeline, gone) == pytest.approx(
+    assert compute_busy_without(found.pipeline, gone) == pytest.approx(
         8 * MS, rel=0.05
     )  # what it worked ahead of the first step is no step's
 
@@ -73,7 +81,9 @@ def test_on_shared_cores_the_model_gets_them_back() -> None:
 
 
 def test_what_profiling_cost_may_have_been_on_either_side() -> None:
-    """Steps took 8 ms without the profiler: 2 of the 6 that they waited, or 2 of the 4 that the model took, were its own."""
+    """Steps took 8 ms without the profiler: 2 of the 6 that they waited, or 2 of the 4 that the
+    model took, were its own.
+    """
     record = {"overhead": {"before_ns": [8_000_000] * 5, "during_ns": [10_000_000] * 5}}
     low, high = predicted(waiting(record=record), "ParallelMapV2")
     assert low == pytest.approx(4 / 8, abs=0.01)
@@ -82,29 +92,31 @@ def test_what_profiling_cost_may_have_been_on_either_side() -> None:
 
 def test_what_follows_and_repeats_is_kept_too_and_what_feeds_it() -> None:
     found = waiting(pipeline=("Prefetch", "Shuffle", "Map", "ParallelMapV2", "TensorSlice"))
-    gone = kept(found, stage_of(found, "ParallelMapV2"))
+    gone = compute_cached_shares(found, stage_of(found, "ParallelMapV2"))
     assert {found.pipeline.stages[at].type for at in gone} == {"Map", "ParallelMapV2", "TensorSlice"}
     assert set(gone.values()) == {1.0}
 
 
 def test_what_is_shuffled_is_kept_for_each_element_and_shuffled_anew() -> None:
-    """A cache behind the shuffle, or behind a batch that follows it, would repeat one order for ever."""
+    """A cache behind the shuffle, or behind a batch that follows it, would repeat one order for
+    ever.
+    """
     found = waiting(pipeline=("Prefetch", "BatchV2", "ParallelMapV2", "Shuffle", "TensorSlice"))
     stage = stage_of(found, "ParallelMapV2")
-    assert {found.pipeline.stages[at].type for at in kept(found, stage)} == {"ParallelMapV2", "TensorSlice"}
-    assert fed_alike(found, stage)
-    assert shuffled(found.pipeline, stage)
+    assert {found.pipeline.stages[at].type for at in compute_cached_shares(found, stage)} == {"ParallelMapV2", "TensorSlice"}
+    assert has_stable_input(found, stage)
+    assert is_shuffled(found.pipeline, stage)
 
 
 @pytest.mark.parametrize("below", [("BatchV2", "Shuffle", "TensorSlice"), ("Random",), ("Zip", "ShuffleV3", "Range")])
 def test_batches_of_what_was_shuffled_and_what_was_drawn_differ_in_every_epoch(below: tuple[str, ...]) -> None:
     found = waiting(pipeline=("Prefetch", "ParallelMapV2", *below))
-    assert not fed_alike(found, stage_of(found, "ParallelMapV2"))
+    assert not has_stable_input(found, stage_of(found, "ParallelMapV2"))
 
 
 def test_a_reader_inside_an_interleave_is_kept_behind_it() -> None:
     found = waiting(pipeline=("Prefetch", "Shuffle", "BatchV2", "ParallelMapV2", "Interleave", "TFRecord"))
-    gone = kept(found, stage_of(found, "TFRecord"))
+    gone = compute_cached_shares(found, stage_of(found, "TFRecord"))
     assert {found.pipeline.stages[at].type for at in gone} == {"BatchV2", "ParallelMapV2", "Interleave", "TFRecord"}
 
 
@@ -115,5 +127,5 @@ def test_a_reader_inside_an_interleave_is_kept_behind_it() -> None:
 def test_random_numbers_are_drawn_anew_in_every_epoch(noted: dict[str, Any], share: float) -> None:
     ops = {"DecodeJpeg:DecodeJpeg": 3 * MS, "flip/Mul:Mul": 1 * MS}
     stage = StageWork("", "Map", (0,), -1, False, 8, 0, 0, 0, 1, 1, False, ops, "train_py_L3_map")
-    assert repeats(stage, {"pipeline": [{"label": "train_py_L3_map", **noted}]}) == pytest.approx(share)
+    assert repeatable_share(stage, {"pipeline": [{"label": "train_py_L3_map", **noted}]}) == pytest.approx(share)
     assert stage.top_op == "DecodeJpeg"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from outpace.metrics.input.segments import Pipeline
+from outpace.metrics.facts.input_pipelines import Pipeline
 from tests.advice_cases import tf_data as cases
 from tests.advice_cases.build import MS, STEPS
 
@@ -19,9 +19,7 @@ def said(parts: Mapping[str, float], batched: bool) -> tuple[str, str]:
     ops = {name: int(part * work) for name, part in parts.items()}
     kinds = ["Prefetch", "BatchV2" if batched else "Shuffle", "ParallelMapV2"]
     stages = [
-        cases.staged(
-            kind, 9.0 if at == 2 else 0.0, at - 1, asynchronous=at != 1, function_threads=2, ops=ops if at == 2 else {}
-        )
+        cases.staged(kind, 9.0 if at == 2 else 0.0, at - 1, is_async=at != 1, function_threads=2, op_ps=ops if at == 2 else {})
         for at, kind in enumerate(kinds)
     ]
     pipeline: Pipeline = cases.pipeline_of(stages, 9.0)

@@ -26,7 +26,7 @@ def test_an_event_weeks_away_becomes_an_instant_at_the_end_of_the_others() -> No
     trace = trace_with((1 << 62, 7), (-(1 << 62), 7))
     assert trace.start[:].tolist() == [10 * MS, 10 * MS, 20 * MS, 29 * MS]
     assert trace.duration[:].tolist() == [0, 5 * MS, 9 * MS, 0]
-    assert Run.of([trace]).hosts[0].span == (10 * MS, 29 * MS)
+    assert Run.from_traces([trace]).hosts[0].span_ps == (10 * MS, 29 * MS)
 
 
 def test_an_event_that_lasts_for_weeks_ends_with_the_others() -> None:
@@ -36,10 +36,10 @@ def test_an_event_that_lasts_for_weeks_ends_with_the_others() -> None:
 
 
 def test_the_reader_is_told_of_them() -> None:
-    assert [loss.what for loss in trace_with((1 << 61, 0), (0, 1 << 60)).losses] == [
+    assert [loss.description for loss in trace_with((1 << 61, 0), (0, 1 << 60)).damages] == [
         "2 events with impossible times: they were clamped"
     ]
-    assert trace_with().losses == ()
+    assert trace_with().damages == ()
 
 
 def test_sums_stay_in_range(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""The door to the native core: what Python knows of it is what its header says, and nothing of C++ comes through."""
+"""The door to the native core: what Python knows of it is what its header says, and nothing of C++
+comes through.
+"""
 
 from __future__ import annotations
 
@@ -37,19 +39,19 @@ def test_every_function_is_declared_as_the_header_says() -> None:
     header = declared()
     assert header.pop("ox_abi") == ("uint32_t", ())
     assert {name: types for name, (result, types) in header.items() if result == "void"} == dict.fromkeys(
-        _native.ENDINGS, (c_void_p,)
+        _native.FREE_FUNCTIONS, (c_void_p,)
     )
     assert {name: types for name, (result, types) in header.items() if result == "int32_t"} == _native.SIGNATURES
 
 
 def test_a_library_of_other_sources_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "ABI", _native.ABI ^ 1)
-    _native.library.cache_clear()
+    _native.load_library.cache_clear()
     try:
         with pytest.raises(OutpaceError, match=r"is of another version than its Python files. Reinstall it: pip install"):
-            _native.library()
+            _native.load_library()
     finally:
-        _native.library.cache_clear()
+        _native.load_library.cache_clear()
 
 
 def test_arguments_of_the_wrong_kind_are_refused() -> None:
@@ -63,7 +65,7 @@ SHORT = """
 import resource
 import numpy as np
 from outpace import _native
-_native.library()
+_native.load_library()
 column = np.zeros(16, np.int32)
 size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (size + (64 << 20), resource.RLIM_INFINITY))

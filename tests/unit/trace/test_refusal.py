@@ -46,7 +46,7 @@ def readable(cut: bytes) -> bool:
         assert "is a truncated profile: it ends after" in str(error), len(cut)
         assert "before its first whole event" in str(error)
         return False
-    assert trace.losses or trace.nameless or not len(trace)
+    assert trace.damages or trace.unnamed_events or not len(trace)
     return True
 
 
@@ -126,7 +126,7 @@ def test_what_is_no_use_naming_is_not_named(tmp_path: Path) -> None:
 
 def test_a_file_that_lacks_bytes_or_names_tells_it() -> None:
     whole = profile_bytes("custom_loop", "vm")
-    assert not read_trace(whole).losses and not read_trace(whole).nameless
+    assert not read_trace(whole).damages and not read_trace(whole).unnamed_events
     cut = read_trace(whole[: len(whole) // 2])
-    assert cut.losses and cut.partial and cut.nameless == len(cut)  # names stand at the end of a plane
-    assert open_trace(DATA / "broken" / "truncated.xplane.pb").losses
+    assert cut.damages and cut.is_partial and cut.unnamed_events == len(cut)  # names stand at the end of a plane
+    assert open_trace(DATA / "broken" / "truncated.xplane.pb").damages

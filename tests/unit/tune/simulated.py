@@ -1,4 +1,6 @@
-"""A simulated machine: its clock moves only when an arm works, so that races depend on no real timing."""
+"""A simulated machine: its clock moves only when an arm works, so that races depend on no real
+timing.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,11 @@ STEP = 0.002  # seconds of a step of the baseline on the idle machine
 
 
 class Machine:
-    """Noise like that measured on a shared machine: the log ratio of two neighbouring blocks of 0.15 s has a standard deviation of 0.13.
+    """Noise like that measured on a shared machine: the log ratio of two neighbouring blocks of
+    0.15 s has a standard deviation of 0.13.
 
-    A slow drift takes up to 26% off or on, a neighbour comes every two seconds and halves the speed for 0.3 s in the mean (both
-    exponential), and every block has a lognormal factor of its own.
+    A slow drift takes up to 26% off or on, a neighbour comes every two seconds and halves the speed
+    for 0.3 s in the mean (both exponential), and every block has a lognormal factor of its own.
     """
 
     def __init__(self, seed: int, noise: float = 0.08, drift: float = 0.3, bursts: bool = True) -> None:
@@ -51,7 +54,9 @@ class Machine:
         return Arm(name, self.step(rate), **more)
 
     def text(self, name: str, rate: float = 1.0, apart: float = 0.0, start: float = 0.0, **more: Any) -> Arm:
-        """An arm of which further processes can be started, in `start` seconds each; their rates differ by `apart` (sd of the log)."""
+        """An arm of which further processes can be started, in `start` seconds each; their rates
+        differ by `apart` (sd of the log).
+        """
 
         def another(name: str) -> Arm:
             return self.text(name, rate, apart, start, **more)
@@ -75,7 +80,9 @@ _HIT = 0.47  # a neighbour takes the processor: the block lasts 1.6 times as lon
 def processes(
     source: random.Random, drift: Sequence[float], count: int, apart: float, alike: float, hits: float = 0.0
 ) -> list[dict[int, float]]:
-    """Rates by round of processes of one text: a place of each (sd `apart`), noise like its neighbour, and hits in a share of blocks."""
+    """Rates by round of processes of one text: a place of each (sd `apart`), noise like its
+    neighbour, and hits in a share of blocks.
+    """
     made = []
     for _ in range(count):
         place, noise, rates = source.gauss(0, apart), source.gauss(0, 1), {}

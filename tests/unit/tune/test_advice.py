@@ -1,4 +1,6 @@
-"""Advice on programs that are described by hand: it comes only where it fits, and its numbers follow from the formulas."""
+"""Advice on programs that are described by hand: it comes only where it fits, and its numbers
+follow from the formulas.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from outpace.model import Rows
+from outpace.model import TableView
 from outpace.tune.optimisations.advice import PRACTICES, Advice, advice_on, least_bandwidth, listed
 from outpace.tune.optimisations.facts import Facts, Layer
 from outpace.tune.pages.tuning import advice_section
@@ -121,7 +123,7 @@ def test_the_section_has_a_row_for_each() -> None:
     assert advice_section(()) is None
     found = advice_on(IMAGES)
     rows = advice_section(found)
-    assert isinstance(rows, Rows)
+    assert isinstance(rows, TableView)
     assert [row["practice"] for row in rows.table.records()] == [advice.title for advice in found]
     assert {"depthwise_separable", "distribution", "mixed_precision", "pruning", "quantisation"} == {
         advice.id for advice in found

@@ -28,7 +28,9 @@ def said(decision: Decision, ratio: float = 1.0, rounds: int = 12) -> Verdict:
 
 
 def limits(model: float, reading: float) -> Limits:
-    """Limits where the model alone and the input alone are that many times as fast as the program."""
+    """Limits where the model alone and the input alone are that many times as fast as
+    the program.
+    """
     of_model, of_reading = (Estimate(each, each * 0.95, each * 1.05, 9, 0.05) for each in (model, reading))
     return Limits(1.0, model, reading, 1.0, 1.0, "model", of_model, of_reading, None, None)
 
@@ -118,7 +120,9 @@ def test_a_race_that_is_paid_for_has_enough_rounds(seconds: float, preparing: fl
 
 
 def test_a_race_that_screens_goes_on_until_its_rounds_tell_anything() -> None:
-    """Of a budget for five rounds seven were run once, "a verdict needs 8", and a gain of three times was thrown away."""
+    """Of a budget for five rounds seven were run once, "a verdict needs 8", and a gain of three
+    times was thrown away.
+    """
     machine = Machine(3)
     arms = [machine.arm("a"), machine.arm("b", 1.4)]
     each = 3 * SCREEN.block_seconds  # a round of two arms and the first one's second self

@@ -1,4 +1,6 @@
-"""What bounds a program: the model, the input, or the cores that both share. Time and processor time are simulated."""
+"""What bounds a program: the model, the input, or the cores that both share. Time and processor
+time are simulated.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from tests.unit.tune.simulated import Machine
 
 
 def limits(model: tuple[float, float], reading: tuple[float, float], cores: int) -> Limits:
-    """Of a program that trains 10 steps a second; seconds and processor seconds per step of either part."""
+    """Of a program that trains 10 steps a second; seconds and processor seconds per step of either
+    part.
+    """
     machine = Machine(2, noise=0.02, drift=0.0, bursts=False)
 
     def arm(name: str, seconds: float, cpu: float) -> Arm:

@@ -1,4 +1,6 @@
-"""Knobs of the environment: from what is known of a machine and a script to variables, reasons and evidence. Nothing runs."""
+"""Knobs of the environment: from what is known of a machine and a script to variables, reasons and
+evidence. Nothing runs.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from outpace.model import Text
+from outpace.model import Paragraph
 from outpace.tune.climb.environment import EnvironmentOutcome
 from outpace.tune.climb.outcome import Tried
 from outpace.tune.optimisations import environment_knobs
@@ -157,7 +159,7 @@ def test_the_page_names_what_is_kept_and_the_line_to_write() -> None:
         ("Intra-op threads: 4", "slower", 0.9),
         ("oneDNN off", "not applicable", None),
     ]
-    texts = {section.title: section.body for section in page.sections if isinstance(section, Text)}
+    texts = {section.title: section.body for section in page.sections if isinstance(section, Paragraph)}
     assert texts["How to keep it"] == command
     assert "oneDNN off: It is off." in texts["Why"]
 

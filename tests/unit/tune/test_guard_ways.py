@@ -31,7 +31,8 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-# What Python code does, for which all ways are good: (text, what it prints, what would have changed).
+# What Python code does, for which all ways are good: (text, what it prints, what would have
+# changed).
 PROGRAMS = {
     "a log that is open before a loop": (
         """
@@ -208,7 +209,8 @@ def test_what_is_written_is_read_back_and_no_file_changes(name: str, way: str, h
     assert ran.how == way.split()[0]
 
 
-# What Python's functions do not see: the overlay keeps it all, Landlock forbids what changes content, and without it the file changes.
+# What Python's functions do not see: the overlay keeps it all, Landlock forbids what changes
+# content, and without it the file changes.
 UNSEEN = {
     "a subprocess": "import subprocess; subprocess.run('echo x > model.npy', shell=True, check=True, stderr=-3)",
     "C's open": """

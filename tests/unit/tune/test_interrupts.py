@@ -1,4 +1,6 @@
-"""Ctrl-C during trials: real signals to this process, whose exception gets lost or comes at a bad moment."""
+"""Ctrl-C during trials: real signals to this process, whose exception gets lost or comes at a bad
+moment.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Functions of a step that return numbers: what a graph can make of them, and what reads the numbers then."""
+"""Functions of a step that return numbers: what a graph can make of them, and what reads the
+numbers then.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Loops of TensorFlow written anew: several steps in one call do what the loop did, and loops are refused that cannot be written so."""
+"""Loops of TensorFlow written anew: several steps in one call do what the loop did, and loops are
+refused that cannot be written so.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Python functions of pipelines are called twice with the same arguments: those that give the same may be kept, others not."""
+"""Python functions of pipelines are called twice with the same arguments: those that give the same
+may be kept, others not.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`race` in one process, and what its result looks like. Arms measure themselves, so that no verdict depends on this machine's timing."""
+"""`race` in one process, and what its result looks like. Arms measure themselves, so that no
+verdict depends on this machine's timing.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +112,7 @@ def test_a_winner_is_the_first_thing_to_change() -> None:
     found = experiment.verdict("v0").estimate
     assert found is not None and finding.saving is not None
     assert finding.action == "Train with v0."
-    assert finding.saving.predicted
+    assert finding.saving.is_predicted
     assert finding.saving.low == pytest.approx(1 - 1 / found.low)
     assert finding.saving.high == pytest.approx(1 - 1 / found.high)
     assert not RaceResult(simulate(1, 1.0)).report.findings

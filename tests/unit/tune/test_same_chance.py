@@ -1,4 +1,6 @@
-"""Chance that follows the place that asks: what has a seed keeps it, and what has none gets one for its line."""
+"""Chance that follows the place that asks: what has a seed keeps it, and what has none gets one for
+its line.
+"""
 
 from __future__ import annotations
 

@@ -31,8 +31,9 @@ def trained(passes: int, off: float = 0.0) -> Any:
 def record(
     off: float = 0.0, *, printed: tuple[str, ...] = (), ended: str = "", passes: int = 8, ends: bool = True, **names: Any
 ) -> Record:
-    """A run of eight passes whose weights are off by so much in relation; names: further values at each mark, by name in `main`; a function of
-    the pass, or one value."""
+    """A run of eight passes whose weights are off by so much in relation; names: further values at
+    each mark, by name in `main`; a function of the pass, or one value.
+    """
     marks = {}
     for at in (*PASSES, *([END] if ends else [])):
         more = {f"main:{name}": each(at) if callable(each) else each for name, each in names.items() if each is not ABSENT}
@@ -204,7 +205,9 @@ def test_a_fit_of_short_epochs_is_compared_at_their_ends(off: float) -> None:
 
 @pytest.mark.parametrize("begin", [True, False])
 def test_what_training_changed_is_told_from_where_it_began(begin: bool) -> None:
-    """The first state that is read is that after 16 steps, and two runs of the script differ by more than one more step changes."""
+    """The first state that is read is that after 16 steps, and two runs of the script differ by
+    more than one more step changes.
+    """
 
     def run(off: float) -> Record:
         marks = {("batch", 1, at): state({"model.w": trained(at) + off}) for at in (16, 17)}

@@ -1,4 +1,6 @@
-"""What the state of a program is: everything that its names lead to, by path; without a framework."""
+"""What the state of a program is: everything that its names lead to, by path; without a
+framework.
+"""
 
 from __future__ import annotations
 

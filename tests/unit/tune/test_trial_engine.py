@@ -1,4 +1,6 @@
-"""What the engine calls and when; arms that fail, prove nothing, or are interrupted. Time is simulated."""
+"""What the engine calls and when; arms that fail, prove nothing, or are interrupted. Time is
+simulated.
+"""
 
 from __future__ import annotations
 
@@ -243,7 +245,9 @@ def test_a_difference_that_was_not_confirmed_is_not_called_one() -> None:
 
 
 def test_a_baseline_that_differs_from_itself_refuses_the_verdict() -> None:
-    """Its second process runs 10% slower: of what has a single process, nothing close to that can be believed."""
+    """Its second process runs 10% slower: of what has a single process, nothing close to that can
+    be believed.
+    """
     machine = quiet()
     base = machine.arm("a", another=lambda name: machine.arm(name, 0.9))
     experiment = race(machine, base, machine.arm("b", 1.2), machine.arm("c", 6.0), budget=60.0)
@@ -362,7 +366,9 @@ def test_a_search_ends_where_an_arm_has_outrun_the_others() -> None:
 
 
 def test_a_whole_run_has_its_first_call_too() -> None:
-    """Twice as fast in the step, with a first call that takes as long as 300 steps: a long run gains what the step does, a short one loses."""
+    """Twice as fast in the step, with a first call that takes as long as 300 steps: a long run
+    gains what the step does, a short one loses.
+    """
     machine = quiet()
     slow = machine.arm("a", facts=lambda: Facts(first_seconds=STEP))
     compiled = machine.arm("b", 2.0, facts=lambda: Facts(first_seconds=300 * STEP))

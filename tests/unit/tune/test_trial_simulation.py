@@ -1,7 +1,8 @@
-"""The protocol on a simulated machine: how often it finds what is not there, what is, and how far off its intervals are.
+"""The protocol on a simulated machine: how often it finds what is not there, what is, and how far
+off its intervals are.
 
-No time is measured. The numbers of races are chosen so that a protocol without pairing, without confirmation or with intervals that are too
-narrow fails: each was tried.
+No time is measured. The numbers of races are chosen so that a protocol without pairing, without
+confirmation or with intervals that are too narrow fails: each was tried.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def decisions(experiments: tuple[Experiment, ...]) -> Counter[str]:
 
 
 def test_equal_arms_are_not_called_different() -> None:
-    """Of 40 races of equals, 5 may look different to the search and 2 after confirmation: the same shares, of more races."""
+    """Of 40 races of equals, 5 may look different to the search and 2 after confirmation: the same
+    shares, of more races.
+    """
     experiments = races(200, 1.0)
     called = [e for e in experiments if e.verdicts[0].decision in (Decision.FASTER, Decision.SLOWER)]
     assert sum(bool(e.plan) for e in experiments) <= 25
@@ -50,7 +53,9 @@ def test_real_differences_are_found(rate: float, number: int, least: int) -> Non
 
 
 def test_published_intervals_hold_the_truth() -> None:
-    """95% of them should; fewer than 91% of 240 happens in 1 of 300 runs of a protocol that is right."""
+    """95% of them should; fewer than 91% of 240 happens in 1 of 300 runs of a protocol that is
+    right.
+    """
     confirmed = [
         verdict.estimate.contains(rate)
         for rate, number in ((1.05, 60), (1.1, 60), (1.3, 60), (0.8, 60))
@@ -79,7 +84,9 @@ def test_large_differences_are_found_soon() -> None:
 
 
 def test_few_rounds_tell_of_large_differences_alone() -> None:
-    """With a budget for four rounds, there are four, whatever they show: of 200 races of equals none claims, of twice as fast 138."""
+    """With a budget for four rounds, there are four, whatever they show: of 200 races of equals
+    none claims, of twice as fast 138.
+    """
     equal, twice = ([_in_haste(seed, rate) for seed in range(200)] for rate in (1.0, 2.0))
     wrong = [found.estimate for found in equal if found.decision in (Decision.FASTER, Decision.SLOWER)]
     assert len(wrong) <= 1

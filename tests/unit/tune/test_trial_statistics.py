@@ -1,4 +1,6 @@
-"""Intervals of paired ratios: against textbook quantiles, and against what the bootstrap would give."""
+"""Intervals of paired ratios: against textbook quantiles, and against what the bootstrap would
+give.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ def test_single_blocks_hit_by_a_neighbour_do_not_decide() -> None:
 
 
 def coverage(rounds: int, races: int = 400) -> tuple[float, float, float, float]:
-    """How often intervals of `rounds` noisy rounds hold 0: ours and the bootstrap's; and the spread of a trimmed and of a plain mean.
+    """How often intervals of `rounds` noisy rounds hold 0: ours and the bootstrap's; and the spread
+    of a trimmed and of a plain mean.
 
     One block in ten is hit by a neighbour and takes 1.6 times as long, in either arm.
     """
@@ -66,7 +69,9 @@ def coverage(rounds: int, races: int = 400) -> tuple[float, float, float, float]
 
 
 def test_intervals_of_few_rounds_are_wide_enough_and_the_bootstraps_are_not() -> None:
-    """Why a trimmed mean, and why Student's t: with 8 rounds the percentile bootstrap misses more than 1 in 12."""
+    """Why a trimmed mean, and why Student's t: with 8 rounds the percentile bootstrap misses more
+    than 1 in 12.
+    """
     for rounds in (8, 12, 24):
         ours, bootstrap, trimmed, plain = coverage(rounds)
         assert 0.93 <= ours <= 0.995, rounds
@@ -85,7 +90,9 @@ def test_neighbours_that_resemble_each_other_are_seen() -> None:
 
 
 def alike(rounds: int, likeness: float, races: int = 400) -> tuple[float, float]:
-    """How often intervals of rounds that resemble their neighbours hold 1: with and without regard to that."""
+    """How often intervals of rounds that resemble their neighbours hold 1: with and without regard
+    to that.
+    """
     source, regarded, plain = random.Random(rounds), 0, 0
     for _ in range(races):
         logs = [source.gauss(0, 0.1)]

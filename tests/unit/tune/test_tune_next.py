@@ -1,4 +1,6 @@
-"""What a report names at its end: the commands that catch up on what was left out for want of time or consent, where that may help."""
+"""What a report names at its end: the commands that catch up on what was left out for want of time
+or consent, where that may help.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,7 @@ def test_the_command_keeps_what_was_asked_for() -> None:
 def test_the_command_stands_whole_below_the_page_with_what_it_is_for() -> None:
     line, out = f"outpace tune --allow statistical {'a' * 80}.py", io.StringIO()
     report = Report("train.py", "", (), (), (), next=(Command(line, "may change results: " + "XLA, " * 8),))
-    terminal.print_report(report, file=out, width=80, tools=["tune"], commands=True)
+    terminal.print_report(report, file=out, width=80, tools=["tune"], show_commands=True)
     shown = out.getvalue().splitlines()
     assert f"  Next        {line}" in shown
     assert all(len(row) <= 80 for row in shown if line not in row)

@@ -1,4 +1,6 @@
-"""What tables of races and tunings say of their columns: keys name rows, and what is additive can be added up."""
+"""What tables of races and tunings say of their columns: keys name rows, and what is additive can
+be added up.
+"""
 
 from __future__ import annotations
 

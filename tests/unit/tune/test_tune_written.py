@@ -1,4 +1,6 @@
-"""What `outpace tune` prints and writes: where files are is said, and one that cannot be written keeps no other from being written."""
+"""What `outpace tune` prints and writes: where files are is said, and one that cannot be written
+keeps no other from being written.
+"""
 
 from __future__ import annotations
 

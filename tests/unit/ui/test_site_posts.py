@@ -1,4 +1,6 @@
-"""What the workbench's addresses answer to whatever is posted to them: never that the server failed."""
+"""What the workbench's addresses answer to whatever is posted to them: never that the server
+failed.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outpace.ui.captures import Captures
+from outpace.ui.capture_job import CaptureJob
 from outpace.ui.http import Request
+from outpace.ui.run_summaries import SummaryCache
 from outpace.ui.site import Site
-from outpace.ui.verdicts import Cache
 
 DEEP = 200_000
 HOSTILE = (
@@ -45,7 +47,7 @@ HOSTILE = (
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("posts")
-    made = Site([str(folder)], Cache(folder / "cache"))
+    made = Site([str(folder)], SummaryCache(folder / "cache"))
     yield made
     made.close()
 
@@ -92,4 +94,4 @@ def test_what_names_no_worker_is_refused(tmp_path_factory: pytest.TempPathFactor
     if isinstance(asked, dict):
         asked["addresses"] = "nobody:port," + str(asked.get("addresses", ""))
     with pytest.raises(UsageError):
-        Captures("logs").begin(json.dumps(asked).encode())
+        CaptureJob("logs").begin(json.dumps(asked).encode())

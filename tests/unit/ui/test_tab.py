@@ -30,7 +30,9 @@ def test_the_tab_is_there_as_soon_as_a_run_is_and_asks_no_more_then(tmp_path: Pa
 
 
 def test_a_store_that_answers_slowly_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One look is under way, however often TensorBoard asks, and it gets an answer before that is over."""
+    """One look is under way, however often TensorBoard asks, and it gets an answer before that is
+    over.
+    """
     from outpace.ui import tensorboard
 
     answers, asked = threading.Event(), []
@@ -39,7 +41,7 @@ def test_a_store_that_answers_slowly_keeps_nobody_waiting(tmp_path: Path, monkey
         asked.append(root)
         return answers.wait(300)
 
-    monkeypatch.setattr(tensorboard, "holds_run", slow)
+    monkeypatch.setattr(tensorboard, "has_run", slow)
     tab = tensorboard.Tab((str(tmp_path),))
     assert [tab.is_active() for _ in range(2)] == [False, False] and asked == [str(tmp_path)]
     answers.set()

@@ -1,4 +1,6 @@
-"""A link that is turned while the workbench looks: `os.path.realpath` raises then, and nothing else may."""
+"""A link that is turned while the workbench looks: `os.path.realpath` raises then, and nothing else
+may.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from outpace.ui import analysts, pages
-from outpace.ui.analysts import Filler
+from outpace.ui import pages, worker_pool
 from outpace.ui.folders import Folders
 from outpace.ui.http import Request
-from outpace.ui.runs import Listed, RunList, id_of
+from outpace.ui.run_summaries import RunSummary, SummaryCache
+from outpace.ui.runs import ListedRun, RunList, path_id
 from outpace.ui.site import Site
-from outpace.ui.verdicts import Cache, Verdict
+from outpace.ui.worker_pool import SummaryFiller
 from tests.support import profile_path
 
 REAL = os.path.realpath
@@ -49,12 +51,12 @@ def logs(tmp_path: Path) -> Path:
 def test_what_cannot_be_resolved_is_not_there(logs: Path, turned: Callable[[str], None], what: str) -> None:
     """For that look only: no run is taken for one outside, once it can be resolved."""
     folders = Folders([str(logs)])
-    runs = RunList(folders.given, folders.outside)
+    runs = RunList(folders.roots, folders.find_escaping_link)
     turned(what)
-    assert {run.info.run for run in runs.now()} == ({"one"} if what == "two" else set())
-    assert folders.holds(str(logs / what)) is False and folders.real == (() if what == "logs" else (str(logs),))
+    assert {run.info.run for run in runs.refresh()} == ({"one"} if what == "two" else set())
+    assert folders.contains(str(logs / what)) is False and folders.real_paths == (() if what == "logs" else (str(logs),))
     turned("")
-    assert {(run.info.run, run.outside) for run in runs.now()} == {("one", ""), ("two", "")}
+    assert {(run.info.run, run.escaping_link) for run in runs.refresh()} == {("one", ""), ("two", "")}
 
 
 def test_no_address_answers_that_the_server_failed(
@@ -64,36 +66,38 @@ def test_no_address_answers_that_the_server_failed(
     (logs / "outpace-monitor" / "host-1.jsonl").write_text('{"event": "note", "text": "here"}\n')
     (logs / "plugins" / "profile" / "away").symlink_to(profile_path("idle_empty").parent / "idle_empty")
     monkeypatch.setattr("outpace.ui.site._FRESH", 0.0)
-    site = Site([str(logs)], Cache(tmp_path / "cache"))
+    site = Site([str(logs)], SummaryCache(tmp_path / "cache"))
     try:
         for what in ("two", "away", "logs", "host-1.jsonl", "outpace-monitor", ""):
             turned(what)
-            for address in ("runs", "watched", f"run/{id_of(str(logs))}/", f"watched/{id_of(str(logs))}/curves"):
+            for address in ("runs", "watched", f"run/{path_id(str(logs))}/", f"watched/{path_id(str(logs))}/curves"):
                 assert site.answer(Request(address)).status in (200, 404), (what, address)
         away = next(run for run in site._all() if run.info.run == "away")
         turned("away")
-        assert "out of the folders" in pages.outside(away) and len(id_of(away.info.folder)) == 12
+        assert "out of the folders" in pages.format_outside(away) and len(path_id(away.info.folder)) == 12
     finally:
         site.close()
 
 
 class _Fails:
-    """The list of runs, which cannot be read at first, and the cache, which fails for a while, too."""
+    """The list of runs, which cannot be read at first, and the cache, which fails for a
+    while, too.
+    """
 
-    def __init__(self, runs: tuple[Listed, ...]) -> None:
+    def __init__(self, runs: tuple[ListedRun, ...]) -> None:
         self.looks, self.puts, self._runs = 0, 0, runs
-        self.verdicts: dict[str, Verdict] = {}
+        self.verdicts: dict[str, RunSummary] = {}
 
-    def now(self) -> tuple[Listed, ...]:
+    def now(self) -> tuple[ListedRun, ...]:
         self.looks += 1
         if self.looks <= 4:
             raise OSError(errno.EINVAL, "Invalid argument")
         return self._runs
 
-    def get(self, run: object) -> Verdict | None:
+    def get(self, run: object) -> RunSummary | None:
         return self.verdicts.get(str(run))
 
-    def put(self, run: object, verdict: Verdict) -> None:
+    def put(self, run: object, verdict: RunSummary) -> None:
         self.puts += 1
         if self.puts == 1:
             raise OSError(errno.EIO, "Input/output error")
@@ -105,26 +109,26 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Workers that answer at once."""
 
     class Worker:
-        def __init__(self, idle: bool) -> None: ...
-        def ask(self, *_: object) -> Verdict:
-            return Verdict("here")
+        def __init__(self, low_priority: bool) -> None: ...
+        def ask(self, *_: object) -> RunSummary:
+            return RunSummary("here")
 
         def stop(self) -> None: ...
         def close(self) -> None: ...
 
-    monkeypatch.setattr(analysts, "Worker", Worker)
+    monkeypatch.setattr(worker_pool, "Worker", Worker)
     yield
 
 
 @pytest.mark.usefixtures("judged")
 @pytest.mark.filterwarnings("error")  # a thread that ends with an error is told as a warning
 def test_no_error_of_a_look_ends_a_filler(logs: Path) -> None:
-    runs = RunList([str(logs)]).now()
+    runs = RunList([str(logs)]).refresh()
     fails: Any = _Fails(runs)
-    filler = Filler(fails.now, fails, Folders([str(logs)]))
+    filler = SummaryFiller(fails.now, fails, Folders([str(logs)]))
     late = time.monotonic() + 10
     while len(fails.verdicts) < len(runs) and time.monotonic() < late:
-        filler.look()
+        filler.notify_viewed()
         time.sleep(0.005)
     filler.close()
     assert len(fails.verdicts) == len(runs) == 2

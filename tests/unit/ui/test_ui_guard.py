@@ -12,13 +12,13 @@ from outpace.ui.guard import Guard
 from outpace.ui.http import Request
 
 GUARD = Guard("the-token", 4321, frozenset({"lab.example"}))
-LET_IN = GUARD.refusal(Request(query={"token": "the-token"}, headers={"host": "localhost"}))
+LET_IN = GUARD.check(Request(query={"token": "the-token"}, headers={"host": "localhost"}))
 COOKIE = LET_IN.headers["Set-Cookie"].partition(";")[0] if LET_IN is not None else ""
 KNOWN = {"host": "127.0.0.1:4321", "cookie": f"a=b; {COOKIE}"}
 
 
 def status(**headers: str) -> int | None:
-    refusal = GUARD.refusal(Request("runs", headers={**KNOWN, **{k.replace("_", "-"): v for k, v in headers.items()}}))
+    refusal = GUARD.check(Request("runs", headers={**KNOWN, **{k.replace("_", "-"): v for k, v in headers.items()}}))
     return None if refusal is None else refusal.status
 
 
@@ -116,33 +116,33 @@ def test_the_cookie_is_no_token() -> None:
 
 
 def test_a_browser_that_is_started_gets_a_code_that_is_good_once() -> None:
-    code = GUARD.code()
-    first, second = (GUARD.refusal(Request(query={"token": code}, headers={"host": "localhost"})) for _ in range(2))
+    code = GUARD.issue_code()
+    first, second = (GUARD.check(Request(query={"token": code}, headers={"host": "localhost"})) for _ in range(2))
     assert first is not None and second is not None and (first.status, second.status) == (303, 401)
 
 
 def test_allowed_names_are_known_however_they_are_written() -> None:
     guard = Guard("t", 1, ["MyBox.Example:8080"])
     for host in ("mybox.example", "MYBOX.example:99"):
-        refusal = guard.refusal(Request(headers={"host": host}))
+        refusal = guard.check(Request(headers={"host": host}))
         assert refusal is not None and refusal.status == 401
 
 
 def test_the_token_of_the_first_address_becomes_a_cookie_and_leaves_the_address() -> None:
     request = Request("run/0123456789ab/", query={"token": "the-token", "theme": "dark"}, headers={"host": "localhost:4321"})
-    answer = GUARD.refusal(request)
+    answer = GUARD.check(request)
     assert answer is not None
     assert (answer.status, answer.headers["Location"]) == (303, "./?theme=dark")
     assert answer.headers["Set-Cookie"] == f"{COOKIE}; HttpOnly; SameSite=Lax; Path=/"
 
 
 def test_a_wrong_token_is_none() -> None:
-    assert (answer := GUARD.refusal(Request(query={"token": "other"}, headers={"host": "localhost"}))) and answer.status == 401
+    assert (answer := GUARD.check(Request(query={"token": "other"}, headers={"host": "localhost"}))) and answer.status == 401
 
 
 def test_a_browser_without_the_token_is_told_what_to_do() -> None:
     request = Request("run/<b>/", headers={"host": "localhost:4321", "accept": "text/html,*/*"})
-    answer, plain = (GUARD.refusal(each) for each in (request, replace(request, headers={"host": "localhost"})))
+    answer, plain = (GUARD.check(each) for each in (request, replace(request, headers={"host": "localhost"})))
     assert answer is not None and answer.status == 401 and isinstance(answer.body, bytes)
     assert plain is not None and isinstance(plain.body, bytes) and b"<" not in plain.body
     page = answer.body.decode()
@@ -155,12 +155,12 @@ def test_a_browser_without_the_token_is_told_what_to_do() -> None:
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PATCH", "get", "X"])
 def test_what_is_not_asked_for_is_not_done(method: str) -> None:
-    assert (answer := GUARD.refusal(Request(method=method, headers=KNOWN))) and answer.status == 405
+    assert (answer := GUARD.check(Request(method=method, headers=KNOWN))) and answer.status == 405
 
 
 def test_an_effect_takes_a_header_that_no_form_can_send() -> None:
-    assert (answer := GUARD.refusal(Request(method="POST", headers=KNOWN))) and answer.status == 403
-    assert GUARD.refusal(Request(method="POST", headers={**KNOWN, "x-outpace": "1"})) is None
+    assert (answer := GUARD.check(Request(method="POST", headers=KNOWN))) and answer.status == 403
+    assert GUARD.check(Request(method="POST", headers={**KNOWN, "x-outpace": "1"})) is None
 
 
 def test_tokens_are_new_each_time() -> None:

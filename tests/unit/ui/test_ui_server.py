@@ -22,7 +22,7 @@ def server() -> Iterator[Server]:
 
 
 def test_it_ends_where_nobody_looks(server: Server) -> None:
-    assert server.wait(idle=0.0) is True
+    assert server.wait(idle_s=0.0) is True
 
 
 def test_whoever_may_look_keeps_it(server: Server) -> None:
@@ -40,4 +40,4 @@ def test_whoever_may_look_keeps_it(server: Server) -> None:
 
 def test_one_that_was_stopped_is_no_idle_one(server: Server) -> None:
     server.stop()
-    assert server.wait(idle=1e9) is False
+    assert server.wait(idle_s=1e9) is False

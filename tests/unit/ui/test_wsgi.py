@@ -10,7 +10,7 @@ from typing import Any
 from wsgiref.validate import validator
 
 from outpace.ui.http import BYTES, JSON, Request, Response
-from outpace.ui.wsgi import application
+from outpace.ui.wsgi import build_application
 
 
 class Asked:
@@ -33,7 +33,7 @@ class Asked:
         def start(status: str, headers: list[tuple[str, str]], error: Any = None) -> Any:
             self.status, self.headers = status, dict(headers)
 
-        blocks = validator(application(handler))(given, start)
+        blocks = validator(build_application(handler))(given, start)
         self.body = b"".join(blocks)
         blocks.close()  # type: ignore[attr-defined]  # the validator's iterator has one
 

@@ -1,4 +1,6 @@
-"""Reads Perfetto's native format with protobuf's own parser, and does with the packets what Perfetto's trace processor does."""
+"""Reads Perfetto's native format with protobuf's own parser, and does with the packets what
+Perfetto's trace processor does.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +129,9 @@ class _Sequence:
 
 
 def decode(data: bytes) -> Decoded:
-    """All slices of a trace. AssertionError where Perfetto would drop something or count an error."""
+    """All slices of a trace. AssertionError where Perfetto would drop something or
+    count an error.
+    """
     result, sequences = Decoded(), {}
     for packet in TraceFile.FromString(data).packet:
         assert packet.trusted_packet_sequence_id > 0

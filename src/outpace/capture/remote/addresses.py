@@ -1,4 +1,6 @@
-"""Which workers to capture: a list of addresses, a file of them, a Ray cluster, or the cluster that `TF_CONFIG` describes."""
+"""Which workers to capture: a list of addresses, a file of them, a Ray cluster, or the cluster that
+`TF_CONFIG` describes.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from outpace.capture.remote.ray_ import CLIENT_PORT, SCHEME, find_workers
 from outpace.capture.remote.wire import DEFAULT_PORT
 from outpace.model.errors import NotFoundError, UsageError
 from outpace.model.files import parse_json
-from outpace.model.inputs import reason
+from outpace.model.input_files import format_error
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?)\]|([A-Za-z0-9_][A-Za-z0-9._-]*))(?::([0-9]{1,5}))?")
@@ -37,20 +39,24 @@ class Address:
 
 @dataclass(frozen=True)
 class Addresses:
-    """Addresses in the order given, each once; `repeated` are those that were given more than once."""
-
-    found: tuple[Address, ...]
-    repeated: tuple[Address, ...] = ()
-
-
-def read_addresses(given: str | Iterable[str], port: int = DEFAULT_PORT, run: str = "") -> Addresses:
-    """Addresses from `host:port` items, `@FILE` items (one address per line, `#` begins a comment), `ray://auto` or `ray://host:port` items
-    (the workers of a Ray cluster, of the named run), or text with commas between.
-
-    A missing port is `port`; a `grpc://` in front is left out. Raises UsageError for what is no address or for none at all, NotFoundError
-    for a file that cannot be read or a cluster without such workers, CaptureError for a cluster that is not reached.
+    """Addresses in the order given, each once; `duplicates` are those that were given more than
+    once.
     """
-    items = [given] if isinstance(given, str) else list(given)
+
+    addresses: tuple[Address, ...]
+    duplicates: tuple[Address, ...] = ()
+
+
+def read_addresses(addresses: str | Iterable[str], port: int = DEFAULT_PORT, run: str = "") -> Addresses:
+    """Addresses from `host:port` items, `@FILE` items (one address per line, `#` begins a comment),
+    `ray://auto` or `ray://host:port` items (the workers of a Ray cluster, of the named run), or
+    text with commas between.
+
+    A missing port is `port`; a `grpc://` in front is left out. Raises UsageError for what is no
+    address or for none at all, NotFoundError for a file that cannot be read or a cluster without
+    such workers, CaptureError for a cluster that is not reached.
+    """
+    items = [addresses] if isinstance(addresses, str) else list(addresses)
     texts = [text.strip() for item in items for text in item.split(",")]
     if run and not any(text.startswith(SCHEME) for text in texts):
         raise UsageError("A run is chosen among those of a Ray cluster. Give ray://auto as the address, or leave --run out.")
@@ -63,8 +69,9 @@ def read_addresses(given: str | Iterable[str], port: int = DEFAULT_PORT, run: st
     return Addresses(once, tuple(address for address in once if found.count(address) > 1))
 
 
-def cluster_addresses(environ: Mapping[str, str] | None = None, port: int = DEFAULT_PORT) -> Addresses:
-    """The hosts of the training tasks in `TF_CONFIG`, each with the profiler's `port`; raises UsageError when it names none.
+def read_cluster_addresses(environ: Mapping[str, str] | None = None, port: int = DEFAULT_PORT) -> Addresses:
+    """The hosts of the training tasks in `TF_CONFIG`, each with the profiler's `port`; raises
+    UsageError when it names none.
 
     The ports inside are those of the training cluster, where no profiler listens.
     """
@@ -78,10 +85,10 @@ def cluster_addresses(environ: Mapping[str, str] | None = None, port: int = DEFA
         raise UsageError(f"TF_CONFIG cannot be read: it has no cluster of task addresses ({error!r}).") from None
     if not tasks:
         raise UsageError(f"TF_CONFIG names no training task; {', '.join(_TRAINS)} are those that are looked for.")
-    return read_addresses([str(Address(parse(task, port).host, port)) for task in tasks])
+    return read_addresses([str(Address(parse_address(task, port).host, port)) for task in tasks])
 
 
-def parse(text: str, port: int = DEFAULT_PORT) -> Address:
+def parse_address(text: str, port: int = DEFAULT_PORT) -> Address:
     """One address; raises UsageError when it is none."""
     place = text.strip().removeprefix("grpc://").rstrip("/")
     match = _ADDRESS.fullmatch(place)
@@ -98,9 +105,11 @@ def _from(text: str, port: int, run: str) -> list[Address]:
     if text.startswith("@"):
         return _from_file(text[1:], port)
     if not text.startswith(SCHEME):
-        return [parse(text, port)]
+        return [parse_address(text, port)]
     place = text.removeprefix(SCHEME)
-    return [parse(each) for each in find_workers(place if place == "auto" else str(parse(place, CLIENT_PORT)), run)]
+    return [
+        parse_address(each) for each in find_workers(place if place == "auto" else str(parse_address(place, CLIENT_PORT)), run)
+    ]
 
 
 def _from_file(path: str, port: int) -> list[Address]:
@@ -108,8 +117,8 @@ def _from_file(path: str, port: int) -> list[Address]:
         with open(os.path.expanduser(path), encoding="utf-8") as file:
             text = file.read(_LONGEST + 1)  # of a pipe, too: `@<(...)`
     except (OSError, UnicodeDecodeError) as error:
-        raise NotFoundError(f"The list of addresses {path} cannot be read: {reason(error)}.") from None
+        raise NotFoundError(f"The list of addresses {path} cannot be read: {format_error(error)}.") from None
     if len(text) > _LONGEST:
         raise UsageError(f"{path} has more than {_LONGEST:,} characters, as no list of addresses has.")
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
-    return [parse(part, port) for line in lines for part in line.split(",") if part.strip()]
+    return [parse_address(part, port) for line in lines for part in line.split(",") if part.strip()]

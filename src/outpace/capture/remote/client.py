@@ -13,7 +13,7 @@ from outpace.capture.remote.grpc_ import load_grpc
 from outpace.capture.remote.wire import NOTE_KEY, PROFILE_METHOD, VERSION_METHOD, ProfileResponse, has_events
 from outpace.model.text import clean
 
-LONGEST_CONNECT = 10.0  # seconds: a worker that is there accepts at once, even when it is busy
+CONNECT_TIMEOUT_S = 10.0  # seconds: a worker that is there accepts at once, even when it is busy
 _LONGEST_QUESTION = 2.0  # seconds, for whose server it is
 _BUSY = ("another profiling session", "another profiler", "another capture")
 _OPTIONS = (
@@ -24,28 +24,34 @@ _OPTIONS = (
 
 @dataclass(frozen=True)
 class Failure:
-    """Why there is no profile, as the end of a sentence that begins with the address; `again`: asking once more may help."""
+    """Why there is no profile, as the end of a sentence that begins with the address; `retryable`:
+    asking once more may help.
+    """
 
     reason: str
-    again: bool = False
+    retryable: bool = False
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A worker's answer: its profile (None: the worker says that it wrote it to disk), its remark, and the capture's record."""
+class WorkerProfile:
+    """A worker's answer: its profile (None: the worker says that it wrote it to disk), its remark,
+    and the capture's record.
+    """
 
     xspace: memoryview | bytes | None
     note: str = ""
     record: memoryview | bytes = b""
 
 
-class Worker:
-    """A connection to one worker's profiler server. `close` ends it, and cancels a request that is under way."""
+class WorkerConnection:
+    """A connection to one worker's profiler server. `close` ends it, and cancels a request that is
+    under way.
+    """
 
     def __init__(self, address: Address) -> None:
         self.address = address
         self._grpc = load_grpc()
-        self.is_ours = True
+        self.is_outpace = True
         self._channel: Any = None
         self._call: Any = None
 
@@ -57,11 +63,11 @@ class Worker:
         except socket.gaierror:
             return Failure("the name of the host is unknown here")
         except TimeoutError:
-            return Failure(f"nothing answers within {timeout:g} s: a wrong address, or a firewall", again=True)
+            return Failure(f"nothing answers within {timeout:g} s: a wrong address, or a firewall", retryable=True)
         except OSError as error:
             return Failure(
                 f"no connection ({error.strerror or error}): no profiler server runs on that port (outpace serve SCRIPT starts one)",
-                again=True,
+                retryable=True,
             )
         channel = self._grpc.insecure_channel(str(self.address), options=_OPTIONS)
         ready = self._grpc.channel_ready_future(channel)
@@ -72,7 +78,7 @@ class Worker:
             channel.close()
             return Failure(f"the connection is accepted, but within {timeout:g} s no profiler server answers on it")
         self._channel = channel
-        self.is_ours = self._knows_us(min(timeout, _LONGEST_QUESTION))
+        self.is_outpace = self._knows_us(min(timeout, _LONGEST_QUESTION))
         return None
 
     def _knows_us(self, timeout: float) -> bool:
@@ -83,13 +89,15 @@ class Worker:
             return False
         return True
 
-    def request(self, data: bytes, deadline: float, done: Callable[[], object]) -> None:
-        """Send a request and return at once; `done` is called, on another thread, when the answer or a failure is there."""
+    def request(self, data: bytes, deadline: float, on_done: Callable[[], object]) -> None:
+        """Send a request and return at once; `on_done` is called, on another thread, when the
+        answer or a failure is there.
+        """
         self._call = self._channel.unary_unary(PROFILE_METHOD).future(data, timeout=deadline)
-        self._call.add_done_callback(lambda _: done())
+        self._call.add_done_callback(lambda _: on_done())
 
-    def answer(self) -> Answer | Failure:
-        """The answer to the request; only after `done` was called."""
+    def receive(self) -> WorkerProfile | Failure:
+        """The answer to the request; only after `on_done` was called."""
         try:
             data = self._call.result()
         except self._grpc.FutureCancelledError:
@@ -102,9 +110,9 @@ class Worker:
         except ValueError as error:
             return Failure(f"the answer cannot be read: {error}")
         if nothing:
-            return Failure("no event was recorded: the process did nothing that is traced", again=True)
+            return Failure("no event was recorded: the process did nothing that is traced", retryable=True)
         notes = [str(value) for key, value in self._call.trailing_metadata() or () if key == NOTE_KEY]
-        return Answer(response.xspace, "; ".join(notes), response.record)
+        return WorkerProfile(response.xspace, "; ".join(notes), response.record)
 
     def close(self) -> None:
         """Give up what is under way, and disconnect."""
@@ -118,9 +126,9 @@ class Worker:
     def _failure(self, code: Any, details: str) -> Failure:
         codes = self._grpc.StatusCode
         if code is codes.ALREADY_EXISTS or any(text in details.lower() for text in _BUSY):
-            return Failure("another profiler is running in that process", again=True)
+            return Failure("another profiler is running in that process", retryable=True)
         if code is codes.FAILED_PRECONDITION:
-            return Failure(f"not ready: {_end(details)}", again=True)
+            return Failure(f"not ready: {_end(details)}", retryable=True)
         reasons = {
             codes.UNAVAILABLE: "the connection broke during the capture: the worker ended, or the network did",
             codes.DEADLINE_EXCEEDED: "the worker did not answer in time: it hangs, or needs more time than --timeout to send its profile",

@@ -1,4 +1,6 @@
-"""Many workers captured at once: every one that answers is asked at the same moment, and what one does is no other's trouble."""
+"""Many workers captured at once: every one that answers is asked at the same moment, and what one
+does is no other's trouble.
+"""
 
 from __future__ import annotations
 
@@ -12,30 +14,30 @@ from functools import partial
 from typing import TypeVar
 
 from outpace._dataclass import dataclass
+from outpace.capture.messages import print_message
 from outpace.capture.options import DEFAULT_LOGDIR
 from outpace.capture.remote.addresses import Address, Addresses, read_addresses
-from outpace.capture.remote.client import LONGEST_CONNECT, Failure, Worker
-from outpace.capture.remote.collect import SESSION, Dropbox
+from outpace.capture.remote.client import CONNECT_TIMEOUT_S, Failure, WorkerConnection
 from outpace.capture.remote.options import RemoteOptions
-from outpace.capture.remote.result import HostOutcome, Progress, RemoteResult
+from outpace.capture.remote.result import CaptureProgress, HostOutcome, RemoteResult
+from outpace.capture.remote.shared_folder import SESSION, SharedFolder
 from outpace.capture.remote.wire import DEFAULT_PORT, ProfileRequest
-from outpace.capture.tell import tell
 from outpace.model.errors import OutputError, UsageError
 from outpace.store.record import CaptureRecord, write_record
 from outpace.store.staging import Staging
 
-__all__ = ["HostOutcome", "Progress", "RemoteResult", "capture_addresses", "capture_remote"]
-PAUSE = 1.0  # seconds before workers are asked again
-FOREIGN = (
+__all__ = ["CaptureProgress", "HostOutcome", "RemoteResult", "capture_addresses", "capture_remote"]
+RETRY_PAUSE_S = 1.0  # seconds before workers are asked again
+FOREIGN_SERVER_MESSAGE = (
     "the profiler server at {where} is TensorFlow's or JAX's own, and ends a capture on a thread of its own. Where it trains with JAX on an "
     "NVIDIA GPU, that can crash the training (JAX 0.11 with CUDA graphs, its default). 'outpace serve SCRIPT' ends it between two calls; "
     "XLA_FLAGS=--xla_gpu_enable_command_buffer= in the training's environment avoids it, too"
 )
 _MOST_NAMED = 3
-POLL = 0.1  # seconds between two looks at the clock, for progress and Ctrl-C
+POLL_S = 0.1  # seconds between two looks at the clock, for progress and Ctrl-C
 
 T = TypeVar("T")
-Watch = Callable[[Progress], object]
+ProgressCallback = Callable[[CaptureProgress], object]
 
 
 def capture_remote(
@@ -52,26 +54,33 @@ def capture_remote(
     port: int = DEFAULT_PORT,
     run: str = "",
 ) -> RemoteResult:
-    """Capture processes that run a profiler server (ours, TensorFlow's or JAX's), all at once, into one run of a log directory.
+    """Capture processes that run a profiler server (ours, TensorFlow's or JAX's), all at once, into
+    one run of a log directory.
 
-    `addresses`: `HOST:PORT` each, or text with commas between; without a port, `port`. `ray://auto` stands for the workers of a Ray cluster,
-    of its `run` where it has several. `logdir`: local or a URL. Times in seconds; see `RemoteOptions` for the rest. A worker that fails is an
-    outcome of the result, whose `error()` says what is missing.
+    `addresses`: `HOST:PORT` each, or text with commas between; without a port, `port`. `ray://auto`
+    stands for the workers of a Ray cluster, of its `run` where it has several. `logdir`: local or a
+    URL. Times in seconds; see `RemoteOptions` for the rest. A worker that fails is an outcome of
+    the result, whose `error()` says what is missing.
 
-    Raises UsageError for what makes no sense, NotFoundError where a cluster has no such workers, CaptureError when grpcio is missing, no
-    cluster is reached or the log directory is not writable, OutputError when the run cannot be uploaded.
+    Raises UsageError for what makes no sense, NotFoundError where a cluster has no such workers,
+    CaptureError when grpcio is missing, no cluster is reached or the log directory is not writable,
+    OutputError when the run cannot be uploaded.
     """
     options = RemoteOptions(duration, host_level, python_level, device_level, retries, delay, timeout)
     return capture_addresses(read_addresses(addresses, port, run), os.fspath(logdir), options)
 
 
-def capture_addresses(addresses: Addresses, logdir: str, options: RemoteOptions, watch: Watch | None = None) -> RemoteResult:
-    """`capture_remote` for addresses and options that are read already; `watch` is told the progress, some ten times a second."""
-    problem = options.problem()
+def capture_addresses(
+    addresses: Addresses, logdir: str, options: RemoteOptions, on_progress: ProgressCallback | None = None
+) -> RemoteResult:
+    """`capture_remote` for addresses and options that are read already; `on_progress` is told the
+    progress, some ten times a second.
+    """
+    problem = options.find_problem()
     if problem:
         raise UsageError(problem)
     with Staging(logdir) as staging:
-        fleet = Fleet(addresses.found, options, staging, watch or (lambda progress: None))
+        fleet = Fleet(addresses.addresses, options, staging, on_progress or (lambda progress: None))
         try:
             hosts = fleet.run()
         finally:
@@ -83,7 +92,7 @@ def capture_addresses(addresses: Addresses, logdir: str, options: RemoteOptions,
 class _Member:
     """A worker and how it stands."""
 
-    worker: Worker
+    worker: WorkerConnection
     attempts: int = 0
     asked: float = 0.0
     seconds: float = 0.0
@@ -94,27 +103,31 @@ class _Member:
 class Fleet:
     """One capture of several workers. `close` must be called, also after an interruption."""
 
-    def __init__(self, addresses: tuple[Address, ...], options: RemoteOptions, staging: Staging, watch: Watch) -> None:
+    def __init__(
+        self, addresses: tuple[Address, ...], options: RemoteOptions, staging: Staging, on_progress: ProgressCallback
+    ) -> None:
         self.options = options
         self._staging = staging
-        self._dropbox = Dropbox(staging)
-        self._members = [_Member(Worker(address)) for address in addresses]
-        self._watch = watch
+        self._dropbox = SharedFolder(staging)
+        self._members = [_Member(WorkerConnection(address)) for address in addresses]
+        self._watch = on_progress
         self._attempt = 0
         self._asked = 0
 
     def run(self) -> tuple[HostOutcome, ...]:
-        """Ask, collect, ask again those for whom that may help; every worker's outcome in the end."""
+        """Ask, collect, ask again those for whom that may help; every worker's outcome
+        in the end.
+        """
         self._wait("delay", self.options.delay)
         pending = list(self._members)
         for attempt in range(self.options.retries + 1):
             self._attempt, self._asked = attempt + 1, len(pending)
             if attempt:
-                self._wait("pause", PAUSE)
+                self._wait("pause", RETRY_PAUSE_S)
             self._ask(self._connect(pending))
             last = attempt == self.options.retries
             for member in pending:
-                if member.failure is not None and (last or not member.failure.again):
+                if member.failure is not None and (last or not member.failure.retryable):
                     self._finish(member)
             pending = [member for member in pending if member.outcome is None]
             if not pending:
@@ -125,11 +138,11 @@ class Fleet:
         """Cancel what is under way and disconnect."""
         for member in self._members:
             member.worker.close()
-        self._dropbox.clean()
+        self._dropbox.remove()
 
     def _connect(self, members: list[_Member]) -> list[_Member]:
         """Connect to all; those that did."""
-        limit = min(self.options.timeout, LONGEST_CONNECT)
+        limit = min(self.options.timeout, CONNECT_TIMEOUT_S)
         results: queue.SimpleQueue[tuple[_Member, Failure | None]] = queue.SimpleQueue()
         for member in members:
             member.attempts += 1
@@ -142,7 +155,7 @@ class Fleet:
             threading.Thread(target=connect, name="outpace-connect", daemon=True).start()
         begin = time.monotonic()
         left = len(members)
-        while left and time.monotonic() - begin < 2 * limit + 2 * POLL:
+        while left and time.monotonic() - begin < 2 * limit + 2 * POLL_S:
             found = _next(results)
             if found is None:
                 self._tell("connect", begin, limit)
@@ -150,9 +163,13 @@ class Fleet:
             member, member.failure = found
             left -= 1
         reached = [member for member in members if member.failure is None]
-        foreign = [str(member.worker.address) for member in reached if not member.worker.is_ours]
+        foreign = [str(member.worker.address) for member in reached if not member.worker.is_outpace]
         if foreign and self._attempt == 1:
-            tell(FOREIGN.format(where=", ".join(foreign[:_MOST_NAMED]) + (" and more" if len(foreign) > _MOST_NAMED else "")))
+            print_message(
+                FOREIGN_SERVER_MESSAGE.format(
+                    where=", ".join(foreign[:_MOST_NAMED]) + (" and more" if len(foreign) > _MOST_NAMED else "")
+                )
+            )
         return reached
 
     def _ask(self, members: list[_Member]) -> None:
@@ -185,7 +202,7 @@ class Fleet:
         ).encode()
 
     def _collect(self, member: _Member) -> None:
-        answer = member.worker.answer()
+        answer = member.worker.receive()
         member.seconds = time.monotonic() - member.asked
         if isinstance(answer, Failure):
             member.failure = answer
@@ -228,17 +245,19 @@ class Fleet:
         begin = time.monotonic()
         while (left := begin + seconds - time.monotonic()) > 0:
             self._tell(phase, begin, seconds)
-            time.sleep(min(POLL, left))
+            time.sleep(min(POLL_S, left))
 
     def _tell(self, phase: str, begin: float, expected: float) -> None:
         outcomes = tuple(member.outcome for member in self._members if member.outcome is not None)
         elapsed = time.monotonic() - begin
-        self._watch(Progress(phase, elapsed, expected, self._attempt, self._asked, outcomes, len(self._members)))
+        self._watch(CaptureProgress(phase, elapsed, expected, self._attempt, self._asked, outcomes, len(self._members)))
 
 
 def _next(items: queue.SimpleQueue[T]) -> T | None:
-    """The next item, or None when there is none for a moment: waiting without an end could not be interrupted."""
+    """The next item, or None when there is none for a moment: waiting without an end could not be
+    interrupted.
+    """
     try:
-        return items.get(timeout=POLL)
+        return items.get(timeout=POLL_S)
     except queue.Empty:
         return None

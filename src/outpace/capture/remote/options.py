@@ -16,11 +16,11 @@ _LEVELS = (("host_level", 3), ("python_level", 1), ("device_level", 1))
 class RemoteOptions:
     """How long, in what detail, and how patiently.
 
-    duration: seconds that every worker records.
-    host_level, python_level, device_level: the profiler's tracer levels, as in `tf.profiler.experimental.ProfilerOptions`.
-    retries: how often to ask again a worker that could not be reached, was busy with another capture, or recorded no event.
-    delay: seconds to wait before the first request.
-    timeout: seconds that a worker may take, beyond the duration, to send its profile; and to accept a connection, but not over 10 then.
+    duration: seconds that every worker records. host_level, python_level, device_level: the
+    profiler's tracer levels, as in `tf.profiler.experimental.ProfilerOptions`. retries: how often
+    to ask again a worker that could not be reached, was busy with another capture, or recorded no
+    event. delay: seconds to wait before the first request. timeout: seconds that a worker may take,
+    beyond the duration, to send its profile; and to accept a connection, but not over 10 then.
     """
 
     duration: float = 2.0
@@ -31,7 +31,7 @@ class RemoteOptions:
     delay: float = 0.0
     timeout: float = 60.0
 
-    def problem(self) -> str | None:
+    def find_problem(self) -> str | None:
         """A sentence about what makes these options impossible, or None."""
         if not 0.001 <= self.duration <= 3600:
             return f"{self.duration:g} seconds cannot be captured: give from 1 ms to 1 h."
@@ -45,8 +45,10 @@ class RemoteOptions:
         return f"{wrong[0]} must be from 0 to {wrong[1]}." if wrong else None
 
 
-def seconds(text: str) -> float:
-    """A time such as `2s`, `500ms`, `1.5m` or `2` (seconds) in seconds; raises UsageError for anything else."""
+def parse_seconds(text: str) -> float:
+    """A time such as `2s`, `500ms`, `1.5m` or `2` (seconds) in seconds; raises UsageError for
+    anything else.
+    """
     match = _TIME.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"{text!r} is no time. Write it like 2s, 500ms or 1m.")

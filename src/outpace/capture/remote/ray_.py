@@ -1,7 +1,8 @@
-"""Workers of a Ray cluster: each registers where its profiler server listens, and a capture looks them up.
+"""Workers of a Ray cluster: each registers where its profiler server listens, and a capture looks
+them up.
 
-They are kept in the key-value store of the cluster's control service: no actor, process or CPU of the cluster is needed, and no node's death
-loses them.
+They are kept in the key-value store of the cluster's control service: no actor, process or CPU of
+the cluster is needed, and no node's death loses them.
 """
 
 from __future__ import annotations
@@ -34,18 +35,20 @@ def load_ray() -> Any:
 
 
 @contextlib.contextmanager
-def connected(place: str = "auto") -> Iterator[Any]:
-    """The module `ray`, connected to a cluster: `auto` is the one that runs on this machine, or that RAY_ADDRESS names, `HOST:PORT` a head
-    node's Ray client server. A program that is connected stays so. Raises CaptureError where there is no Ray or no cluster."""
+def connect_ray(address: str = "auto") -> Iterator[Any]:
+    """The module `ray`, connected to a cluster: `auto` is the one that runs on this machine, or
+    that RAY_ADDRESS names, `HOST:PORT` a head node's Ray client server. A program that is connected
+    stays so. Raises CaptureError where there is no Ray or no cluster.
+    """
     ray = load_ray()
-    if place == "auto" and ray.is_initialized():
+    if address == "auto" and ray.is_initialized():
         yield ray
         return
-    named = (os.environ.get("RAY_ADDRESS", "") if place == "auto" else place).removeprefix(SCHEME)
+    named = (os.environ.get("RAY_ADDRESS", "") if address == "auto" else address).removeprefix(SCHEME)
     try:
         if ":" in named:
             _reach(named)
-        _init(ray, place if place == "auto" else SCHEME + place)
+        _init(ray, address if address == "auto" else SCHEME + address)
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         lines = str(getattr(error, "strerror", None) or error).strip().splitlines()  # a server's own errors are tracebacks
         said = lines[-1] if lines else type(error).__name__
@@ -60,8 +63,10 @@ def connected(place: str = "auto") -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def registered(ray: Any, address: str, run: str) -> Iterator[None]:
-    """Let captures find this worker while the block lasts. `run`: what it belongs to; Ray's job by default."""
+def register_worker(ray: Any, address: str, run: str) -> Iterator[None]:
+    """Let captures find this worker while the block lasts. `run`: what it belongs to; Ray's job by
+    default.
+    """
     if not ray.is_initialized() or (context := ray.get_runtime_context()).worker.mode != ray.WORKER_MODE:
         raise UsageError("This process is no worker of Ray. Call outpace.ray.worker() in the function that Ray trains with.")
     store = ray.experimental.internal_kv
@@ -75,12 +80,13 @@ def registered(ray: Any, address: str, run: str) -> Iterator[None]:
             store._internal_kv_del(key, namespace=_NAMESPACE)
 
 
-def find_workers(place: str, run: str = "") -> list[str]:
+def find_workers(address: str, run: str = "") -> list[str]:
     """The addresses of a cluster's registered workers, of one run: the only one, if none is named.
 
-    Raises CaptureError where there is no cluster, NotFoundError where no worker is registered, UsageError where there are several runs.
+    Raises CaptureError where there is no cluster, NotFoundError where no worker is registered,
+    UsageError where there are several runs.
     """
-    with connected(place) as ray:
+    with connect_ray(address) as ray:
         entries = _anywhere(ray, _entries)
     runs = sorted({entry["run"] for entry in entries})
     if not runs:
@@ -96,7 +102,9 @@ def find_workers(place: str, run: str = "") -> list[str]:
 
 
 def _entries() -> list[dict[str, str]]:
-    """What living workers have registered; those that were killed could not take it back themselves."""
+    """What living workers have registered; those that were killed could not take it back
+    themselves.
+    """
     ray = load_ray()
     store, processes = ray.experimental.internal_kv, ray._private.state.workers()
     nodes = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
@@ -117,7 +125,9 @@ def _anywhere(ray: Any, function: Callable[[], Any]) -> Any:
 
 
 def _init(ray: Any, address: str) -> None:
-    """Connect to a cluster, once more where Ray's client server lost the process that it had started for us: on a busy node it may."""
+    """Connect to a cluster, once more where Ray's client server lost the process that it had
+    started for us: on a busy node it may.
+    """
     try:
         ray.init(address, log_to_driver=False, configure_logging=False)
     except (OSError, RuntimeError) as error:

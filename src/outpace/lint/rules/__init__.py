@@ -1,14 +1,16 @@
-"""The rules, a file per group. Each file holds its rules' texts in `RULES` and finds them in `check`."""
+"""The rules, a file per group. Each file holds its rules' texts in `RULES` and finds them in
+`check`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from outpace.lint.program import Message, Program, Rule
-from outpace.lint.rules import keras, loops, order, parallel, traced
+from outpace.lint.context import LintContext, Message, Rule
+from outpace.lint.rules import keras, loops, order, parallel, tracing
 
-_GROUPS = (parallel, order, loops, keras, traced)
-CHECKS: tuple[Callable[[Program], Iterator[Message]], ...] = tuple(group.check for group in _GROUPS)
+_GROUPS = (parallel, order, loops, keras, tracing)
+CHECKS: tuple[Callable[[LintContext], Iterator[Message]], ...] = tuple(group.check for group in _GROUPS)
 RULES: dict[str, Rule] = {
     rule.id: rule for rule in sorted((r for group in _GROUPS for r in group.RULES), key=lambda rule: rule.id)
 }

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from outpace.lint.program import Edit, Level, Message, Program, Rule
+from outpace.lint.context import Edit, Level, LintContext, Message, Rule
 
-OFTEN = 10  # batches; more often than that, TensorBoard's writing was asked for in most steps
+MIN_UPDATE_BATCHES = 10  # batches; more often than that, TensorBoard's writing was asked for in most steps
 
 BOARD = Rule(
     "LP110",
@@ -40,23 +40,23 @@ _SCALING = ("get_scaled_loss", "get_unscaled_gradients")
 _SWITCHES = ("tensorflow.config.run_functions_eagerly", "tensorflow.config.experimental_run_functions_eagerly")
 
 
-def check(program: Program) -> Iterator[Message]:
+def check(context: LintContext) -> Iterator[Message]:
     """The messages of this file's rules."""
-    if not program.source.imports("tensorflow", "keras", "tf_keras"):
+    if not context.source.imports("tensorflow", "keras", "tf_keras"):
         return
-    scaling = _removed(program)
-    for node in program.source.nodes:
+    scaling = _removed(context)
+    for node in context.source.nodes:
         if isinstance(node, ast.Call):
-            yield from _call(program, node)
+            yield from _call(context, node)
             if scaling and isinstance(node.func, ast.Attribute) and node.func.attr in _SCALING:
-                seen = "the capture ran with Keras 3" if program.facts.version("keras") else ""
-                yield program.message(SCALED, node, f"{node.func.attr} does not exist in Keras 3.", seen=seen)
+                seen = "the capture ran with Keras 3" if context.record_facts.package_version("keras") else ""
+                yield context.build_message(SCALED, node, f"{node.func.attr} does not exist in Keras 3.", evidence=seen)
         elif isinstance(node, ast.Assign) and _true(node.value) and getattr(node.targets[0], "attr", "") == "run_eagerly":
-            yield _eager(program, node.targets[0], node.value)
+            yield _eager(context, node.targets[0], node.value)
 
 
-def _call(program: Program, node: ast.Call) -> Iterator[Message]:
-    name = program.source.called(node)
+def _call(program: LintContext, node: ast.Call) -> Iterator[Message]:
+    name = program.source.called_name(node)
     if name == "keras.callbacks.TensorBoard":
         yield from _board(program, node)
     elif name in _SWITCHES and node.args and _true(node.args[0]):
@@ -67,34 +67,36 @@ def _call(program: Program, node: ast.Call) -> Iterator[Message]:
                 yield _eager(program, node, word.value)
 
 
-def _board(program: Program, node: ast.Call) -> Iterator[Message]:
+def _board(program: LintContext, node: ast.Call) -> Iterator[Message]:
     given = {word.arg: word.value.value for word in node.keywords if isinstance(word.value, ast.Constant)}
     often, histograms = given.get("update_freq"), given.get("histogram_freq")
-    if often == "batch" or (type(often) is int and 0 < often < OFTEN):
+    if often == "batch" or (type(often) is int and 0 < often < MIN_UPDATE_BATCHES):
         when = "every batch" if often in ("batch", 1) else f"every {often} batches"
-        yield program.message(BOARD, node, f"TensorBoard writes metrics after {when}.")
+        yield program.build_message(BOARD, node, f"TensorBoard writes metrics after {when}.")
     elif type(histograms) is int and histograms > 0:
         text = "TensorBoard computes histograms of all weights, at the end of an epoch."
-        yield program.message(BOARD, node, text, level=Level.NOTE, harmless="when epochs are long")
+        yield program.build_message(BOARD, node, text, level=Level.NOTE, harmless="when epochs are long")
 
 
-def _eager(program: Program, node: ast.AST, value: ast.expr) -> Message:
-    first = program.insertion(value.lineno, value.col_offset, "False")
+def _eager(program: LintContext, node: ast.AST, value: ast.expr) -> Message:
+    first = program.build_insertion(value.lineno, value.col_offset, "False")
     edit = Edit(first.line, first.column, first.line, first.column + len("True"), "False")
-    if any(isinstance(above, (ast.If, ast.IfExp)) for above in program.source.above(node)):
-        return program.message(
+    if any(isinstance(above, (ast.If, ast.IfExp)) for above in program.source.iter_ancestors(node)):
+        return program.build_message(
             EAGER, node, "Under this test every operation runs eagerly: no graph is built.", level=Level.NOTE
         )
-    return program.message(EAGER, node, "Every operation runs eagerly: no graph is built.", edit=edit)
+    return program.build_message(EAGER, node, "Every operation runs eagerly: no graph is built.", edit=edit)
 
 
 def _true(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is True
 
 
-def _removed(program: Program) -> bool:
-    """Whether Keras 2's loss scaling is missing: not where an old Keras is known to run, or the file brings its own."""
-    version = program.facts.version("keras")
+def _removed(program: LintContext) -> bool:
+    """Whether Keras 2's loss scaling is missing: not where an old Keras is known to run, or the
+    file brings its own.
+    """
+    version = program.record_facts.package_version("keras")
     if version is not None:
         return version >= (3,)
     if program.source.imports("tf_keras") or "TF_USE_LEGACY_KERAS" in program.source.text:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from outpace.lint.program import Message, Program, Rule
+from outpace.lint.context import LintContext, Message, Rule
 from outpace.lint.source import FUNCTIONS
-from outpace.lint.steps import LOOPS, Loop, awaited, described, each_time
+from outpace.lint.training_loops import LOOP_NODES, Loop, forces_sync, iter_unconditional, reads_metadata
 
 _TRACE = ("tensorflow.profiler.experimental.Trace",)
 _EVERY_FEW = "Do it every few steps (`if step % 100 == 0:`), or keep the tensors and convert them after the epoch."
@@ -49,91 +49,103 @@ TRACE = Rule(
 )
 
 
-def check(program: Program) -> Iterator[Message]:
+def check(context: LintContext) -> Iterator[Message]:
     """The messages of this file's rules."""
-    if program.steps.eager:
-        for body in program.steps.training_loops.values():
-            names = program.steps.results(body)
-            yield from (message for node in body for message in _waits(program, node, names))
-        yield from _eager(program)
-    yield from _traces(program)
-    yield from _weights(program)
+    if context.training_loops.is_eager:
+        for body in context.training_loops.loop_bodies.values():
+            names = context.training_loops.find_step_tensors(body)
+            yield from (message for node in body for message in _waits(context, node, names))
+        yield from _eager(context)
+    yield from _traces(context)
+    yield from _weights(context)
 
 
-def _waits(program: Program, node: ast.AST, names: set[str]) -> Iterator[Message]:
+def _waits(program: LintContext, node: ast.AST, names: set[str]) -> Iterator[Message]:
     if not isinstance(node, ast.Call) or _compiled(program, node):
         return
     if isinstance(node.func, ast.Attribute) and node.func.attr in ("numpy", "item") and not node.args:
         if _tensor(program, node.func.value, names):
-            yield program.message(NUMPY, node, f".{node.func.attr}() in every step waits for the device.")
+            yield program.build_message(NUMPY, node, f".{node.func.attr}() in every step waits for the device.")
     elif isinstance(node.func, ast.Name) and node.func.id in ("float", "int", "print"):
         given = [*node.args, *(word.value for word in node.keywords)]
         if any(_tensor(program, item, names) for item in given):
-            yield program.message(NUMBER, node, f"{node.func.id}() of a tensor in every step waits for the device.")
+            yield program.build_message(NUMBER, node, f"{node.func.id}() of a tensor in every step waits for the device.")
 
 
-def _tensor(program: Program, node: ast.expr, names: set[str]) -> bool:
+def _tensor(program: LintContext, node: ast.expr, names: set[str]) -> bool:
     """Whether an expression holds a tensor of the step that nothing has converted yet."""
-    if awaited(node):
+    if forces_sync(node):
         return False
     for item in ast.walk(node):
-        if isinstance(item, ast.Name) and item.id in names and not described(program.source, item):
+        if isinstance(item, ast.Name) and item.id in names and not reads_metadata(program.source, item):
             return True
-        if isinstance(item, ast.Call) and (program.steps.is_step_call(item) or _metric(program, item)):
+        if isinstance(item, ast.Call) and (program.training_loops.is_step_call(item) or _metric(program, item)):
             return True
     return False
 
 
-def _metric(program: Program, call: ast.Call) -> bool:
+def _metric(program: LintContext, call: ast.Call) -> bool:
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "result":
         return False
-    return program.source.called(program.functions.resolve(call.func.value) or call.func.value).startswith("keras.metrics.")
+    return program.source.called_name(program.functions.resolve(call.func.value) or call.func.value).startswith(
+        "keras.metrics."
+    )
 
 
-def _compiled(program: Program, node: ast.AST) -> bool:
-    return any(above in program.steps.compiled for above in program.source.above(node) if isinstance(above, FUNCTIONS))
+def _compiled(program: LintContext, node: ast.AST) -> bool:
+    return any(
+        above in program.training_loops.graph_functions
+        for above in program.source.iter_ancestors(node)
+        if isinstance(above, FUNCTIONS)
+    )
 
 
-def _eager(program: Program) -> Iterator[Message]:
-    steps = program.steps
-    called = {steps.method(item.func) for body in steps.training_loops.values() for item in body if isinstance(item, ast.Call)}
+def _eager(program: LintContext) -> Iterator[Message]:
+    steps = program.training_loops
+    called = {
+        steps.resolve_method(item.func) for body in steps.loop_bodies.values() for item in body if isinstance(item, ast.Call)
+    }
     told: set[ast.AST | None] = set()
     for node in program.source.nodes:
-        tape = steps.tape(node)
+        tape = steps.gradient_tape(node)
         if (
             tape is None
             or _compiled(program, node)
-            or any(steps.tape(above) is not None for above in program.source.above(node))
+            or any(steps.gradient_tape(above) is not None for above in program.source.iter_ancestors(node))
         ):
             continue
-        loop, function = _training_loop(program, node), program.source.function_around(node)
+        loop, function = _training_loop(program, node), program.source.enclosing_function(node)
         if (loop or function) in told:
             continue  # a step with several tapes, as of a GAN, is one step
         if loop is not None or (function in called and function in steps.step_functions and function is not None):
             told.add(loop or function)
-            yield program.message(EAGER, tape, "This training step runs eagerly, operation by operation, in a Python loop.")
+            yield program.build_message(
+                EAGER, tape, "This training step runs eagerly, operation by operation, in a Python loop."
+            )
 
 
-def _training_loop(program: Program, node: ast.AST) -> Loop | None:
-    loop = program.steps.loop_around(node)
-    return loop if loop is not None and loop in program.steps.training_loops else None
+def _training_loop(program: LintContext, node: ast.AST) -> Loop | None:
+    loop = program.training_loops.enclosing_loop(node)
+    return loop if loop is not None and loop in program.training_loops.loop_bodies else None
 
 
-def _traces(program: Program) -> Iterator[Message]:
+def _traces(program: LintContext) -> Iterator[Message]:
     for node in program.source.nodes:
-        if not isinstance(node, ast.With) or program.steps.loop_around(node) is None:
+        if not isinstance(node, ast.With) or program.training_loops.enclosing_loop(node) is None:
             continue
-        trace = next((item.context_expr for item in node.items if program.source.called(item.context_expr) in _TRACE), None)
+        trace = next(
+            (item.context_expr for item in node.items if program.source.called_name(item.context_expr) in _TRACE), None
+        )
         loop = program.source.parents.get(node)
-        if trace is None or not isinstance(loop, LOOPS) or not _over_data(program, loop):
+        if trace is None or not isinstance(loop, LOOP_NODES) or not _over_data(program, loop):
             continue
         if not any(
             isinstance(item, ast.Call) and isinstance(item.func, ast.Name) and item.func.id == "next" for item in ast.walk(node)
         ):
-            yield program.message(TRACE, trace, "The loop fetches its data outside this step's marker.")
+            yield program.build_message(TRACE, trace, "The loop fetches its data outside this step's marker.")
 
 
-def _over_data(program: Program, loop: Loop) -> bool:
+def _over_data(program: LintContext, loop: Loop) -> bool:
     """Whether a loop fetches something: it runs over anything but numbers."""
     if isinstance(loop, ast.While):
         return False
@@ -162,44 +174,52 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DEEPEST = 6  # calls from a loop to what it runs
 
 
-def _weights(program: Program) -> Iterator[Message]:
+def _weights(program: LintContext) -> Iterator[Message]:
     """The messages of this file's rule."""
-    if not program.steps.eager:
+    if not program.training_loops.is_eager:
         return
     told: set[ast.AST] = set()
-    for body in (*program.steps.training_loops.values(), *_hooks(program)):
+    for body in (*program.training_loops.loop_bodies.values(), *_hooks(program)):
         for node, way in _reached(program, body, ()):
             for read in _reads(program, node):
                 if read not in told:
                     told.add(read)
                     called = f", for the call in line {way[0].lineno}" if way else ""
-                    yield program.message(WEIGHTS, read, f"All weights are copied to NumPy in every step{called}.")
+                    yield program.build_message(WEIGHTS, read, f"All weights are copied to NumPy in every step{called}.")
 
 
-def _hooks(program: Program) -> Iterator[list[ast.AST]]:
+def _hooks(program: LintContext) -> Iterator[list[ast.AST]]:
     """What callbacks of Keras run in every batch."""
     for node in program.source.nodes:
         if isinstance(node, ast.ClassDef) and any(
-            program.source.qualified(b) == "keras.callbacks.Callback" for b in node.bases
+            program.source.qualified_name(b) == "keras.callbacks.Callback" for b in node.bases
         ):
             hooks = (item for item in node.body if isinstance(item, ast.FunctionDef) and item.name in _HOOKS)
-            yield from (list(each_time(item)) for item in hooks)
+            yield from (list(iter_unconditional(item)) for item in hooks)
 
 
 def _reached(
-    program: Program, body: Iterable[ast.AST], way: tuple[ast.Call, ...]
+    program: LintContext, body: Iterable[ast.AST], way: tuple[ast.Call, ...]
 ) -> Iterator[tuple[ast.AST, tuple[ast.Call, ...]]]:
-    """Nodes that run in every step, those of the file's functions that are called as well, each with the calls that lead to it."""
+    """Nodes that run in every step, those of the file's functions that are called as well, each
+    with the calls that lead to it.
+    """
     for node in body:
         yield node, way
-        function = program.steps.method(node.func) if isinstance(node, ast.Call) and len(way) < _DEEPEST else None
-        if function is not None and not isinstance(function, ast.Lambda) and function not in program.steps.compiled:
+        function = (
+            program.training_loops.resolve_method(node.func) if isinstance(node, ast.Call) and len(way) < _DEEPEST else None
+        )
+        if (
+            function is not None
+            and not isinstance(function, ast.Lambda)
+            and function not in program.training_loops.graph_functions
+        ):
             assert isinstance(node, ast.Call)
-            if all(program.steps.method(call.func) is not function for call in way):
-                yield from _reached(program, each_time(function), (*way, node))
+            if all(program.training_loops.resolve_method(call.func) is not function for call in way):
+                yield from _reached(program, iter_unconditional(function), (*way, node))
 
 
-def _reads(program: Program, node: ast.AST) -> Iterator[ast.AST]:
+def _reads(program: LintContext, node: ast.AST) -> Iterator[ast.AST]:
     """The calls in a node that copy all weights: in a loop over them, or at once."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get_weights":
         yield node
@@ -213,8 +233,10 @@ def _reads(program: Program, node: ast.AST) -> Iterator[ast.AST]:
                 yield from _reads(program, below)
 
 
-def _names(program: Program, node: ast.expr, attributes: tuple[str, ...]) -> bool:
-    """Whether an expression holds one of these attributes of something, also through a name of the file."""
+def _names(program: LintContext, node: ast.expr, attributes: tuple[str, ...]) -> bool:
+    """Whether an expression holds one of these attributes of something, also through a name of the
+    file.
+    """
     found = [node, *(program.functions.resolve(item) for item in ast.walk(node) if isinstance(item, ast.Name))]
     return any(
         isinstance(item, ast.Attribute) and item.attr in attributes
@@ -225,18 +247,18 @@ def _names(program: Program, node: ast.expr, attributes: tuple[str, ...]) -> boo
 
 
 def _converted(
-    program: Program, loop: ast.For | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+    program: LintContext, loop: ast.For | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 ) -> Iterator[ast.AST]:
     """The first call in a loop over weights that makes a NumPy array of one."""
     targets = [loop.target] if isinstance(loop, ast.For) else [part.target for part in loop.generators]
     names = {item.id for target in targets for item in ast.walk(target) if isinstance(item, ast.Name)}
     for node in ast.walk(loop):
-        if isinstance(node, ast.Call) and not isinstance(program.source.function_around(node), ast.Lambda):
+        if isinstance(node, ast.Call) and not isinstance(program.source.enclosing_function(node), ast.Lambda):
             method = isinstance(node.func, ast.Attribute) and node.func.attr == "numpy" and not node.args
             given = node.func.value if method and isinstance(node.func, ast.Attribute) else None
-            arguments = [given] if given else node.args if program.source.called(node).startswith("numpy.") else []
+            arguments = [given] if given else node.args if program.source.called_name(node).startswith("numpy.") else []
             used = (item for arg in arguments for item in ast.walk(arg) if isinstance(item, ast.Name) and item.id in names)
-            if any(not described(program.source, item) for item in used):
+            if any(not reads_metadata(program.source, item) for item in used):
                 yield node
                 return
 

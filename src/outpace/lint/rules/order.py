@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from outpace.lint.calls import BATCHING, READERS, UNBATCHING
+from outpace.lint.calls import BATCHING_OPS, READERS, UNBATCHING_OPS
+from outpace.lint.context import Level, LintContext, Message, Rule
 from outpace.lint.functions import Trait
-from outpace.lint.program import Level, Message, Program, Rule
 from outpace.lint.values import Stage
 from outpace.store.record import PipelineStage
 
@@ -55,45 +55,45 @@ RULES = (CACHED_ORDER, CACHED_RANDOM, SHUFFLED_LATE, SHUFFLED_BATCHES, SHARDED_L
 Both = Callable[[Stage], bool]
 
 
-def check(program: Program) -> Iterator[Message]:
+def check(context: LintContext) -> Iterator[Message]:
     """The messages of this file's rules."""
-    for stage in program.chains.stages:
+    for stage in context.datasets.stages:
         if stage.op == "cache":
-            yield from _cache(program, stage)
+            yield from _cache(context, stage)
         elif stage.op == "shuffle":
-            yield from _shuffle(program, stage)
+            yield from _shuffle(context, stage)
         elif stage.op == "shard":
-            yield from _shard(program, stage)
+            yield from _shard(context, stage)
 
 
-def _cache(program: Program, stage: Stage) -> Iterator[Message]:
+def _cache(program: LintContext, stage: Stage) -> Iterator[Message]:
     shuffles = (
         found
-        for found in stage.before()
+        for found in stage.iter_upstream()
         if found.op == "shuffle" and found.constants.get("reshuffle_each_iteration") is not False
     )
     shuffle = next(shuffles, None)
     if shuffle is not None and not _followed(program, stage, {"shuffle"}) and not _only_evaluated(program, stage):
         text = "This cache comes after a shuffle, so every epoch has the order of the first."
         yield from _about(program, CACHED_ORDER, stage, shuffle, text)
-    for found in stage.before():
+    for found in stage.iter_upstream():
         if found.op == "map" and _draws(program, found):
             text = "This cache comes after a random augmentation, so every epoch has the augmented examples of the first."
             yield from _about(program, CACHED_RANDOM, stage, found, text, random=True)
             return
 
 
-def _draws(program: Program, stage: Stage) -> bool:
+def _draws(program: LintContext, stage: Stage) -> bool:
     """Whether a map's function draws random numbers, by its text or by what a capture saw in it."""
     traits = program.functions.traits(stage.function)
-    return Trait.RANDOM in traits or any(_random(built) for built in program.facts.stages(stage.call, "map"))
+    return Trait.RANDOM in traits or any(_random(built) for built in program.record_facts.stages(stage.call, "map"))
 
 
-def _shuffle(program: Program, stage: Stage) -> Iterator[Message]:
-    if stage.inner:
+def _shuffle(program: LintContext, stage: Stage) -> Iterator[Message]:
+    if stage.is_nested:
         return
     before = _until(stage, {"cache", "unknown", "snapshot"})
-    shuffled = any(found.op == "shuffle" for found in stage.before())
+    shuffled = any(found.op == "shuffle" for found in stage.iter_upstream())
     for found in before:
         traits = program.functions.traits(found.function) if found.op == "map" else frozenset()
         if traits & {Trait.DECODES, Trait.PYTHON} and not shuffled:
@@ -104,8 +104,8 @@ def _shuffle(program: Program, stage: Stage) -> Iterator[Message]:
             text = "This shuffle comes after a map that makes the elements larger, and its buffer holds the larger ones."
             yield from _about(program, SHUFFLED_LATE, stage, found, text, level=Level.NOTE)
             break
-    batch = next((found for found in _until(stage, UNBATCHING) if found.op in BATCHING or found.yields_batches), None)
-    if batch is not None and not _followed(program, stage, BATCHING | UNBATCHING):
+    batch = next((found for found in _until(stage, UNBATCHING_OPS) if found.op in BATCHING_OPS or found.yields_batches), None)
+    if batch is not None and not _followed(program, stage, BATCHING_OPS | UNBATCHING_OPS):
         level = Level.NOTE if shuffled or batch.yields_batches else Level.WARNING
         yield from _about(
             program,
@@ -117,9 +117,9 @@ def _shuffle(program: Program, stage: Stage) -> Iterator[Message]:
         )
 
 
-def _shard(program: Program, stage: Stage) -> Iterator[Message]:
-    for found in stage.before():
-        if found.op in ("map", "interleave", "filter", *BATCHING) or found.op in READERS:
+def _shard(program: LintContext, stage: Stage) -> Iterator[Message]:
+    for found in stage.iter_upstream():
+        if found.op in ("map", "interleave", "filter", *BATCHING_OPS) or found.op in READERS:
             what = "files are read" if found.op in READERS or found.op == "interleave" else f"a {found.op}"
             yield from _about(
                 program,
@@ -136,23 +136,29 @@ def _what(text: str) -> str:
 
 
 def _about(
-    program: Program, rule: Rule, stage: Stage, cause: Stage, text: str, *, level: Level | None = None, random: bool = False
+    program: LintContext, rule: Rule, stage: Stage, cause: Stage, text: str, *, level: Level | None = None, random: bool = False
 ) -> Iterator[Message]:
-    """A message about two stages: confirmed or withdrawn where a capture built them, a note where two independent tests must both hold."""
-    built = program.facts.stages(stage.call, stage.op)
-    causes = {found.id: found for found in program.facts.stages(cause.call, cause.op)}
+    """A message about two stages: confirmed or withdrawn where a capture built them, a note where
+    two independent tests must both hold.
+    """
+    built = program.record_facts.stages(stage.call, stage.op)
+    causes = {found.id: found for found in program.record_facts.stages(cause.call, cause.op)}
     if built and causes:
-        joined = [item for found in built for item in program.facts.before(found) if item.id in causes]
+        joined = [item for found in built for item in program.record_facts.iter_upstream(found) if item.id in causes]
         if not joined or (random and not any(_random(item) for item in joined)):
             return
-        yield program.message(
-            rule, stage.call, text, level=level, seen=f"the pipeline was built so, with the {cause.op} of line {joined[0].line}"
+        yield program.build_message(
+            rule,
+            stage.call,
+            text,
+            level=level,
+            evidence=f"the pipeline was built so, with the {cause.op} of line {joined[0].line}",
         )
         return
     if _independent(stage, cause):
-        yield program.message(rule, stage.call, f"{text} That needs two tests to hold at once.", level=Level.NOTE)
+        yield program.build_message(rule, stage.call, f"{text} That needs two tests to hold at once.", level=Level.NOTE)
     else:
-        yield program.message(rule, stage.call, text, level=level)
+        yield program.build_message(rule, stage.call, text, level=level)
 
 
 def _random(stage: PipelineStage) -> bool:
@@ -161,22 +167,22 @@ def _random(stage: PipelineStage) -> bool:
 
 def _independent(first: Stage, second: Stage) -> bool:
     """Whether each stage stands under a test of its own."""
-    return bool(first.given - second.given) and bool(second.given - first.given)
+    return bool(first.conditions - second.conditions) and bool(second.conditions - first.conditions)
 
 
 def _until(stage: Stage, ops: frozenset[str] | set[str]) -> Iterator[Stage]:
     """The stages before one on its own chain, as far as one of `ops`."""
-    for found in list(stage.line())[1:]:
+    for found in list(stage.iter_chain())[1:]:
         if found.op in ops:
             return
         yield found
 
 
-def _followed(program: Program, stage: Stage, ops: frozenset[str] | set[str]) -> bool:
+def _followed(program: LintContext, stage: Stage, ops: frozenset[str] | set[str]) -> bool:
     """Whether a stage of `ops` comes later in some pipeline that goes through the same call."""
-    for end in program.chains.ends:
+    for end in program.datasets.final_stages:
         later: list[str] = []
-        for found in end.line():
+        for found in end.iter_chain():
             if found.call is stage.call:
                 if set(later) & ops:
                     return True
@@ -185,12 +191,12 @@ def _followed(program: Program, stage: Stage, ops: frozenset[str] | set[str]) ->
     return False
 
 
-def _only_evaluated(program: Program, stage: Stage) -> bool:
+def _only_evaluated(program: LintContext, stage: Stage) -> bool:
     """Whether everything that is made of a stage is known to be used for evaluation."""
     kinds = [
         use.kind
-        for use in program.chains.uses
+        for use in program.datasets.uses
         for path in use.value.paths
-        if any(found.call is stage.call for found in path.stage.line())
+        if any(found.call is stage.call for found in path.stage.iter_chain())
     ]
     return bool(kinds) and set(kinds) <= {"evaluate", "validation"}

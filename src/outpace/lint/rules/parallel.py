@@ -1,5 +1,5 @@
-"""DS101, DS102, DS103, DS106, DS107, DS112: stages that run one element at a time, some of them as Python code, and what TensorFlow does
-about it by itself.
+"""DS101, DS102, DS103, DS106, DS107, DS112: stages that run one element at a time, some of them as
+Python code, and what TensorFlow does about it by itself.
 """
 
 from __future__ import annotations
@@ -7,12 +7,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from outpace.lint.calls import BATCHING, LOADERS, UNBATCHING
+from outpace.lint.calls import BATCHING_OPS, LOADERS, UNBATCHING_OPS
+from outpace.lint.context import Edit, Level, LintContext, Message, Rule
 from outpace.lint.functions import PYTHON_CALLS, STATEFUL, Trait
-from outpace.lint.program import Edit, Level, Message, Program, Rule
 from outpace.lint.source import FUNCTIONS
 from outpace.lint.values import Stage
-from outpace.model.units import counted
+from outpace.model.units import format_count
 
 SMALL_BATCH = (
     8  # below it a small convolutional net spent most of a step outside its kernels (15 against 251 images/s at 1 and 32)
@@ -59,20 +59,20 @@ BATCH = Rule(
 )
 
 
-def check(program: Program) -> Iterator[Message]:
+def check(context: LintContext) -> Iterator[Message]:
     """The messages of this file's rules."""
-    yield from _prefetch(program)
-    yield from _map(program)
-    yield from _interleave(program)
-    yield from _batch(program)
-    yield from _python_code(program)
+    yield from _prefetch(context)
+    yield from _map(context)
+    yield from _interleave(context)
+    yield from _batch(context)
+    yield from _python_code(context)
 
 
-def _prefetch(program: Program) -> Iterator[Message]:
-    for _, end in program.chains.used("fit", "loop"):
-        ops = [stage.op for stage in end.line()]
+def _prefetch(program: LintContext) -> Iterator[Message]:
+    for _, end in program.datasets.find_uses("fit", "loop"):
+        ops = [stage.op for stage in end.iter_chain()]
         if (
-            end.inner
+            end.is_nested
             or "prefetch" in ops
             or "take" in ops
             or len(ops) < 2
@@ -80,23 +80,25 @@ def _prefetch(program: Program) -> Iterator[Message]:
             or not isinstance(end.call, ast.Call)
         ):
             continue
-        built = program.facts.stages(end.call, end.op)
-        if any(later.op == "prefetch" for stage in built for later in program.facts.after(stage)):
+        built = program.record_facts.stages(end.call, end.op)
+        if any(later.op == "prefetch" for stage in built for later in program.record_facts.iter_downstream(stage)):
             continue
-        yield program.message(PREFETCH, end.call, "The pipeline ends without a prefetch.", edit=_appended(program, end.call))
+        yield program.build_message(
+            PREFETCH, end.call, "The pipeline ends without a prefetch.", edit=_appended(program, end.call)
+        )
 
 
-def _appended(program: Program, call: ast.Call) -> Edit | None:
-    if not program.tensorflow or call.end_lineno is None or call.end_col_offset is None:
+def _appended(program: LintContext, call: ast.Call) -> Edit | None:
+    if not program.tensorflow_alias or call.end_lineno is None or call.end_col_offset is None:
         return None
-    return program.insertion(call.end_lineno, call.end_col_offset, f".prefetch({program.tensorflow}.data.AUTOTUNE)")
+    return program.build_insertion(call.end_lineno, call.end_col_offset, f".prefetch({program.tensorflow_alias}.data.AUTOTUNE)")
 
 
-def _map(program: Program) -> Iterator[Message]:
-    for stage in program.chains.stages:
+def _map(program: LintContext) -> Iterator[Message]:
+    for stage in program.datasets.stages:
         if stage.op != "map" or {"num_parallel_calls", "**"} & set(stage.arguments):
             continue
-        built = program.facts.stages(stage.call, "map")
+        built = program.record_facts.stages(stage.call, "map")
         if any("num_parallel_calls" in found.kwargs for found in built):
             continue
         if built:
@@ -105,12 +107,14 @@ def _map(program: Program) -> Iterator[Message]:
             yield _from_source(program, stage)
 
 
-def _recorded(program: Program, stage: Stage, kinds: list[str]) -> Message:
+def _recorded(program: LintContext, stage: Stage, kinds: list[str]) -> Message:
     if kinds:
         seen = f"its function holds {_list(kinds)}"
-        return program.message(MAP, stage.call, _SEQUENTIAL, level=Level.WARNING, seen=seen, fix=_fix(Trait.RANDOM))
+        return program.build_message(MAP, stage.call, _SEQUENTIAL, level=Level.WARNING, evidence=seen, fix=_fix(Trait.RANDOM))
     seen = "its function is stateless"
-    return program.message(MAP, stage.call, _PARALLEL, seen=seen, edit=_parallel(program, stage), harmless=_WITH_DEFAULTS)
+    return program.build_message(
+        MAP, stage.call, _PARALLEL, evidence=seen, edit=_parallel(program, stage), harmless=_WITH_DEFAULTS
+    )
 
 
 _SEQUENTIAL = "This map runs one element at a time, and TensorFlow cannot parallelise it by itself."
@@ -118,16 +122,16 @@ _PARALLEL = "This map has no num_parallel_calls; its function is stateless, so T
 _WITH_DEFAULTS = "with default options of the data set"
 
 
-def _from_source(program: Program, stage: Stage) -> Message:
+def _from_source(program: LintContext, stage: Stage) -> Message:
     traits = program.functions.traits(stage.function)
     stateful = [trait for trait in STATEFUL if trait in traits]
-    if stateful and not stage.inner:
+    if stateful and not stage.is_nested:
         text = f"This map runs one element at a time: its function {stateful[0].value}, so TensorFlow does not parallelise it by itself."
-        return program.message(MAP, stage.call, text, level=Level.WARNING, fix=_fix(stateful[0]))
-    if program.functions.known(stage.function) and not stateful:
-        return program.message(MAP, stage.call, _PARALLEL, edit=_parallel(program, stage), harmless=_WITH_DEFAULTS)
+        return program.build_message(MAP, stage.call, text, level=Level.WARNING, fix=_fix(stateful[0]))
+    if program.functions.is_known(stage.function) and not stateful:
+        return program.build_message(MAP, stage.call, _PARALLEL, edit=_parallel(program, stage), harmless=_WITH_DEFAULTS)
     text = "This map has no num_parallel_calls; TensorFlow parallelises it by itself only if its function is stateless."
-    return program.message(MAP, stage.call, text)
+    return program.build_message(MAP, stage.call, text)
 
 
 def _fix(trait: Trait) -> str:
@@ -138,47 +142,47 @@ def _fix(trait: Trait) -> str:
     return MAP.fix
 
 
-def _parallel(program: Program, stage: Stage) -> Edit | None:
-    if not program.tensorflow:
+def _parallel(program: LintContext, stage: Stage) -> Edit | None:
+    if not program.tensorflow_alias:
         return None
-    return program.argument_edit(stage.call, f"num_parallel_calls={program.tensorflow}.data.AUTOTUNE")
+    return program.build_argument_edit(stage.call, f"num_parallel_calls={program.tensorflow_alias}.data.AUTOTUNE")
 
 
-def _interleave(program: Program) -> Iterator[Message]:
-    for stage in program.chains.stages:
+def _interleave(program: LintContext) -> Iterator[Message]:
+    for stage in program.datasets.stages:
         if (
             stage.op != "interleave"
             or {"num_parallel_calls", "**"} & set(stage.arguments)
             or stage.constants.get("cycle_length") == 1
         ):
             continue
-        built = program.facts.stages(stage.call, "interleave")
+        built = program.record_facts.stages(stage.call, "interleave")
         if any("num_parallel_calls" in found.kwargs for found in built):
             continue
         seen = "the stage was built without num_parallel_calls" if built else ""
         text = "This interleave reads its inputs in turn on one thread; TensorFlow does not parallelise it by itself."
-        yield program.message(INTERLEAVE, stage.call, text, seen=seen, edit=_parallel(program, stage))
+        yield program.build_message(INTERLEAVE, stage.call, text, evidence=seen, edit=_parallel(program, stage))
 
 
-def _batch(program: Program) -> Iterator[Message]:
-    for _, end in program.chains.used("fit", "loop"):
-        line = list(end.line())
+def _batch(program: LintContext) -> Iterator[Message]:
+    for _, end in program.datasets.find_uses("fit", "loop"):
+        line = list(end.iter_chain())
         ops = [stage.op for stage in line]
         for number, stage in enumerate(line):
-            if stage.op not in BATCHING or {"take", *BATCHING, *UNBATCHING} & set(ops[:number]):
+            if stage.op not in BATCHING_OPS or {"take", *BATCHING_OPS, *UNBATCHING_OPS} & set(ops[:number]):
                 continue
-            built = {found.kwargs.get("batch_size") for found in program.facts.stages(stage.call, stage.op)}
+            built = {found.kwargs.get("batch_size") for found in program.record_facts.stages(stage.call, stage.op)}
             size = built.pop() if len(built) == 1 else stage.constants.get("batch_size")
             if _small(size):
-                seen = f"batch_size was {size}" if program.facts.stages(stage.call, stage.op) else ""
-                yield program.message(BATCH, stage.call, f"The batch holds {_examples(size)}.", seen=seen)
+                seen = f"batch_size was {size}" if program.record_facts.stages(stage.call, stage.op) else ""
+                yield program.build_message(BATCH, stage.call, f"The batch holds {_examples(size)}.", evidence=seen)
     for node in program.source.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fit":
             size = next(
                 (w.value.value for w in node.keywords if w.arg == "batch_size" and isinstance(w.value, ast.Constant)), None
             )
             if _small(size) and program.source.imports("tensorflow", "keras", "tf_keras"):
-                yield program.message(BATCH, node, f"The batch holds {_examples(size)}.")
+                yield program.build_message(BATCH, node, f"The batch holds {_examples(size)}.")
 
 
 def _small(size: object) -> bool:
@@ -186,7 +190,7 @@ def _small(size: object) -> bool:
 
 
 def _examples(size: object) -> str:
-    return counted(size, "example") if isinstance(size, int) else f"{size} examples"
+    return format_count(size, "example") if isinstance(size, int) else f"{size} examples"
 
 
 def _list(words: list[str]) -> str:
@@ -215,44 +219,50 @@ PYTHON_FUNCTION = Rule(
 _SOURCES = ("tensorflow.data.Dataset.from_generator",)
 
 
-def _python_code(program: Program) -> Iterator[Message]:
+def _python_code(program: LintContext) -> Iterator[Message]:
     """Python code that makes or changes elements."""
     piped = _piped(program)
     for node in program.source.nodes:
-        name = program.source.called(node)
+        name = program.source.called_name(node)
         if name in _SOURCES:
-            seen = "the data set was built from a generator" if program.facts.stages(node, "from_generator") else ""
+            seen = "the data set was built from a generator" if program.record_facts.stages(node, "from_generator") else ""
             level = Level.NOTE if _writes_records(program, node) else None
             text = "The elements are made by a Python generator, one at a time."
-            yield program.message(GENERATOR, node, text, seen=seen, level=level)
+            yield program.build_message(GENERATOR, node, text, evidence=seen, level=level)
         elif name in PYTHON_CALLS:
-            stages = [stage for above in program.source.above(node) for stage in piped.get(above, ())]
+            stages = [stage for above in program.source.iter_ancestors(node) for stage in piped.get(above, ())]
             yield _as_python(program, node, name.rpartition(".")[2], stages)
 
 
-def _as_python(program: Program, node: ast.AST, name: str, stages: list[ast.AST]) -> Message:
+def _as_python(program: LintContext, node: ast.AST, name: str, stages: list[ast.AST]) -> Message:
     if not stages:
         text = f"{name} runs Python code from inside TensorFlow."
-        return program.message(
+        return program.build_message(
             PYTHON_FUNCTION, node, text, level=Level.NOTE, harmless="outside an input pipeline, when it runs seldom"
         )
-    kinds = {kind for stage in stages for found in program.facts.stages(stage, "map") for kind in found.stateful}
+    kinds = {kind for stage in stages for found in program.record_facts.stages(stage, "map") for kind in found.stateful}
     seen = "the map's function holds a Python call" if kinds & {"PyFunc", "EagerPyFunc", "PyFuncStateless"} else ""
-    return program.message(PYTHON_FUNCTION, node, f"{name} runs Python code for every element of the pipeline.", seen=seen)
-
-
-def _writes_records(program: Program, node: ast.AST) -> bool:
-    """Whether the data set is made to be written to files once: the function around it opens a writer, or the file is about nothing else."""
-    scope = program.source.function_around(node) or program.source.tree
-    return any(
-        isinstance(item, ast.Call) and program.source.called(item).endswith(".TFRecordWriter") for item in ast.walk(scope)
+    return program.build_message(
+        PYTHON_FUNCTION, node, f"{name} runs Python code for every element of the pipeline.", evidence=seen
     )
 
 
-def _piped(program: Program) -> dict[ast.AST, list[ast.AST]]:
-    """The functions and lambdas that stages run, with what they call, each with the stages' calls."""
+def _writes_records(program: LintContext, node: ast.AST) -> bool:
+    """Whether the data set is made to be written to files once: the function around it opens a
+    writer, or the file is about nothing else.
+    """
+    scope = program.source.enclosing_function(node) or program.source.tree
+    return any(
+        isinstance(item, ast.Call) and program.source.called_name(item).endswith(".TFRecordWriter") for item in ast.walk(scope)
+    )
+
+
+def _piped(program: LintContext) -> dict[ast.AST, list[ast.AST]]:
+    """The functions and lambdas that stages run, with what they call, each with the
+    stages' calls.
+    """
     found: dict[ast.AST, list[ast.AST]] = {}
-    for stage in program.chains.stages:
+    for stage in program.datasets.stages:
         function = program.functions.resolve(stage.function)
         todo: list[ast.AST] = [function] if isinstance(function, FUNCTIONS) else []
         seen: set[ast.AST] = set()

@@ -7,23 +7,23 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.model.kernel_names import function_name
-from outpace.metrics.model.op_metrics import device_op, op_texts
-from outpace.metrics.program.same_program import main_program
-from outpace.metrics.program.step_breakdown import (
+from outpace.metrics.cluster.program_groups import main_program_hosts
+from outpace.metrics.facts.op_metrics import device_op_names, parse_device_op
+from outpace.metrics.facts.step_breakdown import (
     Planes,
-    averaged,
+    averaged_devices,
     category_of,
     event_kinds,
-    rows_of,
     step_breakdown,
-    times_of,
-    unseen,
+    step_event_times,
+    time_matched_work,
+    work_rows,
 )
+from outpace.metrics.kernel_names import kernel_function_name
 from outpace.model import Category, Table, UsageError
 from outpace.model.arrays import Codes, Indices, Picoseconds
 from outpace.timeline import Run, Timeline
-from outpace.tools.explain.schema import EVENTS, GROUPS, PARTS
+from outpace.tools.explain.schema import CATEGORIES, EVENTS, GROUPS
 from outpace.trace import Plane, dialect
 
 NO_EVENT = "(no event)"
@@ -32,7 +32,7 @@ _OTHER = -2  # below it: the same event, counted once more for another time or k
 
 
 @dataclass(frozen=True)
-class Chosen:
+class TargetStep:
     """The step to explain: a host, and the place of the step among its steps."""
 
     timeline: Timeline
@@ -51,18 +51,20 @@ class Chosen:
 
     @property
     def device(self) -> Plane | None:
-        """The device that is explained, where there are several: the one that works longest in the step."""
-        return max(averaged(self.timeline), key=self._works, default=None)
+        """The device that is explained, where there are several: the one that works longest in the
+        step.
+        """
+        return max(averaged_devices(self.timeline), key=self._works, default=None)
 
     def _works(self, device: Plane) -> int:
         """How long the events of a device in the step are together, ps."""
-        rows = rows_of(self.timeline, (device,))
-        return int(self.timeline.trace.duration[rows[self.timeline.step_of[rows] == self.index]].sum())
+        rows = work_rows(self.timeline, (device,))
+        return int(self.timeline.trace.duration[rows[self.timeline.step_index[rows] == self.index]].sum())
 
     @property
     def device_name(self) -> str:
         """What people call it: `GPU:2`."""
-        return self.device.name.removeprefix(dialect.DEVICES) if self.device else ""
+        return self.device.name.removeprefix(dialect.DEVICE_PREFIX) if self.device else ""
 
     @property
     def planes(self) -> Planes:
@@ -70,9 +72,10 @@ class Chosen:
         return None if self.device is None else (*self.timeline.host_planes, self.device)
 
 
-def choose(run: Run, step: int | None, host: str | None) -> Chosen | None:
-    """The step with a number, or the slowest complete one of the program that the report is about; None without steps. UsageError for a
-    step or host that is not there."""
+def select_step(run: Run, step: int | None, host: str | None) -> TargetStep | None:
+    """The step with a number, or the slowest complete one of the program that the report is about;
+    None without steps. UsageError for a step or host that is not there.
+    """
     hosts = [t for t in run.hosts if len(t.steps)]
     if host is not None:
         hosts = [t for t in hosts if t.host == host]
@@ -81,37 +84,38 @@ def choose(run: Run, step: int | None, host: str | None) -> Chosen | None:
     if not hosts:
         return None
     if step is None:
-        shown = main_program(run) if host is None else ()
+        shown = main_program_hosts(run) if host is None else ()
         slowest = [_slowest(timeline) for timeline in hosts]
         return max(slowest, key=lambda each: (each.timeline.host in shown, int(each.timeline.steps.duration[each.index])))
     for timeline in hosts:
         places = np.flatnonzero(timeline.steps.number == step)
         if len(places):
-            return Chosen(timeline, int(places[0]))
+            return TargetStep(timeline, int(places[0]))
     numbers = "; ".join(f"{t.host}: {t.steps.number[0]} to {t.steps.number[-1]}" for t in hosts)
     raise UsageError(f"There is no step {step}. Recorded are {numbers}.")
 
 
-def _slowest(timeline: Timeline) -> Chosen:
+def _slowest(timeline: Timeline) -> TargetStep:
     """The slowest of a host's complete steps, of equal ones the first."""
-    captured = timeline.steps.captured
-    return Chosen(timeline, int(captured[np.argmax(timeline.steps.duration[captured])]))
+    captured = timeline.steps.complete_rows
+    return TargetStep(timeline, int(captured[np.argmax(timeline.steps.duration[captured])]))
 
 
-def attribution(chosen: Chosen) -> dict[tuple[int, int], int]:
+def attribute_time(target: TargetStep) -> dict[tuple[int, int], int]:
     """Time in ps by (kind, event row) of one step; row -1 stands for time of no event.
 
-    The walk is that of the step-time breakdown (`ox_sweep`): the highest kind that is open gets the time. Of the events of that kind it is the
-    one that started last, which is the innermost where they nest.
-    Of several devices the busiest stands for all: what each does would hide what the others do at that moment.
+    The walk is that of the step-time breakdown (`ox_sweep`): the highest kind that is open gets the
+    time. Of the events of that kind it is the one that started last, which is the innermost where
+    they nest. Of several devices the busiest stands for all: what each does would hide what the
+    others do at that moment.
     """
-    timeline, (begin, end) = chosen.timeline, chosen.span
-    planes = chosen.planes
-    kind, own = event_kinds(timeline), rows_of(timeline, planes)
-    own = own[timeline.step_of[own] == chosen.index]
+    timeline, (begin, end) = target.timeline, target.span
+    planes = target.planes
+    kind, own = event_kinds(timeline), work_rows(timeline, planes)
+    own = own[timeline.step_index[own] == target.index]
     other, code, start, stop = _others(timeline, planes, kind, own, begin, end)
     rows, codes = np.concatenate((own, _OTHER - other)), np.concatenate((kind[own].astype(np.int64), code))
-    began, ended = times_of(timeline, own, planes)
+    began, ended = step_event_times(timeline, own, planes)
     first = np.maximum(np.concatenate((began, start)), begin)
     last = np.minimum(np.concatenate((ended, stop)), end)
     inside = first < last
@@ -131,8 +135,10 @@ def attribution(chosen: Chosen) -> dict[tuple[int, int], int]:
 def _others(
     timeline: Timeline, planes: Planes, kind: Codes, own: Indices, begin: int, end: int
 ) -> tuple[Indices, Codes, Picoseconds, Picoseconds]:
-    """(event row, kind, start, end) of what counts for the step by its time alone, and is not there already."""
-    row, code, start, stop = unseen(timeline, kind, planes)
+    """(event row, kind, start, end) of what counts for the step by its time alone, and is not there
+    already.
+    """
+    row, code, start, stop = time_matched_work(timeline, kind, planes)
     counted = np.zeros(len(kind), bool)
     counted[own] = True
     there = counted[row] & (kind[row] == code) & (start == timeline.trace.start[row]) & (stop == timeline.trace.end[row])
@@ -177,11 +183,13 @@ def _owner(kind: int, stacks: dict[int, list[int]], closed: set[int]) -> int:
     return stack[-1]
 
 
-def events(chosen: Chosen, wanted: Category | None) -> Table:
-    """`EVENTS`: the events of a step that count for a category (all categories when none is given), most time first."""
-    trace, (begin, _) = chosen.timeline.trace, chosen.span
-    counted = list(_counted(chosen, wanted))
-    belongs = _ops(chosen, {row for _, row, _ in counted})
+def compute_events(target: TargetStep, wanted: Category | None) -> Table:
+    """`EVENTS`: the events of a step that count for a category (all categories when none is given),
+    most time first.
+    """
+    trace, (begin, _) = target.timeline.trace, target.span
+    counted = list(_counted(target, wanted))
+    belongs = _ops(target, {row for _, row, _ in counted})
     of = np.maximum([row for _, row, _ in counted], 0).astype(np.int64)  # whoever shows no event asks for none of this
     columns = (trace.line[of].tolist(), trace.name[of].tolist(), trace.start[of].tolist(), trace.duration[of].tolist())
     rows = []
@@ -191,35 +199,39 @@ def events(chosen: Chosen, wanted: Category | None) -> Table:
             rows.append((category, NO_EVENT, "", NO_EVENT, "", "", 0, 0, time))
             continue
         name = trace.names[name_at]
-        own = function_name(name)
+        own = kernel_function_name(name)
         op, kernel = (belongs[row], own) if row in belongs else (own if name.startswith(f"%{own} = ") else name, "")
         place = (trace.planes[trace.lines.plane[line]].name, trace.lines.titles[line])
         rows.append((category, op, kernel, name, *place, start - begin, duration, time))
     return Table.from_rows("events", "Events", EVENTS, sorted(rows, key=lambda r: (-r[8], r[6])))
 
 
-def _ops(chosen: Chosen, wanted: set[int]) -> dict[int, str]:
-    """By event row: the op that a device's event belongs to, where it names one that is not itself."""
+def _ops(chosen: TargetStep, wanted: set[int]) -> dict[int, str]:
+    """By event row: the op that a device's event belongs to, where it names one that is
+    not itself.
+    """
     timeline, trace = chosen.timeline, chosen.timeline.trace
     devices = {plane.index for plane in timeline.device_planes}
     rows = np.array(sorted(row for row in wanted if row >= 0), np.int64)
     rows = rows[np.isin(trace.lines.plane[trace.line[rows]], list(devices))]
-    code, texts = op_texts(timeline, rows)
-    names = [device_op(text)[1] if text else "" for text in texts]
+    code, texts = device_op_names(timeline, rows)
+    names = [parse_device_op(text)[1] if text else "" for text in texts]
     found = zip(rows.tolist(), (names[at] for at in code.tolist()), trace.name[rows].tolist(), strict=True)
     return {row: op for row, op, name in found if op and op != trace.names[name]}
 
 
-def _counted(chosen: Chosen, wanted: Category | None) -> Iterator[tuple[int, int, int]]:
-    for (kind, row), counted in attribution(chosen).items():
+def _counted(chosen: TargetStep, wanted: Category | None) -> Iterator[tuple[int, int, int]]:
+    for (kind, row), counted in attribute_time(chosen).items():
         if wanted is None or category_of(kind) is wanted:
             yield kind, row, counted
 
 
-def groups(table: Table) -> Table:
-    """`GROUPS`: events of one name and thread together, those of a device by the last part of their op's name; most time first."""
+def compute_event_groups(events: Table) -> Table:
+    """`GROUPS`: events of one name and thread together, those of a device by the last part of their
+    op's name; most time first.
+    """
     sums: dict[tuple[str, ...], list[int]] = {}
-    for row in table.records():
+    for row in events.records():
         op = row["op"].rpartition("/")[2] if row["kernel"] else row["op"]
         known = sums.setdefault((row["category"], op, row["kernel"], row["event"], row["thread"]), [0, 0, 0])
         known[0], known[1], known[2] = known[0] + 1, known[1] + row["counted_ps"], known[2] + row["duration_ps"]
@@ -227,11 +239,11 @@ def groups(table: Table) -> Table:
     return Table.from_rows("step_events", "Events by op", GROUPS, sorted(rows, key=lambda r: -r[6]))
 
 
-def parts(run: Run, chosen: Chosen, table: Table) -> Table:
-    """`PARTS`: the categories of the step beside those of the host's mean step."""
-    whole = step_breakdown(run).whole
-    mine = whole.of("host", chosen.timeline.host)
-    counts = {c.label: int((table["category"] == c.label).sum()) for c in Category}
-    sums = {c.label: int(table["counted_ps"][table["category"] == c.label].sum()) for c in Category}
+def compute_categories(run: Run, target: TargetStep, events: Table) -> Table:
+    """`CATEGORIES`: the categories of the step beside those of the host's mean step."""
+    whole = step_breakdown(run).steady_steps
+    mine = whole.filter_by("host", target.timeline.host)
+    counts = {c.label: int((events["category"] == c.label).sum()) for c in Category}
+    sums = {c.label: int(events["counted_ps"][events["category"] == c.label].sum()) for c in Category}
     rows = [(c.label, sums[c.label], float(np.mean(mine[f"{c.value}_ps"])), counts[c.label]) for c in Category]
-    return Table.from_rows("step_parts", "Categories", PARTS, [row for row in rows if row[1] or row[2]])
+    return Table.from_rows("step_parts", "Categories", CATEGORIES, [row for row in rows if row[1] or row[2]])

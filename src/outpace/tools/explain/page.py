@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outpace.metrics.program.no_steps import no_steps
+from outpace.metrics.facts.missing_steps import explain_missing_steps
 from outpace.model import (
     Category,
     Chart,
@@ -12,17 +12,17 @@ from outpace.model import (
     Link,
     Links,
     Page,
-    Rows,
     Section,
     Table,
+    TableView,
     Unit,
     UsageError,
     humanize,
 )
-from outpace.model.text import meant
+from outpace.model.text import format_suggestion
 from outpace.timeline import Run
 from outpace.tools.explain import TOOL
-from outpace.tools.explain.compute import Chosen, choose, events, groups, parts
+from outpace.tools.explain.compute import TargetStep, compute_categories, compute_event_groups, compute_events, select_step
 
 _GROUPS = ("op", "kernel", "category", "thread", "count", "counted_ps")
 _EVENTS = ("op", "kernel", "category", "thread", "offset_ps", "duration_ps", "counted_ps")
@@ -34,17 +34,19 @@ _HOW = (
 
 
 def analyse(run: Run, *, step: int | None = None, category: Category | str | None = None, host: str | None = None) -> Page:
-    """Build the page of one step: the slowest complete one unless `step` names another (of `host`, else of the first host that has it).
+    """Build the page of one step: the slowest complete one unless `step` names another (of `host`,
+    else of the first host that has it).
 
-    `category` limits the events to one category (its key, as `kernel_launch`, or its name). UsageError for what is not there.
+    `category` limits the events to one category (its key, as `kernel_launch`, or its name).
+    UsageError for what is not there.
     """
     wanted = None if category is None else _category(category)
-    chosen = choose(run, step, host)
+    chosen = select_step(run, step, host)
     if chosen is None:
-        return TOOL.page(unavailable=no_steps(run))
-    every = events(chosen, None)
-    shown = every if wanted is None else events(chosen, wanted)
-    compared = parts(run, chosen, every)
+        return TOOL.page(unavailable=explain_missing_steps(run))
+    every = compute_events(chosen, None)
+    shown = every if wanted is None else compute_events(chosen, wanted)
+    compared = compute_categories(run, chosen, every)
     begin, end = chosen.span
     items = (
         Figure(
@@ -59,21 +61,21 @@ def analyse(run: Run, *, step: int | None = None, category: Category | str | Non
             if chosen.device
             else []
         ),
-        Figure("Starts", begin - chosen.timeline.zero, Unit.PS, "after the first event of its host"),
+        Figure("Starts", begin - chosen.timeline.zero_ps, Unit.PS, "after the first event of its host"),
     )
     sections: tuple[Section, ...] = (
         Figures("The step", items),
-        Rows(compared),
+        TableView(compared),
         *_others(chosen),
-        Rows(groups(shown), _seen(_GROUPS, shown), limit=15, remark=_HOW, by=_BY, sums=_SUMS),
-        Rows(shown, _seen(_EVENTS, shown), limit=10 if step is None else 40, by=_BY, sums=_SUMS),
+        TableView(compute_event_groups(shown), _seen(_GROUPS, shown), limit=15, remark=_HOW, by=_BY, sums=_SUMS),
+        TableView(shown, _seen(_EVENTS, shown), limit=10 if step is None else 40, by=_BY, sums=_SUMS),
     )
     colors = {c.label: c.value for c in Category}
     glance = Chart("Its categories", ChartKind.STACK_TOTAL, compared, "category", ("time_ps",), colors)
     return TOOL.page(_headline(chosen, compared, wanted), sections, glance=glance)
 
 
-def _others(chosen: Chosen) -> tuple[Section, ...]:
+def _others(chosen: TargetStep) -> tuple[Section, ...]:
     """Where the host's other steps are read about."""
     steps = len(chosen.timeline.steps)
     if steps < 2:
@@ -93,10 +95,10 @@ def _category(name: Category | str) -> Category:
         if wanted in (category.value, category.label.lower().replace(" ", "_").replace("-", "_")):
             return category
     known = [c.value for c in Category]
-    raise UsageError(f"There is no category '{name}'.{meant(wanted, known)} There are: {', '.join(known)}.")
+    raise UsageError(f"There is no category '{name}'.{format_suggestion(wanted, known)} There are: {', '.join(known)}.")
 
 
-def _headline(chosen: Chosen, compared: Table, wanted: Category | None) -> str:
+def _headline(chosen: TargetStep, compared: Table, wanted: Category | None) -> str:
     records = list(compared.records())
     begin, end = chosen.span
     if wanted is not None:

@@ -1,15 +1,15 @@
 """Columns of the tables that explain one step."""
 
-from outpace.model import schema
+from outpace.model import parse_schema
 
-PARTS = schema("""
+CATEGORIES = parse_schema("""
     * category | text  | step-time category
     + time_ps  | ps    | time of the category in this step | This step
     + usual_ps | ps    | its mean over the host's complete steps | Mean step
     + events   | count | events that make it up
 """)
 
-GROUPS = schema("""
+GROUPS = parse_schema("""
     * category    | text  | step-time category that the time counts for
     * op          | text  | last part of the name of the ops that the events belong to; where none is named, their own name
     * kernel      | text  | own name of the kernel's function, of a device whose kernels name their ops
@@ -20,7 +20,7 @@ GROUPS = schema("""
     + duration_ps | ps    | sum of their lengths, overlaps and all
 """)
 
-EVENTS = schema("""
+EVENTS = parse_schema("""
       category    | text | step-time category that the time counts for
       op          | text | op that the event belongs to; where none is named, its own name
       kernel      | text | own name of the kernel's function, of a device whose kernels name their ops

@@ -7,16 +7,16 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from outpace.metrics.machine.host_copies import host_copies
-from outpace.metrics.machine.host_fetches import host_fetches
-from outpace.metrics.model.jit_calls import MANY_CALLS, compiled_training, jit_calls
-from outpace.metrics.program.budget import at_most, budgets
-from outpace.metrics.program.counterfactual import called_once, fused, uncomputed
-from outpace.metrics.program.program import Program
-from outpace.metrics.python.source_line import short_place
-from outpace.metrics.python.time import framework_part, framework_share, step_line
+from outpace.metrics.facts.python_lines import find_framework_line_share, find_step_line, framework_python_share
+from outpace.metrics.facts.workload import Workload
+from outpace.metrics.savings.bounds import call_overhead_bound, fusion_bound, rebuild_bound
+from outpace.metrics.savings.budget import budgets, build_saving
+from outpace.metrics.source_line import shorten_source_path
+from outpace.metrics.views.host_copies import host_copies
+from outpace.metrics.views.host_fetches import host_fetches
+from outpace.metrics.views.jit_calls import MIN_CALLS_OP_BY_OP, compiled_training_hosts, jit_calls
 from outpace.model import (
-    OUTSIDE,
+    OUTSIDE_STEPS,
     Category,
     Certainty,
     Effort,
@@ -29,14 +29,14 @@ from outpace.model import (
     Unit,
     humanize,
 )
-from outpace.model.text import largest_part
-from outpace.model.units import counted
+from outpace.model.text import format_largest_part
+from outpace.model.units import format_count
 from outpace.timeline import Run
-from outpace.tools.functions import traces as kinds
-from outpace.tools.functions.rebuilt import rebuilt
+from outpace.tools.functions import retracing as kinds
+from outpace.tools.functions.recompilation import find_recompilation
 
-EXPENSIVE = Threshold("expensive tf.function calls", 0.20, Unit.FRACTION, "XProf's overview page")
-RETRACES = Threshold(
+EXPENSIVE_CALLS = Threshold("expensive tf.function calls", 0.20, Unit.FRACTION, "XProf's overview page")
+MIN_RETRACES = Threshold(
     "retraced in steady state", 2, Unit.COUNT, "tf.function guide: a function should be traced once per input signature"
 )
 _PICKED = 0.8  # of the calls: the step itself and the conversion of its batch are others
@@ -45,7 +45,7 @@ _MATERIAL = 0.01  # of the time in steps
 _REBUILT = Threshold("recompilation, of the steps", 0.05, Unit.FRACTION, "a step that repeats has nothing left to compile")
 _CALLS = Threshold(
     "calls of jitted functions per step",
-    MANY_CALLS,
+    MIN_CALLS_OP_BY_OP,
     Unit.COUNT,
     "our choice: one jitted step, the conversion of a batch and some glue are fewer",
 )
@@ -60,7 +60,7 @@ _FIXES = {
     "padded_batch). reduce_retracing=True relaxes shapes after the second one.",
     kinds.DTYPE: "Cast arguments to one dtype before the call.",
     kinds.STRUCTURE: "Pass the same arguments in every call. Move optional parts into functions of their own.",
-    kinds.SAME: "Create the function once, outside the loop: every tf.function(...) has graphs of its own, and so has every new object with "
+    kinds.SAME_ARGUMENTS: "Create the function once, outside the loop: every tf.function(...) has graphs of its own, and so has every new object with "
     "a decorated method.",
 }
 _FIX = "Pass tensors instead of Python numbers, give the function an input_signature, and create it once, outside the loop."
@@ -69,11 +69,11 @@ _FIXES_JITTED = {
     kinds.VALUE: "Pass {} as an array, in an argument that is not static: each new static value compiles a new program.",
     kinds.DTYPE: "Give {} one dtype in every call (jnp.asarray(x, dtype)): Python numbers are weakly typed, which is another one.",
     kinds.STRUCTURE: "Pass arguments of the same structure in every call: the same keys, the same number of arrays.",
-    kinds.CODE: "Pass changing numbers as arrays, not as static arguments (static_argnums) or captured Python values, and create the jitted "
+    kinds.SAME_ARRAYS: "Pass changing numbers as arrays, not as static arguments (static_argnums) or captured Python values, and create the jitted "
     "function once, outside the loop.",
-    kinds.UNSEEN: "Give its arguments the same form in every call: arrays, never Python numbers in their place (weak types), on the same "
+    kinds.SAME_PROGRAM: "Give its arguments the same form in every call: arrays, never Python numbers in their place (weak types), on the same "
     "devices. Create the jitted function once, outside the loop.",
-    kinds.SAME: "Create the jitted function once, outside the loop: each jax.jit of a new function object, as of a lambda, compiles anew.",
+    kinds.SAME_ARGUMENTS: "Create the jitted function once, outside the loop: each jax.jit of a new function object, as of a lambda, compiles anew.",
 }
 _FIX_JITTED = (
     "Keep shapes and dtypes constant (pad, or drop the rest of an epoch). Create the jitted function once, outside the loop. "
@@ -100,11 +100,13 @@ _EAGER_KERAS = (
 )
 
 
-def find(run: Run, functions: Table, built: Table, compiled: Table, program: Program) -> Iterator[Finding]:
-    """A finding for every function whose calls mostly build graphs or run op by op, and for names that are built again and again."""
+def iter_findings(run: Run, functions: Table, traces: Table, compilations: Table, program: Workload) -> Iterator[Finding]:
+    """A finding for every function whose calls mostly build graphs or run op by op, and for names
+    that are built again and again.
+    """
     in_steps = {t.host: int(t.steps.duration.sum()) for t in run.hosts}
     if program.is_jax:
-        yield from _recompiled(run, compiled, built, in_steps)
+        yield from _recompiled(run, compilations, traces, in_steps)
         yield from _op_by_op(run, program)
         if not program.is_keras:  # what Keras' own loop copies and fetches is not the program's
             yield from _copied(run)
@@ -113,10 +115,10 @@ def find(run: Run, functions: Table, built: Table, compiled: Table, program: Pro
         if row["expensive_ps"] < _MATERIAL * in_steps[row["host"]]:
             continue
         share = row["expensive_ps"] / row["total_ps"] if row["total_ps"] else 0.0
-        mine = [t for t in built.records() if _same(t, row)]
+        mine = [t for t in traces.records() if _same(t, row)]
         changed = any(t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN) for t in mine)  # an argument: once in a capture is enough
-        retraced = row["traced"] >= RETRACES.value or changed
-        if share >= EXPENSIVE.value and (retraced or row["eager"]):
+        retraced = row["traced"] >= MIN_RETRACES.value or changed
+        if share >= EXPENSIVE_CALLS.value and (retraced or row["eager"]):
             yield _expensive(run, row, share, retraced, mine, in_steps[row["host"]], program)
 
 
@@ -130,37 +132,41 @@ def _recompiled(run: Run, compiled: Table, built: Table, in_steps: dict[str, int
         time, count = sum(r["in_steps_ps"] for r in rows), sum(r["count"] for r in rows)
         share = min(time / in_steps[host], 1.0) if in_steps.get(host) else 0.0  # builds that lie in each other count twice
         changed = any(_known(built, row) for row in rows)  # an argument: once in a capture is enough
-        if (count >= RETRACES.value or changed) and share >= _REBUILT.value:
+        if (count >= MIN_RETRACES.value or changed) and share >= _REBUILT.value:
             yield _built_again(run, host, rows, built, count, share)
 
 
 def _around_builds(run: Run, host: str, count: int) -> float:
-    """Share of the step that the host spends beside building, where each step builds: the first run of a program takes longer than others."""
-    shares = budgets(run)[host].shares
+    """Share of the step that the host spends beside building, where each step builds: the first run
+    of a program takes longer than others.
+    """
+    shares = budgets(run)[host].category_shares
     every = count >= len(run.by_host[host].steps)
     return shares[Category.HOST_COMPUTE.value] + shares[Category.KERNEL_LAUNCH.value] if every else 0.0
 
 
 def _built_again(run: Run, host: str, rows: list[dict[str, Any]], built: Table, count: int, share: float) -> Finding:
-    """Functions of one line that were built `count` times, for a `share` of the steps; with the arguments that made JAX do it."""
+    """Functions of one line that were built `count` times, for a `share` of the steps; with the
+    arguments that made JAX do it.
+    """
     around = _around_builds(run, host, count)
     top = max(rows, key=lambda r: r["in_steps_ps"])
-    source = short_place(top["source"])
+    source = shorten_source_path(top["source"])
     name = f"'{top['function']}'" if top["function"] != "<lambda>" else "A lambda"
-    others = f" and {counted(len(rows) - 1, 'more function')} there" if len(rows) > 1 else ""
+    others = f" and {format_count(len(rows) - 1, 'more function')} there" if len(rows) > 1 else ""
     known = _known(built, top)
     causes = Counter(kind for t in known for kind in t["kinds"].split(", ")).most_common()
     example = next((t["cause"] for t in known if causes[0][0] in t["kinds"].split(", ")), "")
     first, *more = example.split("; ") if example else [""]
     why = f", because of {first}{f' and {len(more)} more' * bool(more)}" if first else ""
-    told = None if known else rebuilt(run.by_host[host].programs.newest(top["function"], top["count"]))
+    told = None if known else find_recompilation(run.by_host[host].hlo_modules.find_newest(top["function"], top["count"]))
     if told:
-        why, first, causes = told.why, told.argument, list(told.causes)
+        why, first, causes = told.explanation, told.argument, list(told.causes)
     argument = re.split(r"[\[:]", first, maxsplit=1)[0]
     return Finding(
         id="recompiled",
         severity=Severity.HIGH,
-        sentence=f"{name}{others} {'were' if others else 'was'} compiled {counted(count, 'time')} in the captured steps "
+        sentence=f"{name}{others} {'were' if others else 'was'} compiled {format_count(count, 'time')} in the captured steps "
         f"({share:.0%} of their time){f', called at {source}' if source else ''}{why}.",
         action=" ".join(_FIXES_JITTED[kind].format(argument) for kind, _ in causes) or _FIX_JITTED,
         evidence=(
@@ -175,9 +181,9 @@ def _built_again(run: Run, host: str, rows: list[dict[str, Any]], built: Table, 
         counter_evidence=(_UNSEEN,) if told and not told.argument else (),
         location=source,
         host=host,
-        saving=at_most(
+        saving=build_saving(
             share + around,
-            *(Category.COMPILATION, OUTSIDE),
+            *(Category.COMPILATION, OUTSIDE_STEPS),
             *(_LAUNCHING if around else ()),
             assumes="if nothing was built in the steps",
         ),
@@ -192,31 +198,31 @@ def _known(built: Table, row: dict[str, Any]) -> list[dict[str, Any]]:
     return [t for t in built.records() if _same(t, row) and t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN)]
 
 
-def _op_by_op(run: Run, program: Program) -> Iterator[Finding]:
+def _op_by_op(run: Run, program: Workload) -> Iterator[Finding]:
     """Steps of JAX that are many calls instead of one."""
     for row in jit_calls(run).records():
         budget = budgets(run)[row["host"]]
-        between = framework_share(
+        between = framework_python_share(
             run, row["host"]
         )  # of the Python between the calls: what is the program's own has findings of its own
-        between = budget.shares[Category.ALL_OTHERS.value] if between is None else between
+        between = budget.category_shares[Category.ALL_OTHERS.value] if between is None else between
         share = min(1.0, row["dispatch_share"] + between)
         if row["calls"] < _CALLS.value or share < _REBUILT.value:
             continue
-        if program.is_keras and row["host"] in compiled_training(
+        if program.is_keras and row["host"] in compiled_training_hosts(
             run
         ):  # what Keras calls beside its compiled step is not the program's
             continue
-        line, part = framework_part(run, row["host"])
+        line, part = find_framework_line_share(run, row["host"])
         if row["picks"] >= _PICKED * row["calls"]:
             fetched = min(1.0, share + row["fetch_share"])
             yield _read_one_by_one(row, fetched, (line, part), _launches(run, row["host"]) if run.has_device else None)
             continue
         yield Finding(
             id="op_by_op",
-            severity=Severity.HIGH if share >= EXPENSIVE.value else Severity.MODERATE,
+            severity=Severity.HIGH if share >= EXPENSIVE_CALLS.value else Severity.MODERATE,
             sentence=f"Much of the step runs op by op, outside one jax.jit{', ' * bool(line)}"
-            f"{line and largest_part(f'from {line}', part, 1.0)}: "
+            f"{line and format_largest_part(f'from {line}', part, 1.0)}: "
             f"{row['calls']:.0f} calls of {row['kinds']} compiled functions per step.",
             action=_KERAS_JIT if program.is_keras else _ONE_JIT,
             evidence=(
@@ -237,10 +243,10 @@ def _copied(run: Run) -> Iterator[Finding]:
     for row in host_copies(run).records():
         if row["share"] < _COPIES.value:
             continue
-        line = step_line(run, row["host"])
+        line = find_step_line(run, row["host"])
         yield Finding(
             id="arguments_copied",
-            severity=Severity.HIGH if row["share"] >= EXPENSIVE.value else Severity.MODERATE,
+            severity=Severity.HIGH if row["share"] >= EXPENSIVE_CALLS.value else Severity.MODERATE,
             sentence=f"Every step copies arrays from NumPy to the device{f', for the call at {line}' if line else ''}: "
             f"{humanize(row['copied_ps'], Unit.PS)}, {row['share']:.0%} of it.",
             action=_ONE_DEVICE if not run.has_device else _TO_DEVICE,
@@ -250,7 +256,7 @@ def _copied(run: Run) -> Iterator[Finding]:
             host=row["host"],
             saving=_beside(run, row["host"], "copied", Category.INPUT)
             if run.has_device
-            else at_most(row["share"], Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if nothing was copied"),
+            else build_saving(row["share"], Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if nothing was copied"),
             certainty=Certainty.LIKELY,
             effort=Effort.SMALL,
             explains=("late_launches",),
@@ -262,10 +268,10 @@ def _fetched(run: Run) -> Iterator[Finding]:
     for row in host_fetches(run).records():
         if row["share"] < _FETCHES.value or row["bytes"] < _LARGE.value:
             continue
-        line = step_line(run, row["host"])
+        line = find_step_line(run, row["host"])
         yield Finding(
             id="results_fetched",
-            severity=Severity.HIGH if row["share"] >= EXPENSIVE.value else Severity.MODERATE,
+            severity=Severity.HIGH if row["share"] >= EXPENSIVE_CALLS.value else Severity.MODERATE,
             sentence=f"Every step fetches {humanize(row['bytes'], Unit.BYTES)} from the device{f', behind the call at {line}' * bool(line)}: "
             f"{row['share']:.0%} of it, while no device computes.",
             action="Compute on the device what is needed of it (in the jitted step), and fetch only that, or fetch every few hundred steps.",
@@ -284,22 +290,26 @@ def _fetched(run: Run) -> Iterator[Finding]:
 
 
 def _beside(run: Run, host: str, what: str, category: Category) -> Saving | None:
-    """If nothing was copied in one direction: the host then runs ahead, and what it does takes no time beside the device's work."""
-    shares = budgets(run)[host].shares
-    share = uncomputed(run, host) + shares[category.value]
-    return at_most(
+    """If nothing was copied in one direction: the host then runs ahead, and what it does takes no
+    time beside the device's work.
+    """
+    shares = budgets(run)[host].category_shares
+    share = call_overhead_bound(run, host) + shares[category.value]
+    return build_saving(
         share, *_LAUNCHING, category, assumes=f"if nothing was {what}, and what the host does runs beside the device's work"
     )
 
 
 def _read_one_by_one(row: dict[str, Any], share: float, place: tuple[str, float], launches: Saving | None) -> Finding:
-    """Steps of JAX that take arrays apart, element by element, at a line which has a part of them."""
+    """Steps of JAX that take arrays apart, element by element, at a line which has a
+    part of them.
+    """
     line, part = place
     return Finding(
         id="read_one_by_one",
-        severity=Severity.HIGH if share >= EXPENSIVE.value else Severity.MODERATE,
+        severity=Severity.HIGH if share >= EXPENSIVE_CALLS.value else Severity.MODERATE,
         sentence=f"Each step makes {row['picks']:.0f} calls that only pick elements out of arrays on the device"
-        f"{', ' * bool(line)}{line and largest_part(f'at {line}', part, 1.0, of='them')}; each is dispatched and waited for separately.",
+        f"{', ' * bool(line)}{line and format_largest_part(f'at {line}', part, 1.0, total_name='them')}; each is dispatched and waited for separately.",
         action="Fetch the whole array once (np.asarray(x), or jax.device_get) and index that. Or compute what you need of it inside the "
         "jitted step.",
         evidence=(
@@ -310,7 +320,7 @@ def _read_one_by_one(row: dict[str, Any], share: float, place: tuple[str, float]
         location=line,
         host=row["host"],
         saving=launches
-        or at_most(
+        or build_saving(
             share, Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if dispatching them, and waiting for each, cost nothing"
         ),
         effort=Effort.SMALL,
@@ -321,16 +331,18 @@ def _read_one_by_one(row: dict[str, Any], share: float, place: tuple[str, float]
 def _launches(run: Run, host: str) -> Saving | None:
     """One program launches once: what is left is the device's work, less what fuses."""
     taken = (*_LAUNCHING, Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
-    share = uncomputed(run, host) + fused(run, host)
-    return at_most(share, *taken, assumes="if nothing but the device's longer products and libraries' calls was left")
+    share = call_overhead_bound(run, host) + fusion_bound(run, host)
+    return build_saving(share, *taken, assumes="if nothing but the device's longer products and libraries' calls was left")
 
 
 def _dispatch(share: float, calls: float) -> Saving | None:
-    """One program dispatches once; where a step is nothing but single ops, fusing them shrinks what they compute as well."""
+    """One program dispatches once; where a step is nothing but single ops, fusing them shrinks what
+    they compute as well.
+    """
     assumes = "if dispatching these calls, and the Python between them, cost nothing"
-    if calls >= _ALL_SINGLE * MANY_CALLS:
+    if calls >= _ALL_SINGLE * MIN_CALLS_OP_BY_OP:
         share, assumes = share + (1 - share) / 2, f"{assumes}, and fusing halved their own work"
-    return at_most(share, Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes=assumes)
+    return build_saving(share, Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes=assumes)
 
 
 def _same(trace: dict[str, Any], row: dict[str, Any]) -> bool:
@@ -338,10 +350,10 @@ def _same(trace: dict[str, Any], row: dict[str, Any]) -> bool:
 
 
 def _expensive(
-    run: Run, row: dict[str, Any], share: float, retraced: bool, built: list[dict[str, Any]], in_steps: int, program: Program
+    run: Run, row: dict[str, Any], share: float, retraced: bool, built: list[dict[str, Any]], in_steps: int, program: Workload
 ) -> Finding:
     reason = (
-        f"built a new graph in {row['traced']} of {counted(row['calls'], 'call')}"
+        f"built a new graph in {row['traced']} of {format_count(row['calls'], 'call')}"
         if retraced
         else "ran op by op, without a graph"
     )
@@ -354,13 +366,13 @@ def _expensive(
         id="expensive_tf_function",
         severity=Severity.HIGH if retraced else Severity.MODERATE,
         sentence=f"tf.function '{row['function']}' {reason}; that took {share:.0%} of its time.{why}",
-        action=action if retraced else program.say(keras=_EAGER_KERAS, tensorflow=_EAGER, jax=_EAGER),
+        action=action if retraced else program.select_text(keras=_EAGER_KERAS, tensorflow=_EAGER, jax=_EAGER),
         evidence=(
             Evidence("share of the function's time in such calls", share, Unit.FRACTION, "function_calls"),
             Evidence("graphs that the function had at its last call", float(row["graphs"]), Unit.COUNT, "function_calls"),
             *(Evidence(f"calls because of: {kind}", float(count), Unit.COUNT, "traces") for kind, count in causes),
         ),
-        threshold=EXPENSIVE,
+        threshold=EXPENSIVE_CALLS,
         location=next((t["source"] for t in built if t["source"]), ""),
         host=row["host"],
         certainty=Certainty.CERTAIN,
@@ -371,21 +383,23 @@ def _expensive(
 
 
 def _saving(run: Run, row: dict[str, Any], retraced: bool, in_steps: int) -> Saving | None:
-    """What calls that build a graph take beyond those that do not, or calls that run op by op beyond their ops."""
+    """What calls that build a graph take beyond those that do not, or calls that run op by op
+    beyond their ops.
+    """
     if not in_steps:
         return None
     if not retraced:
-        most = min(row["expensive_ps"] / in_steps, uncomputed(run, row["host"]))
-        return at_most(
+        most = min(row["expensive_ps"] / in_steps, call_overhead_bound(run, row["host"]))
+        return build_saving(
             most, Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if nothing but their ops was left of these calls"
         )
     plain = row["calls"] - row["traced"] - row["eager"]
     usual = (row["total_ps"] - row["expensive_ps"]) / plain if plain > 0 else 0.0
-    return at_most(
-        called_once(row["traced_ps"], usual, row["traced"]) / in_steps,
+    return build_saving(
+        rebuild_bound(row["traced_ps"], usual, row["traced"]) / in_steps,
         Category.COMPILATION,
         Category.HOST_COMPUTE,
         Category.ALL_OTHERS,
-        OUTSIDE,
+        OUTSIDE_STEPS,
         assumes="if no call built a graph, nor ran a new one for the first time",
     )

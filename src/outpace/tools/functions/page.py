@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from outpace.metrics.machine.host_copies import host_copies
-from outpace.metrics.machine.host_fetches import host_fetches
-from outpace.metrics.model.jit_calls import jit_calls
-from outpace.metrics.model.tf_functions import tf_functions
-from outpace.metrics.program.program import program
-from outpace.model import Figure, Figures, Page, Rows, Table, Unavailable, Unit, filled, humanize
-from outpace.model.units import counted
+from outpace.metrics.facts.tf_functions import tf_functions
+from outpace.metrics.facts.workload import find_workload
+from outpace.metrics.views.host_copies import host_copies
+from outpace.metrics.views.host_fetches import host_fetches
+from outpace.metrics.views.jit_calls import jit_calls
+from outpace.model import Figure, Figures, Page, Table, TableView, Unavailable, Unit, humanize, select_nonempty
+from outpace.model.units import format_count
 from outpace.timeline import Run
 from outpace.tools.functions import TOOL, evaluation
 from outpace.tools.functions import findings as rules
-from outpace.tools.functions.compute import compilations, control_flow
-from outpace.tools.functions.traces import traces
+from outpace.tools.functions.compute import compute_compilations, compute_control_flow
+from outpace.tools.functions.retracing import compute_traces
 
 _NONE = Unavailable(
     "no tf.function was called and nothing was compiled in this capture",
@@ -23,27 +23,27 @@ _NONE = Unavailable(
 
 def analyse(run: Run) -> Page:
     """Build the page of a run."""
-    functions, compiled, control = tf_functions(run), compilations(run), control_flow(run)
+    functions, compiled, control = tf_functions(run), compute_compilations(run), compute_control_flow(run)
     calls = jit_calls(run)
     if not any(len(table) for table in (functions, compiled, calls)):
         return TOOL.page(unavailable=_NONE)
-    built = traces(run)
+    built = compute_traces(run)
     remark = _UNKNOWN if "unknown" in built["kinds"].tolist() else ""
     named = ("function", "source", "steps") if any(compiled["function"]) else ()
     sections = (
         _summary(functions, compiled),
-        *filled(
-            Rows(functions, _FUNCTIONS, pick=("host",)),
-            Rows(built, ("function", "source", "step", "duration_ps", "graphs", "cause"), remark=remark),
-            Rows(compiled, ("event", *named, "count", "total_ps", "in_steps_ps", "longest_ps")),
-            Rows(calls),
-            Rows(host_copies(run)),
-            Rows(host_fetches(run)),
-            Rows(control, ("type", "op", "count", "total_ps"), remark=_AUTOGRAPH),
+        *select_nonempty(
+            TableView(functions, _FUNCTIONS, pick=("host",)),
+            TableView(built, ("function", "source", "step", "duration_ps", "graphs", "cause"), remark=remark),
+            TableView(compiled, ("event", *named, "count", "total_ps", "in_steps_ps", "longest_ps")),
+            TableView(calls),
+            TableView(host_copies(run)),
+            TableView(host_fetches(run)),
+            TableView(control, ("type", "op", "count", "total_ps"), remark=_AUTOGRAPH),
         ),
     )
-    kind = program(run)
-    found = (*rules.find(run, functions, built, compiled, kind), *evaluation.find(run, kind))
+    kind = find_workload(run)
+    found = (*rules.iter_findings(run, functions, built, compiled, kind), *evaluation.iter_findings(run, kind))
     return TOOL.page(_headline(functions, compiled), sections, found)
 
 
@@ -68,11 +68,11 @@ def _summary(functions: Table, compiled: Table) -> Figures:
 
 
 def _headline(functions: Table, compiled: Table) -> str:
-    again = [row for row in functions.records() if row["traced"] >= rules.RETRACES.value]
+    again = [row for row in functions.records() if row["traced"] >= rules.MIN_RETRACES.value]
     if again:
         worst = max(again, key=lambda row: int(row["traced_ps"]))
         time = humanize(worst["traced_ps"], Unit.PS)
-        return f"'{worst['function']}' built a graph in {worst['traced']} of {counted(worst['calls'], 'call')}; those calls took {time}."
+        return f"'{worst['function']}' built a graph in {worst['traced']} of {format_count(worst['calls'], 'call')}; those calls took {time}."
     jitted = [row for row in compiled.records() if row["function"] and row["count"] > 1 and row["in_steps_ps"]]
     if jitted:
         worst = max(jitted, key=lambda row: int(row["in_steps_ps"]))

@@ -1,8 +1,8 @@
 """Columns of the tables about functions."""
 
-from outpace.model import schema
+from outpace.model import parse_schema
 
-TRACES = schema("""
+TRACES = parse_schema("""
     * host        | text  | host of the call
     * function    | text  | name of the tf.function, or of the function that JAX compiled
       source      | text  | where the tf.function is defined, or the jitted one is called; needs a capture by 'outpace profile'
@@ -15,7 +15,7 @@ TRACES = schema("""
                             apply | What changed
 """)
 
-COMPILATIONS = schema("""
+COMPILATIONS = parse_schema("""
     * host        | text  | host that compiled
     * event       | text  | what was done: building a graph, compiling a program, or all that a JAX function needs before it runs
     * function    | text  | function or program that was built, where the profile names it
@@ -27,7 +27,7 @@ COMPILATIONS = schema("""
       steps       | text  | numbers of the steps that they fall in; empty outside of steps
 """)
 
-CONTROL_FLOW = schema("""
+CONTROL_FLOW = parse_schema("""
     * host     | text  | host that ran the op
     * type     | text  | If, While or Case: what autograph makes of Python's if and while on tensors
     * op       | text  | name of the op

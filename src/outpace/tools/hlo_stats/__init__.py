@@ -1,4 +1,6 @@
-"""XLA programs: the time of every HLO op, the framework op and source line behind it, and how well it uses the device."""
+"""XLA programs: the time of every HLO op, the framework op and source line behind it, and how well
+it uses the device.
+"""
 
 from outpace.tools.tool import Tool
 

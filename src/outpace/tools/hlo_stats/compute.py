@@ -1,4 +1,5 @@
-"""HLO ops: gathered from device lines that list them, from kernels and from host threads that ran them.
+"""HLO ops: gathered from device lines that list them, from kernels and from host threads that ran
+them.
 
 A host's call that launches a kernel names the kernel's op too, and ran nothing.
 """
@@ -11,18 +12,18 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.model.compiler_work import compiler_work
-from outpace.metrics.model.executions import executions, launchers
+from outpace.metrics.facts.compiler_runs import compiler_run_rows
+from outpace.metrics.facts.op_executions import count_executions, launching_ops
 from outpace.model import Table
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
 from outpace.timeline import Run, Timeline
-from outpace.timeline.command_buffers import hlo_ops
-from outpace.timeline.hlo import HloOp, op_lines, program_id
-from outpace.timeline.hlo_meaning import COLLECTIVE
-from outpace.timeline.workers import executed
-from outpace.tools.hlo_stats.schema import CATEGORIES, OPS, PROGRAMS, TUNING
+from outpace.timeline.command_buffers import compute_hlo_op_stat
+from outpace.timeline.hlo_analysis import COLLECTIVE
+from outpace.timeline.hlo_modules import HloOp, find_op_lines, parse_program_id
+from outpace.timeline.xla_threads import find_hlo_events
+from outpace.tools.hlo_stats.schema import AUTOTUNING, CATEGORIES, OPS, PROGRAMS
 from outpace.trace import Plane, StatColumn, Value, dialect
-from outpace.trace.algorithms import common, placed
+from outpace.trace.algorithms import find_positions, intersect_indices
 
 _Key = tuple[str, str, str, int, str]  # host, device, program, program id, op
 _WAITING = "data transfer (waiting)"
@@ -30,50 +31,56 @@ _WAITING_COLLECTIVE = "collective (waiting)"
 
 
 @dataclass
-class Sums:
-    """One op while it is summed up; `flops` and `memory` are of one execution, -1 where the profile does not count them."""
+class OpTotals:
+    """One op while it is summed up; `flops` and `bytes_accessed` are of one execution, -1 where the
+    profile does not count them.
+    """
 
     category: str
     framework_op: str
     source: str
     flops: float
-    memory: float
+    bytes_accessed: float
     count: int = 0
-    total: int = 0
-    own: int = 0
+    total_ps: int = 0
+    self_ps: int = 0
 
 
-Found = dict[_Key, Sums]
+TotalsByOp = dict[_Key, OpTotals]
 
 
-def gather(run: Run) -> tuple[Found, Found]:
-    """Every HLO op of every host, device and program; and those that the compiler ran, to choose from."""
-    found: Found = {}
-    tuned: Found = {}
+def collect_totals(run: Run) -> tuple[TotalsByOp, TotalsByOp]:
+    """Every HLO op of every host, device and program; and those that the compiler ran, to choose
+    from.
+    """
+    found: TotalsByOp = {}
+    tuned: TotalsByOp = {}
     for timeline in run.hosts:
         for plane in timeline.device_planes:
             _from_lines(timeline, plane, found)
-        rows = executed(timeline.trace)
-        of_compiler = placed(compiler_work(timeline), rows) >= 0
+        rows = find_hlo_events(timeline.trace)
+        of_compiler = find_positions(compiler_run_rows(timeline), rows) >= 0
         _from_stats(timeline, rows[~of_compiler], found)
         _from_stats(timeline, rows[of_compiler], tuned)
     return found, tuned
 
 
-def _from_lines(timeline: Timeline, plane: Plane, found: Found) -> None:
-    """Devices with a line of XLA ops: each event's name is an instruction, described by stats of the name."""
+def _from_lines(timeline: Timeline, plane: Plane, found: TotalsByOp) -> None:
+    """Devices with a line of XLA ops: each event's name is an instruction, described by stats of
+    the name.
+    """
     trace = timeline.trace
-    names = {program_id(trace.names[n]): trace.names[n].partition("(")[0] for n in _module_names(timeline, plane)}
-    device = plane.name.removeprefix(dialect.DEVICES)
-    for line in op_lines(trace, plane):
-        rows = trace.lines.every_row(line)
-        _, own = trace.nested(rows)
+    names = {parse_program_id(trace.names[n]): trace.names[n].partition("(")[0] for n in _module_names(timeline, plane)}
+    device = plane.name.removeprefix(dialect.DEVICE_PREFIX)
+    for line in find_op_lines(trace, plane):
+        rows = trace.lines.row_numbers(line)
+        _, own = trace.compute_nesting(rows)
         for name, mine in _by_name(trace.name[rows]):
             stats = trace.name_stats.get(name, {})
             op = trace.display_names.get(name) or trace.names[name].lstrip("%").split(" = ")[0]
             program = _unsigned(stats.get(dialect.PROGRAM_ID))
             key = (timeline.host, device, names.get(program, ""), program, op)
-            _add(found, key, stats, timeline.programs.op(program, op), (len(mine), trace.duration[rows[mine]], own[mine]))
+            _add(found, key, stats, timeline.hlo_modules.op(program, op), (len(mine), trace.duration[rows[mine]], own[mine]))
 
 
 def _by_name(name: Codes) -> Iterator[tuple[int, Indices]]:
@@ -86,21 +93,21 @@ def _by_name(name: Codes) -> Iterator[tuple[int, Indices]]:
 
 def _module_names(timeline: Timeline, plane: Plane) -> list[int]:
     trace = timeline.trace
-    rows = [trace.lines.rows(i) for i in plane.lines if trace.lines.names[i] == "XLA Modules"]
+    rows = [trace.lines.row_slice(i) for i in plane.lines if trace.lines.names[i] == "XLA Modules"]
     return list(dict.fromkeys(n for part in rows for n in trace.name[part].tolist()))
 
 
-def _from_stats(timeline: Timeline, rows: Indices, found: Found) -> None:
+def _from_stats(timeline: Timeline, rows: Indices, found: TotalsByOp) -> None:
     """Kernels and host threads: the op stands in each event's stats."""
     trace = timeline.trace
-    trace.load((dialect.HLO_OP, dialect.HLO_MODULE, dialect.PROGRAM_ID, dialect.TF_OP, dialect.CORRELATION_ID))
-    op, module = hlo_ops(timeline), trace.stat(dialect.HLO_MODULE)
-    rows, _, at_module = np.intersect1d(rows, module.row, assume_unique=True, return_indices=True)
+    trace.load_stats((dialect.HLO_OP, dialect.HLO_MODULE, dialect.PROGRAM_ID, dialect.TF_OP, dialect.CORRELATION_ID))
+    op, module = compute_hlo_op_stat(timeline), trace.stat(dialect.HLO_MODULE)
+    rows, _, at_module = np.intersect1d(rows, module.rows, assume_unique=True, return_indices=True)
     if len(rows) == 0:
         return
-    at_op = np.searchsorted(op.row, rows)
-    program = trace.stat(dialect.PROGRAM_ID).ints_of(rows)
-    _, own = trace.nested(rows)
+    at_op = np.searchsorted(op.rows, rows)
+    program = trace.stat(dialect.PROGRAM_ID).take_ints(rows)
+    _, own = trace.compute_nesting(rows)
     groups: dict[_Key, list[int]] = {}
     parts = (_devices(timeline, rows), _texts(module, at_module), program.tolist(), _texts(op, at_op))
     for i, (device, name, number, text) in enumerate(zip(*parts, strict=True)):
@@ -111,54 +118,58 @@ def _from_stats(timeline: Timeline, rows: Indices, found: Found) -> None:
         mine = np.array(places)
         stats: dict[str, Value] = {"tf_op": framework.get(int(rows[mine[0]]), "")}
         times = (int(begun[mine].sum()), trace.duration[rows[mine]], own[mine])
-        _add(found, key, stats, timeline.programs.op(_unsigned(key[3]), key[4]), times)
+        _add(found, key, stats, timeline.hlo_modules.op(_unsigned(key[3]), key[4]), times)
 
 
 def _texts(stat: StatColumn, at: Indices) -> list[str]:
     """The texts at some places of a stat."""
-    code, texts = stat.codes(at)
+    code, texts = stat.encode_texts(at)
     return [texts[i] for i in code.tolist()]
 
 
 def _framework(stat: StatColumn, rows: Indices) -> dict[int, str]:
     """What a stat says of some events (sorted), those of which it says anything."""
-    at, place = common(rows, stat.row)
+    at, place = intersect_indices(rows, stat.rows)
     return dict(zip(rows[at].tolist(), _texts(stat, place), strict=True))
 
 
 def _devices(timeline: Timeline, rows: Indices) -> list[str]:
     """Device of each event; CPU for the host's."""
     trace = timeline.trace
-    names = [p.name.removeprefix(dialect.DEVICES) if p.name.startswith(dialect.DEVICES) else "CPU" for p in trace.planes]
+    names = [
+        p.name.removeprefix(dialect.DEVICE_PREFIX) if p.name.startswith(dialect.DEVICE_PREFIX) else "CPU" for p in trace.planes
+    ]
     return [names[plane] for plane in trace.lines.plane[trace.line[rows]].tolist()]
 
 
 def _begun(timeline: Timeline, rows: Indices, groups: Iterable[list[int]]) -> Numbers:
-    """How many executions begin with each event: of several kernels one after the other, one op; host threads run an op as one event."""
+    """How many executions begin with each event: of several kernels one after the other, one op;
+    host threads run an op as one event.
+    """
     key = np.zeros(len(rows), np.int64)
     for number, places in enumerate(groups):
         key[places] = number
     begun = np.ones(len(rows), np.int64)
     trace = timeline.trace
-    on_device = np.fromiter((p.name.startswith(dialect.DEVICES) for p in trace.planes), bool, len(trace.planes))
+    on_device = np.fromiter((p.name.startswith(dialect.DEVICE_PREFIX) for p in trace.planes), bool, len(trace.planes))
     kernels = np.flatnonzero(on_device[trace.lines.plane[trace.line[rows]]])
-    begun[kernels] = executions(timeline, rows[kernels], key[kernels], launchers(timeline))
+    begun[kernels] = count_executions(timeline, rows[kernels], key[kernels], launching_ops(timeline))
     return begun
 
 
-def _add(found: Found, key: _Key, stats: dict[str, Value], op: HloOp, times: tuple[int, Picoseconds, Picoseconds]) -> None:
+def _add(found: TotalsByOp, key: _Key, stats: dict[str, Value], op: HloOp, times: tuple[int, Picoseconds, Picoseconds]) -> None:
     """Sum up an op's (executions, durations, self times)."""
     framework = op.framework_op or str(stats.get(dialect.TF_OP) or "").rstrip(":")
     source = str(stats.get(dialect.SOURCE) or op.source)
     category = _category(str(stats.get(dialect.HLO_CATEGORY) or op.opcode or "unknown"), op)
     flops, memory = _number(stats.get(dialect.FLOPS)), _number(stats.get(dialect.BYTES_ACCESSED))
     sums = found.setdefault(
-        key, Sums(category, framework, source, op.flops if flops < 0 else flops, op.bytes if memory < 0 else memory)
+        key, OpTotals(category, framework, source, op.flops if flops < 0 else flops, op.bytes if memory < 0 else memory)
     )
     count, duration, own = times
     sums.count += count
-    sums.total += int(duration.sum())
-    sums.own += int(own.sum())
+    sums.total_ps += int(duration.sum())
+    sums.self_ps += int(own.sum())
 
 
 def _category(told: str, op: HloOp) -> str:
@@ -181,54 +192,54 @@ def _unsigned(value: Value) -> int:
     return int(value) & (2**64 - 1) if isinstance(value, int) else -1
 
 
-def ops(found: Found) -> Table:
+def compute_ops(totals: TotalsByOp) -> Table:
     """`OPS`: a row per op, by self time."""
-    order = sorted(found.items(), key=lambda item: -item[1].own)
-    whole = sum(s.own for s in found.values()) or 1
+    order = sorted(totals.items(), key=lambda item: -item[1].self_ps)
+    whole = sum(s.self_ps for s in totals.values()) or 1
     rows, running = [], 0
     for rank, ((host, device, program, _, op), s) in enumerate(order, 1):
-        running += s.own
-        seconds = s.own / 1e12
+        running += s.self_ps
+        seconds = s.self_ps / 1e12
         flops = s.flops * s.count / seconds if s.flops > 0 and seconds else float("nan")
-        traffic = s.memory * s.count / seconds if s.memory > 0 and seconds else float("nan")
-        intensity = s.flops / s.memory if s.flops >= 0 and s.memory > 0 else float("nan")
+        traffic = s.bytes_accessed * s.count / seconds if s.bytes_accessed > 0 and seconds else float("nan")
+        intensity = s.flops / s.bytes_accessed if s.flops >= 0 and s.bytes_accessed > 0 else float("nan")
         head = (rank, host, device, program, op, s.category, s.framework_op, s.source)
-        rows.append((*head, s.count, s.total, s.own, s.own / whole, running / whole, flops, traffic, intensity))
+        rows.append((*head, s.count, s.total_ps, s.self_ps, s.self_ps / whole, running / whole, flops, traffic, intensity))
     return Table.from_rows("hlo_ops", "HLO ops", OPS, rows)
 
 
-def by_program(found: Found, run: Run) -> Table:
+def compute_programs(totals: TotalsByOp, run: Run) -> Table:
     """`PROGRAMS`: a row per program, by the time of its ops."""
-    sums: dict[tuple[str, str, int], dict[_Key, Sums]] = {}
-    for key, s in found.items():
+    sums: dict[tuple[str, str, int], dict[_Key, OpTotals]] = {}
+    for key, s in totals.items():
         host, _, program, number, _ = key
         sums.setdefault((host, program, number), {})[key] = s
-    whole = sum(s.own for s in found.values()) or 1
+    whole = sum(s.self_ps for s in totals.values()) or 1
     rows = []
     for (host, program, number), mine in sums.items():
-        own = sum(s.own for s in mine.values())
-        once = run.by_host[host].programs[_unsigned(number)].outside_loops
+        own = sum(s.self_ps for s in mine.values())
+        once = run.by_host[host].hlo_modules[_unsigned(number)].entry_instructions
         counts = [s.count for key, s in mine.items() if key[-1] in once] or [s.count for s in mine.values()]
         runs = max(Counter(counts).items(), key=lambda each: (each[1], each[0]))[0]
         rows.append((host, program, str(number) if number >= 0 else "", runs, len(mine), own, own / whole))
     return Table.from_rows("programs", "Programs", PROGRAMS, sorted(rows, key=lambda r: -r[5]))
 
 
-def tuning(found: Found) -> Table:
-    """`TUNING`: a row per program that the compiler ran, by the time of its ops."""
+def compute_autotuning(totals: TotalsByOp) -> Table:
+    """`AUTOTUNING`: a row per program that the compiler ran, by the time of its ops."""
     sums: dict[tuple[str, str], list[int]] = {}
-    for (host, _, program, _, _), s in found.items():
+    for (host, _, program, _, _), s in totals.items():
         known = sums.setdefault((host, program), [0, 0])
-        known[:] = [known[0] + s.count, known[1] + s.own]
+        known[:] = [known[0] + s.count, known[1] + s.self_ps]
     rows = [(*key, *numbers) for key, numbers in sums.items()]
-    return Table.from_rows("tuning", "What the compiler ran", TUNING, rows).sorted_by("self_ps")
+    return Table.from_rows("tuning", "What the compiler ran", AUTOTUNING, rows).sort_by("self_ps")
 
 
-def by_category(found: Found) -> Table:
+def compute_categories(totals: TotalsByOp) -> Table:
     """`CATEGORIES`: time by category of op, longest first."""
     sums: dict[str, list[int]] = {}
-    for s in found.values():
+    for s in totals.values():
         known = sums.setdefault(s.category, [0, 0])
-        known[0], known[1] = known[0] + s.count, known[1] + s.own
+        known[0], known[1] = known[0] + s.count, known[1] + s.self_ps
     rows = [(name, count, own) for name, (count, own) in sums.items()]
     return Table.from_rows("hlo_categories", "Time by category", CATEGORIES, sorted(rows, key=lambda r: -r[2]))

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from outpace.model import Chart, ChartKind, Page, Rows, Table, Unavailable, filled
+from outpace.model import Chart, ChartKind, Page, Table, TableView, Unavailable, select_nonempty
 from outpace.timeline import Run
 from outpace.tools.hlo_stats import TOOL
-from outpace.tools.hlo_stats.compute import by_category, by_program, gather, ops, tuning
+from outpace.tools.hlo_stats.compute import (
+    collect_totals,
+    compute_autotuning,
+    compute_categories,
+    compute_ops,
+    compute_programs,
+)
 
 _BY = ("category", "framework_op", "source", "program", "device")
 _TUNING = (
@@ -19,10 +25,10 @@ _NONE = Unavailable(
 
 def analyse(run: Run) -> Page:
     """Build the page of a run."""
-    found, tuned = gather(run)
+    found, tuned = collect_totals(run)
     if not found:
         return TOOL.page(unavailable=_NONE)
-    table, categories, compiled = ops(found), by_category(found), by_program(found, run)
+    table, categories, compiled = compute_ops(found), compute_categories(found), compute_programs(found, run)
     shown = (
         "rank",
         "self_ps",
@@ -38,9 +44,9 @@ def analyse(run: Run) -> Page:
     )
     sections = (
         Chart("Time by category of op", ChartKind.PIE, categories, "category", ("self_ps",)),
-        Rows(table, shown, limit=15, pick=("program", "device", "host"), by=_BY),
-        Rows(compiled, ("program", "runs", "ops", "self_ps", "fraction")),
-        *filled(Rows(tuning(tuned), ("program", "occurrences", "self_ps"), limit=10, remark=_TUNING)),
+        TableView(table, shown, limit=15, pick=("program", "device", "host"), by=_BY),
+        TableView(compiled, ("program", "runs", "ops", "self_ps", "fraction")),
+        *select_nonempty(TableView(compute_autotuning(tuned), ("program", "occurrences", "self_ps"), limit=10, remark=_TUNING)),
     )
     return TOOL.page(_headline(table, compiled), sections)
 

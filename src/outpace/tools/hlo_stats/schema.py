@@ -1,8 +1,8 @@
 """Columns of the tables about XLA programs."""
 
-from outpace.model import schema
+from outpace.model import parse_schema
 
-OPS = schema("""
+OPS = parse_schema("""
     * rank         | count       | place by self time
       host         | text        | host that ran the program
       device       | text        | device, or CPU
@@ -23,7 +23,7 @@ OPS = schema("""
       intensity    | ratio       | arithmetic intensity: operations per byte of memory traffic | FLOP/byte
 """)
 
-PROGRAMS = schema("""
+PROGRAMS = parse_schema("""
     * host       | text     | host that ran the program
       program    | text     | compiled program (HLO module)
     * program_id | text     | its id in the capture
@@ -34,14 +34,14 @@ PROGRAMS = schema("""
     + fraction   | fraction | the same as a share of all programs' | Of ops
 """)
 
-TUNING = schema("""
+AUTOTUNING = parse_schema("""
     * host        | text  | host that compiled
     * program     | text  | what the compiler ran: an op of a program that it compiled, in one of several forms
     + occurrences | count | executions in the capture | Count
     + self_ps     | ps    | time in them | Op time
 """)
 
-CATEGORIES = schema("""
+CATEGORIES = parse_schema("""
     * category    | text  | category of HLO op
     + occurrences | count | executions in the capture | Count
     + self_ps     | ps    | time in these ops themselves | Self

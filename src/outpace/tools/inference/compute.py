@@ -7,23 +7,23 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from outpace.metrics.program.step_breakdown import category_times
+from outpace.metrics.facts.step_breakdown import category_times
 from outpace.model import Category, Table, Unit, humanize
 from outpace.model.arrays import Indices
 from outpace.model.interval import quantiles
 from outpace.timeline import OpKind, Run, Timeline
-from outpace.timeline.calls import jitted_calls
-from outpace.timeline.infer import is_prediction
-from outpace.timeline.names import Is
+from outpace.timeline.event_names import EventFlag
+from outpace.timeline.jitted_calls import find_jitted_calls
+from outpace.timeline.step_inference import is_prediction
 from outpace.tools.inference.schema import HISTOGRAM, LATENCY, REQUESTS
-from outpace.trace import ByRow, Computed, dialect
-from outpace.trace.algorithms import any_of, distinct
+from outpace.trace import ComputedColumn, EventColumn, dialect
+from outpace.trace.algorithms import distinct, union_rows
 
-CATEGORIES = tuple(f"{c.value}_ps" for c in Category)
+CATEGORY_COLUMNS = tuple(f"{c.value}_ps" for c in Category)
 _BUCKETS = 12
 
 
-def requests(run: Run) -> Table:
+def compute_requests(run: Run) -> Table:
     """`REQUESTS`: every call that is a prediction, in order of time."""
     rows = [row for timeline in run.hosts for row in _rows(timeline)]
     return Table.from_rows("requests", "Requests", REQUESTS, rows)
@@ -40,56 +40,58 @@ def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
     parts = category_times(timeline, windows=(start, end, call_of))
     ops = _longest_ops(timeline, call_of, len(calls))
     for i, row in enumerate(calls.tolist()):
-        own = [parts[name][i] for name in CATEGORIES]
-        times = (int(start[i]) - timeline.zero, int(end[i] - start[i]), int(before[i]))
+        own = [parts[name][i] for name in CATEGORY_COLUMNS]
+        times = (int(start[i]) - timeline.zero_ps, int(end[i] - start[i]), int(before[i]))
         yield timeline.host, i, trace.names[trace.name[row]], *times, *own, *ops[i]
 
 
 def _calls(timeline: Timeline) -> Indices:
     """Rows of the outermost calls that are predictions, by time."""
     trace = timeline.trace
-    calls = any_of(trace.stat(dialect.TF_FUNCTION_CALL).row, jitted_calls(trace))
+    calls = union_rows(trace.stat(dialect.TF_FUNCTION_CALL).rows, find_jitted_calls(trace))
     predicts = np.zeros(len(trace.names), bool)
     called = distinct(trace.name[calls])
     predicts[called] = [is_prediction(trace.names[n]) for n in called.tolist()]
-    rows = distinct(np.concatenate((calls[predicts[trace.name[calls]]], timeline.names.rows(Is.PREDICTS))))
-    parent, _ = trace.nested(rows)
+    rows = distinct(np.concatenate((calls[predicts[trace.name[calls]]], timeline.event_names.rows(EventFlag.INFERENCE_RUN))))
+    parent, _ = trace.compute_nesting(rows)
     rows = rows[parent < 0]
     return np.asarray(rows[np.argsort(trace.start[rows], kind="stable")])
 
 
-def _call_of(timeline: Timeline, calls: Indices) -> ByRow:
-    """The call that every event works for, -1 for none: it runs during the call, in the step that the call belongs to (or on its thread)."""
+def _call_of(timeline: Timeline, calls: Indices) -> EventColumn:
+    """The call that every event works for, -1 for none: it runs during the call, in the step that
+    the call belongs to (or on its thread).
+    """
     trace = timeline.trace
     start, end = trace.start[calls], trace.end[calls]
 
     def call(rows: Indices) -> Indices:
         begun = trace.start[rows]
         at = np.clip(np.searchsorted(start, begun, side="right") - 1, 0, None)
-        step = timeline.step_of[rows]
-        mine = ((step >= 0) & (step == timeline.step_of[calls[at]])) | (trace.line[rows] == trace.line[calls[at]])
+        step = timeline.step_index[rows]
+        mine = ((step >= 0) & (step == timeline.step_index[calls[at]])) | (trace.line[rows] == trace.line[calls[at]])
         return np.where(mine & (begun >= start[at]) & (begun <= end[at]), at, -1)
 
-    return Computed(call)
+    return ComputedColumn(call)
 
 
-def _longest_ops(timeline: Timeline, call_of: ByRow, count: int) -> list[tuple[str, int]]:
+def _longest_ops(timeline: Timeline, call_of: EventColumn, count: int) -> list[tuple[str, int]]:
     """(op, self time) that took longest in each call."""
     trace = timeline.trace
-    rows = trace.rows_named(timeline.is_kind(OpKind.TENSORFLOW, OpKind.JAX))
+    rows = trace.find_rows_by_mask(timeline.op_kind_mask(OpKind.TENSORFLOW, OpKind.JAX))
     call = call_of[rows]
     rows, call = rows[call >= 0], call[call >= 0]
-    _, own = trace.nested(rows)
+    _, own = trace.compute_nesting(rows)
     order = np.lexsort((-own, call))
     _, first = np.unique(call[order], return_index=True)
     best = {int(call[order[i]]): (timeline.ops[trace.name[rows[order[i]]]].name, int(own[order[i]])) for i in first}
     return [best.get(i, ("", 0)) for i in range(count)]
 
 
-def latency(table: Table) -> Table:
+def compute_latency(requests: Table) -> Table:
     """`LATENCY`: the distribution by host and function, most calls first."""
     groups: dict[tuple[str, str], list[dict[str, int]]] = {}
-    for row in table.records():
+    for row in requests.records():
         groups.setdefault((row["host"], row["function"]), []).append(row)
     rows = []
     for (host, function), mine in groups.items():
@@ -99,12 +101,14 @@ def latency(table: Table) -> Table:
         rows.append(
             (host, function, len(mine), float(np.mean(times)), *quantiles(times, 0.5, 0.9, 0.99), float(max(times)), rate)
         )
-    return Table.from_rows("latency", "Latency", LATENCY, rows).sorted_by("requests")
+    return Table.from_rows("latency", "Latency", LATENCY, rows).sort_by("requests")
 
 
-def histogram(table: Table) -> Table:
-    """`HISTOGRAM`: how many calls took how long, in ranges that grow by a constant factor (latencies spread over orders of magnitude)."""
-    times = np.maximum(table["latency_ps"].astype(np.float64), 1.0)
+def compute_histogram(requests: Table) -> Table:
+    """`HISTOGRAM`: how many calls took how long, in ranges that grow by a constant factor
+    (latencies spread over orders of magnitude).
+    """
+    times = np.maximum(requests["latency_ps"].astype(np.float64), 1.0)
     low, high = math.log(times.min()), math.log(times.max() * 1.0001)
     count = min(_BUCKETS, max(1, math.ceil(2 * len(times) ** 0.5)))
     bounds = np.exp(np.linspace(low, max(high, low + 1e-3), count + 1))

@@ -10,7 +10,7 @@ from outpace.model import Category, Evidence, Finding, Severity, Table, Threshol
 from outpace.model.arrays import Indices
 
 _OURS = "our choice"
-TAIL = Threshold("slowest calls against the median", 3.0, Unit.RATIO, _OURS)
+LONG_TAIL = Threshold("slowest calls against the median", 3.0, Unit.RATIO, _OURS)
 _LEAST = 10  # calls, to speak of a tail
 _SHARE, _SHARE_OF_TIME = 0.01, 0.05  # of the calls, or of their time, that the slow ones make up
 _EXPLAINS = 0.5  # of the difference, for a category to be its cause
@@ -26,16 +26,18 @@ _FIXES = {
 _FIX = "Look at what else the machine did at that time. The trace viewer shows all threads."
 
 
-def find(table: Table) -> Iterator[Finding]:
-    """Findings per host and function: what the first call cost, and what the slow calls have that the others have not."""
-    for host, name in dict.fromkeys(zip(table["host"].tolist(), table["function"].tolist(), strict=True)):
-        mine = table.take((table["host"] == host) & (table["function"] == name))
+def iter_findings(requests: Table) -> Iterator[Finding]:
+    """Findings per host and function: what the first call cost, and what the slow calls have that
+    the others have not.
+    """
+    for host, name in dict.fromkeys(zip(requests["host"].tolist(), requests["function"].tolist(), strict=True)):
+        mine = requests.take((requests["host"] == host) & (requests["function"] == name))
         times = mine["latency_ps"].astype(np.float64)
         if len(times) < _LEAST or not (middle := median(times)):
             continue
         if times[0] >= _FIRST.value * middle:
             yield _first(host, name, float(times[0]), middle)
-        slow = np.flatnonzero(times >= TAIL.value * middle)
+        slow = np.flatnonzero(times >= LONG_TAIL.value * middle)
         slow = slow[slow > 0]  # the first call has a finding of its own
         if len(slow) >= _SHARE * len(times) or times[slow].sum() >= _SHARE_OF_TIME * times.sum():
             yield from _tail(host, mine, slow, middle)
@@ -75,11 +77,11 @@ def _tail(host: str, mine: Table, slow: Indices, middle: float) -> Iterator[Find
     yield Finding(
         id="latency_tail",
         severity=Severity.MODERATE,
-        sentence=f"{len(slow)} of {len(mine)} calls of '{name}' took at least {TAIL.value:.0f} times the median "
+        sentence=f"{len(slow)} of {len(mine)} calls of '{name}' took at least {LONG_TAIL.value:.0f} times the median "
         f"({humanize(middle, Unit.PS)}){why}.",
         action=_FIXES.get(cause, _FIX) if known else _FIX,
         evidence=tuple(evidence),
-        threshold=TAIL,
+        threshold=LONG_TAIL,
         host=host,
     )
 

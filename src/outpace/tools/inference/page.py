@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from outpace.model import Category, Chart, ChartKind, Page, Rows, Section, Table, Unavailable, Unit, humanize
-from outpace.model.units import counted
+from outpace.model import Category, Chart, ChartKind, Page, Section, Table, TableView, Unavailable, Unit, humanize
+from outpace.model.units import format_count
 from outpace.timeline import Run
 from outpace.tools.inference import TOOL
 from outpace.tools.inference import findings as rules
-from outpace.tools.inference.compute import CATEGORIES, histogram, latency, requests
+from outpace.tools.inference.compute import CATEGORY_COLUMNS, compute_histogram, compute_latency, compute_requests
 
 _NONE = Unavailable(
     "no call in this capture is a prediction",
@@ -21,18 +21,25 @@ _SLOWEST = 20
 
 def analyse(run: Run) -> Page:
     """Build the page of a run."""
-    table = requests(run)
+    table = compute_requests(run)
     if len(table) == 0:
         return TOOL.page(unavailable=_NONE)
-    summary = latency(table)
+    summary = compute_latency(table)
     slowest = _slowest(table)
     sections: tuple[Section, ...] = (
-        Rows(summary, ("function", "requests", "mean_ps", "p50_ps", "p90_ps", "p99_ps", "max_ps", "rate", "host")),
-        Chart("Calls by latency", ChartKind.BARS, histogram(table), "latency", ("requests",)),
-        Chart(f"The {counted(len(slowest), 'slowest call')}", ChartKind.STACK_SERIES, slowest, "request", CATEGORIES, _COLORS),
-        Rows(slowest, ("request", "function", "latency_ps", "before_ps", "longest_op", "longest_op_ps")),
+        TableView(summary, ("function", "requests", "mean_ps", "p50_ps", "p90_ps", "p99_ps", "max_ps", "rate", "host")),
+        Chart("Calls by latency", ChartKind.BARS, compute_histogram(table), "latency", ("requests",)),
+        Chart(
+            f"The {format_count(len(slowest), 'slowest call')}",
+            ChartKind.STACK_SERIES,
+            slowest,
+            "request",
+            CATEGORY_COLUMNS,
+            _COLORS,
+        ),
+        TableView(slowest, ("request", "function", "latency_ps", "before_ps", "longest_op", "longest_op_ps")),
     )
-    return TOOL.page(_headline(summary), sections, tuple(rules.find(table)), (table,))
+    return TOOL.page(_headline(summary), sections, tuple(rules.iter_findings(table)), (table,))
 
 
 def _slowest(table: Table) -> Table:

@@ -1,9 +1,9 @@
 """Columns of the tables about requests."""
 
-from outpace.model import Category, Field, Unit, schema
+from outpace.model import Category, Field, Unit, parse_schema
 
 REQUESTS = (
-    *schema("""
+    *parse_schema("""
         * host       | text  | host that answered
         * request    | count | place in the capture, from 0
           function   | text  | function that was called
@@ -12,13 +12,13 @@ REQUESTS = (
         + before_ps  | ps    | time since the request before ended: input, Python around the call, or nothing to do | Before
     """),
     *(Field(f"{c.value}_ps", Unit.PS, c.meaning, c.label, additive=True) for c in Category),
-    *schema("""
+    *parse_schema("""
           longest_op    | text | op with the most self time of the request, on any thread
           longest_op_ps | ps   | its self time | Its time
     """),
 )
 
-LATENCY = schema("""
+LATENCY = parse_schema("""
     * host     | text  | host that answered
     * function | text  | function that was called
     + requests | count | calls in the capture
@@ -30,7 +30,7 @@ LATENCY = schema("""
       rate     | ratio | calls per second between the first start and the last end | Per second
 """)
 
-HISTOGRAM = schema("""
+HISTOGRAM = parse_schema("""
     * latency  | text  | range of latencies
     + requests | count | calls in it
 """)

@@ -1,4 +1,6 @@
-"""The input pipeline analyzer: is the program waiting for data, and where does input processing spend its time?"""
+"""The input pipeline analyzer: is the program waiting for data, and where does input processing
+spend its time?
+"""
 
 from outpace.tools.tool import Tool
 

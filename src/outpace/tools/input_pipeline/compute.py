@@ -8,20 +8,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from outpace.metrics.input.segments import position_of
-from outpace.metrics.model.op_metrics import HOST
-from outpace.metrics.program.step_breakdown import StepBreakdown
+from outpace.metrics.facts.input_pipelines import stage_position
+from outpace.metrics.facts.op_metrics import HOST
+from outpace.metrics.facts.step_breakdown import StepBreakdown
 from outpace.model import Category, Table
 from outpace.model.arrays import Values
 from outpace.tools.input_pipeline.schema import CATEGORIES, INPUT_INSTANCES, INPUT_OPS, STATISTICS
 
 ENQUEUE = "Enqueuing data to be transferred to device"
-ON_DEMAND = "Reading data from files on demand"
-IN_ADVANCE = "Reading data from files in advance"
+READ_ON_DEMAND = "Reading data from files on demand"
+READ_IN_ADVANCE = "Reading data from files in advance"
 PREPROCESSING = "Data preprocessing"
 ADVICE = {
-    ON_DEMAND: "Read ahead: interleave over files with num_parallel_calls, and end the pipeline with prefetch.",
-    IN_ADVANCE: "Tune cycle_length of interleave, the reader's buffer_size and prefetch; use fewer, larger files.",
+    READ_ON_DEMAND: "Read ahead: interleave over files with num_parallel_calls, and end the pipeline with prefetch.",
+    READ_IN_ADVANCE: "Tune cycle_length of interleave, the reader's buffer_size and prefetch; use fewer, larger files.",
     PREPROCESSING: "Set num_parallel_calls on map, cache what does not change, or preprocess offline.",
     ENQUEUE: "Combine small transfers into fewer, larger ones.",
 }
@@ -31,13 +31,13 @@ _SUMS = ("count", "total_ps", "self_ps")
 _ENQUEUE_TYPES = ("InfeedEnqueue", "InfeedEnqueueTuple", "MemcpyHToD")
 
 
-def statistics(breakdown: StepBreakdown) -> Table:
+def compute_step_statistics(breakdown: StepBreakdown) -> Table:
     """Average, deviation and range of the step time and of every category that occurs."""
-    whole = breakdown.whole
+    whole = breakdown.steady_steps
     step = whole["duration_ps"].astype(np.float64)
     rows = [_spread("Step time", step, step)]
     for category in Category:
-        values = breakdown.category(category, whole)
+        values = breakdown.category_ps(category, whole)
         if values.any():
             rows.append(_spread(category.label, values, step))
     return Table.from_rows("step_statistics", "Step time statistics", STATISTICS, rows)
@@ -48,27 +48,31 @@ def _spread(name: str, values: Values, step: Values) -> tuple[object, ...]:
     return (name, float(values.mean()), deviation, float(values.min()), float(values.max()), float(values.mean() / step.mean()))
 
 
-def category_of(name: str, op_type: str) -> str | None:
-    """Kind of input processing of a host op; None for ops that do none. `IteratorGetNext` waits for the pipeline, it is no part of it."""
+def find_input_category(name: str, op_type: str) -> str | None:
+    """Kind of input processing of a host op; None for ops that do none. `IteratorGetNext` waits for
+    the pipeline, it is no part of it.
+    """
     if op_type in _ENQUEUE_TYPES:
         return ENQUEUE
     if op_type != "Dataset":
         return None
     if _READERS.search(name):
-        return IN_ADVANCE if any(part in name for part in _AHEAD) else ON_DEMAND
+        return READ_IN_ADVANCE if any(part in name for part in _AHEAD) else READ_ON_DEMAND
     return PREPROCESSING
 
 
-def input_ops(metrics: Table) -> tuple[Table, Table]:
-    """The guide's table of input ops, all hosts together, by self time; and, of ops of which there are several, each instance."""
+def compute_input_ops(metrics: Table) -> tuple[Table, Table]:
+    """The guide's table of input ops, all hosts together, by self time; and, of ops of which there
+    are several, each instance.
+    """
     sums: dict[tuple[str, str], Counter[str]] = {}
     for row in metrics.records():
-        kind = category_of(row["name"], row["type"]) if row["side"] == HOST else None
+        kind = find_input_category(row["name"], row["type"]) if row["side"] == HOST else None
         if kind is not None:
             sums.setdefault((row["name"], kind), Counter()).update({name: row[name] for name in _SUMS})
     ops: dict[tuple[str, str], list[tuple[str, Counter[str]]]] = {}
     for (name, kind), numbers in sums.items():
-        ops.setdefault((position_of(name), kind), []).append((name, numbers))
+        ops.setdefault((stage_position(name), kind), []).append((name, numbers))
     whole = sum(numbers["self_ps"] for numbers in sums.values()) or 1
 
     def row_of(kind: str, each: Sequence[Counter[str]]) -> tuple[object, ...]:
@@ -78,12 +82,12 @@ def input_ops(metrics: Table) -> tuple[Table, Table]:
     one = [(name, len(each), *row_of(kind, [numbers for _, numbers in each])) for (name, kind), each in ops.items()]
     all_of = [(name, *row_of(kind, [own])) for (_, kind), each in ops.items() if len(each) > 1 for name, own in each]
     return (
-        Table.from_rows("input_ops", "Input op statistics", INPUT_OPS, one).sorted_by("self_ps"),
-        Table.from_rows("input_instances", "Instances of input ops", INPUT_INSTANCES, all_of).sorted_by("self_ps"),
+        Table.from_rows("input_ops", "Input op statistics", INPUT_OPS, one).sort_by("self_ps"),
+        Table.from_rows("input_instances", "Instances of input ops", INPUT_INSTANCES, all_of).sort_by("self_ps"),
     )
 
 
-def host_categories(ops: Table, steps: int) -> Table:
+def compute_host_categories(ops: Table, steps: int) -> Table:
     """Input-processing self time by the guide's four kinds."""
     own = ops["self_ps"].astype(np.float64)
     whole = float(own.sum()) or 1.0

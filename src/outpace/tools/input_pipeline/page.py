@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import math
 
-from outpace.metrics.input.segments import works_ahead
-from outpace.metrics.machine.cpu_saturation import cpu_saturation
-from outpace.metrics.machine.offload import offloads
-from outpace.metrics.machine.own_best import competition
-from outpace.metrics.model.op_metrics import op_metrics
-from outpace.metrics.program.budget import slowed
-from outpace.metrics.program.program import program
-from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown
-from outpace.model import Category, Chart, ChartKind, Figure, Figures, Page, Rows, Section, Text, Unavailable, Unit, filled
+from outpace.metrics.facts.cpu_saturation import cpu_saturation
+from outpace.metrics.facts.host_offload import host_offloads
+from outpace.metrics.facts.input_pipelines import slowest_segment_share
+from outpace.metrics.facts.op_metrics import op_metrics
+from outpace.metrics.facts.step_breakdown import StepBreakdown, step_breakdown
+from outpace.metrics.facts.workload import find_workload
+from outpace.metrics.savings.best_case import contention_saving
+from outpace.metrics.savings.budget import profiling_slowdown_ps
+from outpace.model import (
+    Category,
+    Chart,
+    ChartKind,
+    Figure,
+    Figures,
+    Page,
+    Paragraph,
+    Section,
+    TableView,
+    Unavailable,
+    Unit,
+    select_nonempty,
+)
 from outpace.timeline import Run
 from outpace.tools.input_pipeline import TOOL
 from outpace.tools.input_pipeline import findings as rules
-from outpace.tools.input_pipeline.compute import host_categories, input_ops, statistics
+from outpace.tools.input_pipeline.compute import compute_host_categories, compute_input_ops, compute_step_statistics
 
 _NONE = Unavailable(
     "neither steps nor input ops were recorded",
@@ -30,40 +43,52 @@ _COLUMNS = tuple(f"{c.value}_ps" for c in Category)
 def analyse(run: Run) -> Page:
     """Build the page of a run."""
     breakdown = step_breakdown(run)
-    ops, instances = input_ops(op_metrics(run))
-    steps = len(breakdown.whole) if breakdown.whole["duration_ps"].any() else 0  # steps without length have no shares
+    ops, instances = compute_input_ops(op_metrics(run))
+    steps = (
+        len(breakdown.steady_steps) if breakdown.steady_steps["duration_ps"].any() else 0
+    )  # steps without length have no shares
     if steps == 0 and len(ops) == 0:
         return TOOL.page(unavailable=_NONE)
     saturation = None if run.has_device or steps == 0 else cpu_saturation(run)
     sections: list[Section] = (
         list(_waiting(run, breakdown))
         if steps
-        else [Text("No steps", "No step was found, so the input wait cannot be measured.")]
+        else [Paragraph("No steps", "No step was found, so the input wait cannot be measured.")]
     )
     if saturation is not None:
-        sections.append(Rows(saturation, remark=_CONTENTION))
+        sections.append(TableView(saturation, remark=_CONTENTION))
     if len(ops):
-        sections.append(Rows(host_categories(ops, steps), ("category", "per_step_ps", "fraction", "advice")))
-        sections.append(Rows(ops, _OP_COLUMNS))
-        sections += filled(Rows(instances, tuple(name for name in _OP_COLUMNS if name != "instances"), folded=True))
-    headline = rules.headline(breakdown) if steps else "Input ops were recorded, but no step to relate them to."
+        sections.append(TableView(compute_host_categories(ops, steps), ("category", "per_step_ps", "fraction", "advice")))
+        sections.append(TableView(ops, _OP_COLUMNS))
+        sections += select_nonempty(
+            TableView(instances, tuple(name for name in _OP_COLUMNS if name != "instances"), folded=True)
+        )
+    headline = rules.render_headline(breakdown) if steps else "Input ops were recorded, but no step to relate them to."
     back = _given_back(run, breakdown)
-    findings = tuple(rules.find(breakdown, saturation, back, program(run), works_ahead(run), offloads(run))) if steps else ()
+    findings = (
+        tuple(
+            rules.iter_findings(breakdown, saturation, back, find_workload(run), slowest_segment_share(run), host_offloads(run))
+        )
+        if steps
+        else ()
+    )
     return TOOL.page(headline=headline, sections=tuple(sections), findings=findings)
 
 
 def _given_back(run: Run, breakdown: StepBreakdown) -> dict[str, tuple[float, float]]:
-    """By host: the share of its own time that a step saves at most if no input thread used a core, and what the profiler took of it, ps."""
-    whole = breakdown.whole
-    hosts = [(t, mine) for t in run.hosts if len(mine := whole.of("host", t.host))]
-    waits = {t.host: float(breakdown.category(Category.INPUT, mine).mean()) for t, mine in hosts}
-    return {t.host: (competition(run, t, math.inf, waits[t.host])[1], slowed(run, t)) for t, _ in hosts}
+    """By host: the share of its own time that a step saves at most if no input thread used a core,
+    and what the profiler took of it, ps.
+    """
+    whole = breakdown.steady_steps
+    hosts = [(t, mine) for t in run.hosts if len(mine := whole.filter_by("host", t.host))]
+    waits = {t.host: float(breakdown.category_ps(Category.INPUT, mine).mean()) for t, mine in hosts}
+    return {t.host: (contention_saving(run, t, math.inf, waits[t.host])[1], profiling_slowdown_ps(run, t)) for t, _ in hosts}
 
 
 def _waiting(run: Run, breakdown: StepBreakdown) -> tuple[Section, ...]:
     """Device-side analysis; without an accelerator the host is the device."""
-    table = statistics(breakdown)
-    share, moved = max(0.0, rules.verdict(breakdown)[2] - breakdown.transfers), breakdown.transfers
+    table = compute_step_statistics(breakdown)
+    share, moved = max(0.0, rules.judge_input_wait(breakdown)[2] - breakdown.transfer_share), breakdown.transfer_share
     where = "device" if run.has_device else "host (no accelerator)"
     several = len(set(breakdown.steps["host"].tolist())) > 1
     colors = {c: c.removesuffix("_ps") for c in _COLUMNS}
@@ -79,5 +104,5 @@ def _waiting(run: Run, breakdown: StepBreakdown) -> tuple[Section, ...]:
             ),
         ),
         chart,
-        Rows(table, ("category", "mean_ps", "deviation_ps", "min_ps", "max_ps", "fraction")),
+        TableView(table, ("category", "mean_ps", "deviation_ps", "min_ps", "max_ps", "fraction")),
     )

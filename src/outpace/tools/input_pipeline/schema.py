@@ -1,8 +1,8 @@
 """Columns of the input pipeline tables."""
 
-from outpace.model import schema
+from outpace.model import parse_schema
 
-STATISTICS = schema("""
+STATISTICS = parse_schema("""
     * category     | text     | step time as a whole, or one category of it
       mean_ps      | ps       | mean over the complete steps | Mean
       deviation_ps | ps       | standard deviation over those steps | Std. dev.
@@ -11,7 +11,7 @@ STATISTICS = schema("""
       fraction     | fraction | share of the mean step time | Of step time
 """)
 
-CATEGORIES = schema("""
+CATEGORIES = parse_schema("""
     * category    | text     | kind of input processing on the host
     + self_ps     | ps       | self time of the input ops of this kind in the capture; threads that work at once add up | Self
     + per_step_ps | ps       | the same per step: what all threads together spend on one | Per step, all threads
@@ -19,7 +19,7 @@ CATEGORIES = schema("""
       advice      | text     | what usually helps
 """)
 
-INPUT_OPS = schema("""
+INPUT_OPS = parse_schema("""
     * op             | text     | name of the input op, without the numbers of its instances | Input op
     + instances      | count    | how many of it there are: interleave and flat_map make one for every element, repeat for every round
     + count          | count    | executions in the capture
@@ -30,7 +30,7 @@ INPUT_OPS = schema("""
       category       | text     | kind of input processing
 """)
 
-INPUT_INSTANCES = schema(
+INPUT_INSTANCES = parse_schema(
     """
     * op | text | name of the instance, with the numbers that tell it from others of the op | Instance
     count

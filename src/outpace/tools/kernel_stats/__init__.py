@@ -1,4 +1,6 @@
-"""GPU kernels: time per kernel and op, launches, copies and idle gaps (the guide's GPU kernel stats)."""
+"""GPU kernels: time per kernel and op, launches, copies and idle gaps (the guide's GPU kernel
+stats).
+"""
 
 from outpace.tools.tool import Tool
 

@@ -6,23 +6,23 @@ import numpy as np
 
 from outpace.model import Table
 from outpace.model.arrays import Mask
-from outpace.timeline.gpu_details import CopyDetails, copied, parse_copy
-from outpace.tools.kernel_stats.collect import Device
+from outpace.timeline.gpu_details import CopyDetails, copy_direction, parse_copy_details
+from outpace.tools.kernel_stats.device import Device
 from outpace.tools.kernel_stats.schema import COPIES
 from outpace.trace import dialect
-from outpace.trace.algorithms import common, distinct, group
+from outpace.trace.algorithms import aggregate_by_key, distinct, intersect_indices
 
 _MEMSET = "memset"
 _SOURCES = {dialect.MEMCPY_DETAILS: "", dialect.MEMSET_DETAILS: _MEMSET, dialect.MEMALLOC_DETAILS: "allocation"}
 _PS_PER_S = 1e12
 
 
-def copies(found: list[Device]) -> Table:
+def compute_copies(devices: list[Device]) -> Table:
     """One row per host, device, kind and kinds of memory; longest first."""
     sums: dict[tuple[str, ...], list[int]] = {}
     bandwidth: dict[tuple[str, ...], int] = {}
-    for device in found:
-        bandwidth[device.place] = device.memory_bandwidth
+    for device in devices:
+        bandwidth[device.device_and_host] = device.memory_bandwidth
         for stat in _SOURCES:
             _add(device, stat, sums)
         _add_bare(device, sums)
@@ -37,43 +37,51 @@ def copies(found: list[Device]) -> Table:
 
 def _add(device: Device, stat_name: str, sums: dict[tuple[str, ...], list[int]]) -> None:
     trace, stat = device.trace, device.trace.stat(stat_name)
-    at, place = common(device.rows, stat.row)
-    rows = device.rows[at]
-    code, texts = stat.codes(place)
+    at, place = intersect_indices(device.program_rows, stat.rows)
+    rows = device.program_rows[at]
+    code, texts = stat.encode_texts(place)
     key = code * len(trace.names) + trace.name[rows]
     keys = distinct(key)
-    count, total, *_ = group(np.searchsorted(keys, key), len(keys), trace.duration[rows], trace.duration[rows])
+    count, total, *_ = aggregate_by_key(np.searchsorted(keys, key), len(keys), trace.duration[rows], trace.duration[rows])
     for pair, times, length in zip(keys.tolist(), count.tolist(), total.tolist(), strict=True):
-        details = parse_copy(texts[pair // len(trace.names)])
-        kind = _SOURCES[stat_name] or copied(trace.names[pair % len(trace.names)], details)
-        known = sums.setdefault((kind, details.source, details.destination, *device.place), [0, 0, 0])
+        details = parse_copy_details(texts[pair // len(trace.names)])
+        kind = _SOURCES[stat_name] or copy_direction(trace.names[pair % len(trace.names)], details)
+        known = sums.setdefault((kind, details.source, details.destination, *device.device_and_host), [0, 0, 0])
         known[0] += times
         known[1] += times * details.bytes
         known[2] += length
 
 
 def _add_bare(device: Device, sums: dict[tuple[str, ...], list[int]]) -> None:
-    """What a stream was busy with that says nothing of itself but its name: memory sets of today's CUPTI ("Memset 3")."""
-    rows = device.rows[_bare(device)]
+    """What a stream was busy with that says nothing of itself but its name: memory sets of today's
+    CUPTI ("Memset 3").
+    """
+    rows = device.program_rows[_bare(device)]
     name = device.trace.name[rows]
     names = distinct(name)
-    count, total, *_ = group(np.searchsorted(names, name), len(names), device.trace.duration[rows], device.trace.duration[rows])
+    count, total, *_ = aggregate_by_key(
+        np.searchsorted(names, name), len(names), device.trace.duration[rows], device.trace.duration[rows]
+    )
     for at, times, length in zip(names.tolist(), count.tolist(), total.tolist(), strict=True):
-        kind = _MEMSET if device.trace.names[at].startswith("Memset") else copied(device.trace.names[at], CopyDetails())
-        known = sums.setdefault((kind, "", "", *device.place), [0, 0, 0])
+        kind = _MEMSET if device.trace.names[at].startswith("Memset") else copy_direction(device.trace.names[at], CopyDetails())
+        known = sums.setdefault((kind, "", "", *device.device_and_host), [0, 0, 0])
         known[0], known[2] = known[0] + times, known[2] + length
 
 
 def _bare(device: Device) -> Mask:
-    """Which of a device's events took time, and are neither a kernel nor one that says what it moved."""
-    bare = device.trace.duration[device.rows] > 0
-    known = (device.kernels, *(device.trace.stat(stat).row for stat in _SOURCES))
+    """Which of a device's events took time, and are neither a kernel nor one that says what it
+    moved.
+    """
+    bare = device.trace.duration[device.program_rows] > 0
+    known = (device.kernel_rows, *(device.trace.stat(stat).rows for stat in _SOURCES))
     for rows in known:
-        bare[common(device.rows, rows)[0]] = False
+        bare[intersect_indices(device.program_rows, rows)[0]] = False
     return np.asarray(bare)
 
 
 def copy_time(device: Device) -> int:
-    """Time of whatever keeps a device's streams busy and is no kernel, ps: copies and memory sets together."""
+    """Time of whatever keeps a device's streams busy and is no kernel, ps: copies and memory sets
+    together.
+    """
     trace = device.trace
-    return int(trace.duration[device.rows].sum() - trace.duration[device.kernels].sum())
+    return int(trace.duration[device.program_rows].sum() - trace.duration[device.kernel_rows].sum())

@@ -1,18 +1,20 @@
-"""Advice from the kernel tables: tensor cores, devices that stand idle, tiny kernels, low occupancy, pageable copies."""
+"""Advice from the kernel tables: tensor cores, devices that stand idle, tiny kernels, low
+occupancy, pageable copies.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from outpace.metrics.machine.device import DeviceFacts
-from outpace.metrics.model.kernel_names import short
-from outpace.metrics.program.budget import at_most
-from outpace.metrics.program.counterfactual import in_16_bits
-from outpace.metrics.program.program import Program
+from outpace.metrics.facts.device_specs import DeviceSpecs
+from outpace.metrics.facts.workload import Workload
+from outpace.metrics.kernel_names import short_kernel_name
+from outpace.metrics.savings.bounds import tensor_core_bound
+from outpace.metrics.savings.budget import build_saving
 from outpace.model import Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit
-from outpace.model.text import largest_part
-from outpace.tools.kernel_stats.idle import NOTHING
+from outpace.model.text import format_largest_part
+from outpace.tools.kernel_stats.idle_gaps import NO_ACTIVITY
 
 _OURS = "our choice"
 _NO_TENSOR_CORES = Threshold("eligible without tensor cores", 0.10, Unit.FRACTION, _OURS)
@@ -28,24 +30,26 @@ _TOP_KERNEL = 0.05  # of all kernel time: what a kernel must take to be worth a 
 _PAGEABLE = Threshold("pageable copies", 0.05, Unit.FRACTION, _OURS)
 
 
-def find(
+def iter_findings(
     kernels: Table,
     devices: Table,
     copies: Table,
-    program: Program,
-    facts: DeviceFacts,
-    bits: tuple[float, float] = (0.0, 0.0),
-    jitted: bool = False,
+    program: Workload,
+    device_facts: DeviceSpecs,
+    precision_shares: tuple[float, float] = (0.0, 0.0),
+    single_program: bool = False,
 ) -> Iterator[Finding]:
-    """All findings. Of a host's devices the worst stands for all. `bits`: shares of the step in which devices compute in 32 and in 16 bits;
-    `jitted`: one program of JAX does the devices' work of a step."""
-    yield from _tensor_cores(kernels, program, facts, bits)
+    """All findings. Of a host's devices the worst stands for all. `precision_shares`: shares of the
+    step in which devices compute in 32 and in 16 bits; `single_program`: one program of JAX does
+    the devices' work of a step.
+    """
+    yield from _tensor_cores(kernels, program, device_facts, precision_shares)
     for host in dict.fromkeys(devices["host"]):
-        here = [r for r in devices.of("host", host).records() if r["span_ps"]]
+        here = [r for r in devices.filter_by("host", host).records() if r["span_ps"]]
         yield from _waiting(here, program)
         yield from _late_launches(here)
-        yield from _tiny(here, program, jitted)
-        yield from _pageable(here, list(copies.of("host", host).records()), program)
+        yield from _tiny(here, program, single_program)
+        yield from _pageable(here, list(copies.filter_by("host", host).records()), program)
     yield from _occupancy(kernels, program)
 
 
@@ -63,9 +67,11 @@ def _share(device: dict[str, Any], column: str) -> float:
     return float(device[column] / device["judged_ps"]) if device["judged_ps"] else 0.0
 
 
-def _tensor_cores(kernels: Table, program: Program, facts: DeviceFacts, bits: tuple[float, float]) -> Iterator[Finding]:
-    """An op counts when none of its kernels uses them: the kernels that rearrange data for one that does are no fault. Where tensor cores
-    compute in 16 bits only, and none does, no name of a kernel can be mistaken."""
+def _tensor_cores(kernels: Table, program: Workload, facts: DeviceSpecs, bits: tuple[float, float]) -> Iterator[Finding]:
+    """An op counts when none of its kernels uses them: the kernels that rearrange data for one that
+    does are no fault. Where tensor cores compute in 16 bits only, and none does, no name of a
+    kernel can be mistaken.
+    """
     rows = list(kernels.records())
     served = {r["op"] for r in rows if r["tensor_cores"]}
     left = [r for r in rows if r["eligible"] and r["op"] not in served]
@@ -78,8 +84,8 @@ def _tensor_cores(kernels: Table, program: Program, facts: DeviceFacts, bits: tu
         id="tensor_cores_unused",
         severity=Severity.HIGH if share >= 3 * _NO_TENSOR_CORES.value else Severity.MODERATE,
         sentence=f"{share:.0%} of the kernel time is in ops that could use tensor cores but do not, "
-        f"{largest_part(top['op'], top['kernel_fraction'], share)}.",
-        action=program.say(
+        f"{format_largest_part(top['op'], top['kernel_fraction'], share)}.",
+        action=program.select_text(
             keras=f"Train in 16 bits (keras.mixed_precision.set_global_policy('mixed_{kind}')). Make batch size and layer widths "
             "multiples of 8.",
             tensorflow=f"Compute in {kind} (tf.cast, with variables in float32). Make batch size and layer widths multiples of 8.",
@@ -87,11 +93,13 @@ def _tensor_cores(kernels: Table, program: Program, facts: DeviceFacts, bits: tu
         ),
         evidence=(
             Evidence("share of kernel time in eligible ops without tensor cores", share, Unit.FRACTION, "kernels"),
-            Evidence(f"time of the longest such kernel ({short(top['kernel'])})", top["total_ps"], Unit.PS, "kernels"),
+            Evidence(
+                f"time of the longest such kernel ({short_kernel_name(top['kernel'])})", top["total_ps"], Unit.PS, "kernels"
+            ),
         ),
         threshold=_NO_TENSOR_CORES,
-        saving=at_most(
-            in_16_bits(*bits, share),
+        saving=build_saving(
+            tensor_core_bound(*bits, share),
             Category.DEVICE_COMPUTE_32,
             assumes="if these ops took no time on tensor cores, and all else in 32 bits half",
         ),
@@ -104,7 +112,7 @@ def _tensor_cores(kernels: Table, program: Program, facts: DeviceFacts, bits: tu
     )
 
 
-def _waiting(devices: list[dict[str, Any]], program: Program) -> Iterator[Finding]:
+def _waiting(devices: list[dict[str, Any]], program: Workload) -> Iterator[Finding]:
     found = _worst(devices, lambda r: _share(r, "by_waiting_ps"))
     if found is None or (share := _share(found[0], "by_waiting_ps")) < _WAITING.value:
         return
@@ -115,7 +123,7 @@ def _waiting(devices: list[dict[str, Any]], program: Program) -> Iterator[Findin
         severity=Severity.HIGH if share >= 3 * _WAITING.value else Severity.MODERATE,
         sentence=f"{who} was idle for {waited + after:.0%} of the steps because the host waited for completion, and only then launched "
         f"more work: it was mostly in {device['waits'].rpartition(' ')[2][:100]}.",
-        action=program.say(
+        action=program.select_text(
             keras="Let the host run ahead: read logs and losses in callbacks only every few batches, or run several batches per call "
             "(compile(steps_per_execution=...)).",
             tensorflow="Let the host run ahead: read results (.numpy(), float(loss), print) only every few steps.",
@@ -126,7 +134,7 @@ def _waiting(devices: list[dict[str, Any]], program: Program) -> Iterator[Findin
             Evidence("idle after such a wait, until the host had launched", device["after_ps"], Unit.PS, "devices"),
         ),
         threshold=_WAITING,
-        saving=at_most(share, *_LAUNCHING, assumes="if the host never waited, and its work ran while the device is busy"),
+        saving=build_saving(share, *_LAUNCHING, assumes="if the host never waited, and its work ran while the device is busy"),
         explains=("python_overhead", "high_kernel_launch"),
         host=device["host"],
     )
@@ -138,7 +146,7 @@ def _late_launches(devices: list[dict[str, Any]]) -> Iterator[Finding]:
         return
     device, who = found
     did, part = device["late_in"][:100], device["late_in_ps"] / device["late_ps"] if device["late_ps"] else 0.0
-    meanwhile = "in Python, or in untraced work" if did == NOTHING else f"in {did}"
+    meanwhile = "in Python, or in untraced work" if did == NO_ACTIVITY else f"in {did}"
     why = "the host launched work too late" + f": it was {meanwhile} for {part:.0%} of that time" * (part >= _MOST_OF_LATE)
     what = (
         "Shorten the host work between launches, or move it off the launching thread (the table of idle gaps says when it ran)."
@@ -156,13 +164,13 @@ def _late_launches(devices: list[dict[str, Any]]) -> Iterator[Finding]:
             Evidence("of it, while the host was in that", device["late_in_ps"], Unit.PS, "devices"),
         ),
         threshold=_UNLAUNCHED,
-        saving=at_most(share, *_LAUNCHING, assumes="if the device never waited for a launch"),
+        saving=build_saving(share, *_LAUNCHING, assumes="if the device never waited for a launch"),
         explains=("python_overhead", "high_kernel_launch"),
         host=device["host"],
     )
 
 
-def _tiny(devices: list[dict[str, Any]], program: Program, jitted: bool) -> Iterator[Finding]:
+def _tiny(devices: list[dict[str, Any]], program: Workload, jitted: bool) -> Iterator[Finding]:
     many = [r for r in devices if r["kernels"] >= _TINY_COUNT]
     found = _worst(many, lambda r: 1 / r["mean_kernel_ps"])
     if found is None or found[0]["mean_kernel_ps"] >= _TINY.value:
@@ -173,7 +181,7 @@ def _tiny(devices: list[dict[str, Any]], program: Program, jitted: bool) -> Iter
         id="tiny_kernels",
         severity=Severity.POTENTIAL,
         sentence=f"{who} ran {device['kernels']:,} kernels of {mean / 1e6:.1f} µs on average; launching one takes the host about as long.",
-        action=program.say(
+        action=program.select_text(
             keras="Let XLA fuse the small kernels (compile(jit_compile=True)), or raise the batch size.",
             tensorflow="Let XLA fuse the small kernels (@tf.function(jit_compile=True)), or raise the batch size.",
             jax="Raise the batch size, so that each kernel does more."
@@ -189,7 +197,7 @@ def _tiny(devices: list[dict[str, Any]], program: Program, jitted: bool) -> Iter
     )
 
 
-def _pageable(devices: list[dict[str, Any]], copies: list[dict[str, Any]], program: Program) -> Iterator[Finding]:
+def _pageable(devices: list[dict[str, Any]], copies: list[dict[str, Any]], program: Workload) -> Iterator[Finding]:
     slow = [r for r in copies if "pageable" in (r["source"], r["destination"])]
     times = {d["device"]: sum(r["total_ps"] for r in slow if r["device"] == d["device"]) for d in devices}
     found = _worst(devices, lambda d: times[d["device"]] / d["span_ps"])
@@ -209,7 +217,7 @@ def _pageable(devices: list[dict[str, Any]], copies: list[dict[str, Any]], progr
         id="pageable_copies",
         severity=Severity.MODERATE,
         sentence=f"{who} spends {share:.0%} of its time on copies from or to pageable host memory, which the driver copies twice.",
-        action=program.say(
+        action=program.select_text(
             keras="Feed the model from a tf.data pipeline that ends in prefetch, not from NumPy arrays: batches then arrive from pinned "
             "memory. Read results back less often.",
             tensorflow="Feed the step from a tf.data pipeline that ends in prefetch, not from NumPy arrays: batches then arrive from pinned "
@@ -222,7 +230,7 @@ def _pageable(devices: list[dict[str, Any]], copies: list[dict[str, Any]], progr
     )
 
 
-def _occupancy(kernels: Table, program: Program) -> Iterator[Finding]:
+def _occupancy(kernels: Table, program: Workload) -> Iterator[Finding]:
     low = [
         r
         for r in kernels.records()
@@ -237,16 +245,19 @@ def _occupancy(kernels: Table, program: Program) -> Iterator[Finding]:
         id="low_occupancy",
         severity=Severity.POTENTIAL,
         sentence=f"{'One' if len(low) == 1 else len(low)} of the longest kernels ({share:.0%} of the kernel time) "
-        f"{'has' if len(low) == 1 else 'have'} low occupancy: {short(top['kernel'])} {top['occupancy']:.0%}.",
+        f"{'has' if len(low) == 1 else 'have'} low occupancy: {short_kernel_name(top['kernel'])} {top['occupancy']:.0%}.",
         action="For kernels of your own, use fewer registers or less shared memory per block, or another block size. For the framework's: "
-        + program.say(
+        + program.select_text(
             keras="jit_compile=True, or a larger batch.",
             tensorflow="jit_compile=True, or a larger batch.",
             jax="a larger batch.",
         ),
         evidence=(
             Evidence(
-                f"occupancy of {short(top['kernel'])} ({top['occupancy_source']})", top["occupancy"], Unit.FRACTION, "kernels"
+                f"occupancy of {short_kernel_name(top['kernel'])} ({top['occupancy_source']})",
+                top["occupancy"],
+                Unit.FRACTION,
+                "kernels",
             ),
             Evidence("share of kernel time in such kernels", share, Unit.FRACTION, "kernels"),
         ),

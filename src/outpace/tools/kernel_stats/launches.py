@@ -4,38 +4,43 @@ from __future__ import annotations
 
 import numpy as np
 
-from outpace.metrics.spans import busy
+from outpace.metrics.spans import line_busy_time
 from outpace.model import Table
 from outpace.model.arrays import Indices, Picoseconds, Values
 from outpace.model.interval import quantiles
-from outpace.tools.kernel_stats.collect import Device
+from outpace.tools.kernel_stats.device import Device
 from outpace.tools.kernel_stats.schema import LAUNCHES
-from outpace.trace.algorithms import common
+from outpace.trace.algorithms import intersect_indices
 
 
-def launch_rows(device: Device, rows: Indices) -> Indices:
-    """Row of the host's call that launched each of `rows` (sorted), -1 where it is not known; int64.
+def find_launch_rows(device: Device, rows: Indices) -> Indices:
+    """Row of the host's call that launched each of `rows` (sorted), -1 where it is not known;
+    int64.
 
     A CUDA graph is launched by one call, so that many device events may share one.
     """
     calls, launched = device.timeline.launches
     found = np.full(len(rows), -1, np.int64)
-    at, place = common(rows, launched)
+    at, place = intersect_indices(rows, launched)
     found[at] = calls[place]
     return found
 
 
-def latencies(device: Device, rows: Indices, calls: Indices) -> Values:
-    """Start on the device minus start of the launch call, ps, float64; NaN where the call is not known.
+def launch_latency(device: Device, rows: Indices, calls: Indices) -> Values:
+    """Start on the device minus start of the launch call, ps, float64; NaN where the call is not
+    known.
 
-    The two clocks are aligned by the profiler; where a rest of their difference makes the device seem first, the latency is 0.
+    The two clocks are aligned by the profiler; where a rest of their difference makes the device
+    seem first, the latency is 0.
     """
     trace, known = device.trace, calls >= 0
     return np.where(known, np.maximum(trace.start[rows] - trace.start[np.maximum(calls, 0)], 0), np.nan)
 
 
-def queued(device: Device, rows: Indices, calls: Indices) -> Picoseconds:
-    """Of each latency, the time in which the event's own stream was busy with earlier work, ps, int64; 0 where the call is not known."""
+def queueing_time(device: Device, rows: Indices, calls: Indices) -> Picoseconds:
+    """Of each latency, the time in which the event's own stream was busy with earlier work, ps,
+    int64; 0 where the call is not known.
+    """
     trace = device.trace
     waits = np.zeros(len(rows), np.int64)
     line = trace.line[rows]
@@ -45,23 +50,25 @@ def queued(device: Device, rows: Indices, calls: Indices) -> Picoseconds:
             continue
         began = trace.start[rows[mine]]
         called = np.minimum(trace.start[calls[mine]], began)
-        waits[mine] = busy(trace, stream).until(began) - busy(trace, stream).until(called)
+        waits[mine] = line_busy_time(trace, stream).busy_until(began) - line_busy_time(trace, stream).busy_until(called)
     return waits
 
 
-def launches(found: list[Device]) -> Table:
-    """One row per device that ran kernels. Latencies of kernels that wait in one queue overlap: their sum would be longer than the capture."""
+def compute_launches(devices: list[Device]) -> Table:
+    """One row per device that ran kernels. Latencies of kernels that wait in one queue overlap:
+    their sum would be longer than the capture.
+    """
     rows = []
-    for device in found:
-        kernels = device.kernels
+    for device in devices:
+        kernels = device.kernel_rows
         if len(kernels) == 0:
             continue
-        calls = launch_rows(device, kernels)
-        latency = latencies(device, kernels, calls)[calls >= 0]
+        calls = find_launch_rows(device, kernels)
+        latency = launch_latency(device, kernels, calls)[calls >= 0]
         middle, high, longest = quantiles(latency, 0.5, 0.95, 1.0) if len(latency) else (np.nan,) * 3
         matched = len(latency)
-        waits = float(queued(device, kernels, calls).sum()) / matched if matched else np.nan
+        waits = float(queueing_time(device, kernels, calls).sum()) / matched if matched else np.nan
         mean = float(latency.mean()) if matched else np.nan
         numbers = (len(kernels), matched, len(kernels) - matched, middle, high, longest, mean, waits)
-        rows.append((*numbers, *device.place))
+        rows.append((*numbers, *device.device_and_host))
     return Table.from_rows("launches", "Kernel launches", LAUNCHES, rows)

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
-from outpace.metrics.machine.device import device_facts
-from outpace.metrics.model.hlo_lines import one_program
-from outpace.metrics.model.kernel_names import short
-from outpace.metrics.program.budget import step_share
-from outpace.metrics.program.program import program
-from outpace.model import Category, Chart, ChartKind, Figure, Figures, Page, Rows, Table, Unavailable, Unit, filled
-from outpace.model.units import counted
+from outpace.metrics.facts.device_specs import device_specs
+from outpace.metrics.facts.hlo_instructions import has_one_module
+from outpace.metrics.facts.workload import find_workload
+from outpace.metrics.kernel_names import short_kernel_name
+from outpace.metrics.savings.budget import category_share
+from outpace.model import (
+    Category,
+    Chart,
+    ChartKind,
+    Figure,
+    Figures,
+    Page,
+    Table,
+    TableView,
+    Unavailable,
+    Unit,
+    select_nonempty,
+)
+from outpace.model.units import format_count
 from outpace.timeline import Run
 from outpace.tools.kernel_stats import TOOL
 from outpace.tools.kernel_stats import findings as rules
-from outpace.tools.kernel_stats.collect import devices
-from outpace.tools.kernel_stats.compute import FUNCTION, kernel_slices, kernel_tree, kernels, tuning
-from outpace.tools.kernel_stats.copies import copies
-from outpace.tools.kernel_stats.idle import causes_table, gaps_table, idle
-from outpace.tools.kernel_stats.idle_parts import devices_table
-from outpace.tools.kernel_stats.launches import launches
+from outpace.tools.kernel_stats.compute import (
+    BY_FUNCTION,
+    compute_autotuning,
+    compute_kernel_shares,
+    compute_kernel_tree,
+    compute_kernels,
+)
+from outpace.tools.kernel_stats.copies import compute_copies
+from outpace.tools.kernel_stats.device import find_devices
+from outpace.tools.kernel_stats.idle_breakdown import compute_devices
+from outpace.tools.kernel_stats.idle_gaps import compute_idle_causes, compute_idle_gaps, find_idle_gaps
+from outpace.tools.kernel_stats.launches import compute_launches
 
 _KERNELS = ("total_ps", "kernel_fraction", "occurrences", "function", "op", "tensor_cores", "occupancy", "mean_ps")
 _LAUNCHES = ("device", "kernels", "unmatched", "median_latency_ps", "p95_latency_ps", "mean_latency_ps", "mean_queued_ps")
@@ -40,30 +58,38 @@ _NO_KERNEL = Unavailable(
 
 def analyse(run: Run) -> Page:
     """Build the page of a run."""
-    found = [device for timeline in run.hosts for device in devices(timeline)]
-    table = kernels(found)
+    found = [device for timeline in run.hosts for device in find_devices(timeline)]
+    table = compute_kernels(found)
     if len(table) == 0:
         return TOOL.page(unavailable=_NO_KERNEL if run.has_device else _NO_DEVICE)
-    gaps = [idle(device) for device in found if len(device.kernels)]
-    by_device, causes, moved = devices_table(gaps), causes_table(gaps), copies(found)
-    part, tree = kernel_slices(table), kernel_tree(table)
+    gaps = [find_idle_gaps(device) for device in found if len(device.kernel_rows)]
+    by_device, causes, moved = compute_devices(gaps), compute_idle_causes(gaps), compute_copies(found)
+    part, tree = compute_kernel_shares(table), compute_kernel_tree(table)
     where = ("device",) if len(by_device) > 1 else ()
     sections = (
         _figures(table, by_device),
         Chart(part.title, ChartKind.PIE, part, "kernel", ("total_ps",), then=("by",)),
         Chart(tree.title, ChartKind.ICICLE, tree, "id", ("parent", "name", "total_ps")),
-        Rows(table, ("rank", *where, *_KERNELS), limit=20, pick=("device", "host"), by=_BY),
-        Rows(
+        TableView(table, ("rank", *where, *_KERNELS), limit=20, pick=("device", "host"), by=_BY),
+        TableView(
             by_device, ("device", "kernels", "kernel_ps", "mean_kernel_ps", "idle_ps", "idle_fraction", "waited_ps", "late_ps")
         ),
-        Rows(causes, ("idle_ps", "idle_fraction", "gaps", "device", "host_activity"), pick=("device",)),
-        Rows(gaps_table(gaps), ("start_ps", "length_ps", "step", "device", "next", "host_activity"), pick=("device",)),
-        Rows(launches(found), _LAUNCHES),
-        *filled(Rows(tuning(found), ("total_ps", "occurrences", "kernel", "device"), limit=10, remark=_TUNING)),
-        *filled(Rows(moved, ("kind", "source", "destination", "occurrences", "bytes", "total_ps", "bandwidth", "device"))),
+        TableView(causes, ("idle_ps", "idle_fraction", "gaps", "device", "host_activity"), pick=("device",)),
+        TableView(
+            compute_idle_gaps(gaps), ("start_ps", "length_ps", "step", "device", "next", "host_activity"), pick=("device",)
+        ),
+        TableView(compute_launches(found), _LAUNCHES),
+        *select_nonempty(
+            TableView(compute_autotuning(found), ("total_ps", "occurrences", "kernel", "device"), limit=10, remark=_TUNING)
+        ),
+        *select_nonempty(
+            TableView(moved, ("kind", "source", "destination", "occurrences", "bytes", "total_ps", "bandwidth", "device"))
+        ),
     )
-    bits = step_share(run, Category.DEVICE_COMPUTE_32), step_share(run, Category.DEVICE_COMPUTE_16)
-    advice = tuple(rules.find(table, by_device, moved, program(run), device_facts(run), bits, one_program(run)))
+    bits = category_share(run, Category.DEVICE_COMPUTE_32), category_share(run, Category.DEVICE_COMPUTE_16)
+    advice = tuple(
+        rules.iter_findings(table, by_device, moved, find_workload(run), device_specs(run), bits, has_one_module(run))
+    )
     return TOOL.page(headline=_headline(part, by_device), sections=sections, findings=advice)
 
 
@@ -75,7 +101,7 @@ def _figures(table: Table, by_device: Table) -> Figures:
         "Kernels",
         (
             Figure("Kernels run", int(table["occurrences"].sum()), Unit.COUNT, f"{len(table):,} kernel-op pairs"),
-            Figure("Kernel time", int(total.sum()), Unit.PS, f"on {counted(len(by_device), 'device')}"),
+            Figure("Kernel time", int(total.sum()), Unit.PS, f"on {format_count(len(by_device), 'device')}"),
             Figure("In kernels with tensor cores", float(total[used].sum() / total.sum()), Unit.FRACTION, "of kernel time"),
             Figure("In ops that could use them", float(total[able].sum() / total.sum()), Unit.FRACTION, "of kernel time"),
             Figure("Idle", float(idle_time / span) if span else 0.0, Unit.FRACTION, "of first to last event"),
@@ -84,8 +110,8 @@ def _figures(table: Table, by_device: Table) -> Figures:
 
 
 def _headline(largest: Table, by_device: Table) -> str:
-    largest = largest.take(largest["by"] == FUNCTION)
+    largest = largest.take(largest["by"] == BY_FUNCTION)
     top = next(largest.records())
     span, idle_time = by_device["span_ps"].sum(), by_device["idle_ps"].sum()
     share = top["total_ps"] / largest["total_ps"].sum()
-    return f"The GPU is idle for {idle_time / span:.0%} of its time; kernel {short(top['kernel'])} takes the most kernel time ({share:.0%})."
+    return f"The GPU is idle for {idle_time / span:.0%} of its time; kernel {short_kernel_name(top['kernel'])} takes the most kernel time ({share:.0%})."

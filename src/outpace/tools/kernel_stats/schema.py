@@ -1,14 +1,14 @@
 """Columns of the kernel tables."""
 
-from outpace.metrics.call_tree import fields
-from outpace.model import schema
+from outpace.metrics.call_tree import call_tree_fields
+from outpace.model import parse_schema
 
-_WHERE = schema("""
+_WHERE = parse_schema("""
     host   | text | host that recorded it
     device | text | device, as its plane is called
 """)
 
-KERNELS = schema(
+KERNELS = parse_schema(
     """
       rank             | count    | place by total time among all kernel-op pairs
     * kernel           | text     | name of the kernel
@@ -42,7 +42,7 @@ KERNELS = schema(
     *_WHERE,
 )
 
-COPIES = schema(
+COPIES = parse_schema(
     """
     * kind            | text        | HToD, DToH, DToD (within the device), PToP (between devices), HToH, memset, or allocation
     * source          | text        | kind of memory read; empty where not recorded
@@ -59,7 +59,7 @@ COPIES = schema(
     *_WHERE,
 )
 
-LAUNCHES = schema(
+LAUNCHES = parse_schema(
     """
     + kernels           | count | kernels that ran
     + matched           | count | kernels whose launch call on the host is known, by correlation id
@@ -75,7 +75,7 @@ LAUNCHES = schema(
     *_WHERE,
 )
 
-DEVICES = schema(
+DEVICES = parse_schema(
     """
     + kernels        | count    | kernels that ran
     + kernel_ps      | ps       | sum of the kernels' times; streams add up | Kernel time
@@ -106,7 +106,7 @@ DEVICES = schema(
     *_WHERE,
 )
 
-GAPS = schema(
+GAPS = parse_schema(
     """
     * start_ps      | ps    | start, counted from the earliest event of its host
     + length_ps     | ps    | how long no stream of the device was busy
@@ -121,7 +121,7 @@ GAPS = schema(
     *_WHERE,
 )
 
-CAUSES = schema(
+CAUSES = parse_schema(
     """
     * host_activity | text     | what the host did in a gap, see the gaps
     + gaps          | count    | gaps with this activity
@@ -133,7 +133,7 @@ CAUSES = schema(
     *_WHERE,
 )
 
-TUNING = schema(
+AUTOTUNING = parse_schema(
     """
     * kernel      | text  | kernel, copy or memory set
     + occurrences | count | executions in the capture | Count
@@ -144,14 +144,14 @@ TUNING = schema(
     *_WHERE,
 )
 
-TREE = fields(
+TREE = call_tree_fields(
     "name scope, op, or kernel (its own name)",
     "time of the kernels in it, on all devices",
     "time of the kernel; 0 of a scope or an op",
     "executions of these kernels",
 )
 
-SLICES = schema("""
+SHARES = parse_schema("""
     * by       | text | what is summed up: kernels of one name, of one kind of layer, or with one set of types | Kernel time by
     * kernel   | text | kernel or layer; 'all others' sums up the rest
       total_ps | ps   | time on the device, all executions

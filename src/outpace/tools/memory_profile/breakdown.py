@@ -1,4 +1,6 @@
-"""What holds the memory at its peak, in the rows of XProf's memory breakdown table, one of which has another name here."""
+"""What holds the memory at its peak, in the rows of XProf's memory breakdown table, one of which
+has another name here.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,17 @@ from collections.abc import Iterator
 
 from outpace._dataclass import dataclass
 from outpace.model.arrays import Indices
-from outpace.tools.memory_profile.events import MemoryLog
-from outpace.tools.memory_profile.words import alike
+from outpace.tools.memory_profile.dictionary_column import group_by_keys
+from outpace.tools.memory_profile.memory_log import MemoryLog
 
-BEFORE, STACK = "(allocated before the peak's step)", "stack"
+BEFORE_PEAK_STEP, STACK = "(allocated before the peak's step)", "stack"
 
 
 @dataclass(frozen=True)
-class Holding:
-    """Equal allocations that are live at the peak: bytes of one of them, and how many there are. `special` rows stand for no allocation."""
+class AllocationGroup:
+    """Equal allocations that are live at the peak: bytes of one of them, and how many there are.
+    `is_synthetic` rows stand for no allocation.
+    """
 
     op: str
     allocated: int
@@ -23,7 +27,7 @@ class Holding:
     region: str
     data_type: str
     shape: str
-    special: bool = False
+    is_synthetic: bool = False
 
     @property
     def total(self) -> int:
@@ -31,35 +35,38 @@ class Holding:
         return self.allocated * self.occurrences
 
 
-def holdings(log: MemoryLog) -> list[Holding]:
-    """Live allocations at the peak that were made in the peak's step, equal ones as one row, largest first; the rest as special rows.
+def find_peak_allocations(log: MemoryLog) -> list[AllocationGroup]:
+    """Live allocations at the peak that were made in the peak's step, equal ones as one row,
+    largest first; the rest as special rows.
 
-    Meaning and order follow ProcessActiveAllocations in xprof/convert/xplane_to_memory_profile.cc. What was allocated in earlier steps, or
-    before the capture, is one row, which is called "unused preallocated device memory" there, though all of it is in use, and "persist", which
-    nobody recorded. Unlike there, what was freed before the peak is never live, whichever step its deallocation belongs to.
+    Meaning and order follow ProcessActiveAllocations in xprof/convert/xplane_to_memory_profile.cc.
+    What was allocated in earlier steps, or before the capture, is one row, which is called "unused
+    preallocated device memory" there, though all of it is in use, and "persist", which nobody
+    recorded. Unlike there, what was freed before the peak is never live, whichever step its
+    deallocation belongs to.
     """
-    peak = log.at_peak
-    live = log.live_at(peak)
-    live = live[log.phase[live] == log.phase[peak]]
-    found = list(merged(log, live))
+    peak = log.peak_index
+    live = log.find_live(peak)
+    live = live[log.xprof_step[live] == log.xprof_step[peak]]
+    found = list(merge_allocations(log, live))
     rest = int(log.heap[peak]) - sum(h.total for h in found)
-    for op, size, region in ((BEFORE, rest, ""), (STACK, int(log.stack[peak]), STACK)):
+    for op, size, region in ((BEFORE_PEAK_STEP, rest, ""), (STACK, int(log.stack[peak]), STACK)):
         if size > 0:
-            found.append(Holding(op, size, size, 1, region, "", "", special=True))
-    return sorted(found, key=lambda h: (-h.allocated, -h.requested, h.special, h.op, h.region, h.data_type, h.shape))
+            found.append(AllocationGroup(op, size, size, 1, region, "", "", is_synthetic=True))
+    return sorted(found, key=lambda h: (-h.allocated, -h.requested, h.is_synthetic, h.op, h.region, h.data_type, h.shape))
 
 
-def merged(log: MemoryLog, rows: Indices) -> Iterator[Holding]:
+def merge_allocations(log: MemoryLog, rows: Indices) -> Iterator[AllocationGroup]:
     """The allocations `rows`, equal ones as one; in no order."""
-    columns = (log.allocated, log.requested, log.op.code, log.region.code, log.data_type.code, log.shape.code)
-    for group in alike(rows, *(column[rows] for column in columns)):
+    columns = (log.allocated, log.requested, log.op.codes, log.region.codes, log.data_type.codes, log.shape.codes)
+    for group in group_by_keys(rows, *(column[rows] for column in columns)):
         first = group[0]
-        yield Holding(
-            op=log.op.at(first),
+        yield AllocationGroup(
+            op=log.op.text_at(first),
             allocated=max(int(log.allocated[first]), 0),
             requested=max(int(log.requested[first]), 0),
             occurrences=len(group),
-            region=log.region.at(first),
-            data_type=log.data_type.at(first),
-            shape=log.shape.at(first),
+            region=log.region.text_at(first),
+            data_type=log.data_type.text_at(first),
+            shape=log.shape.text_at(first),
         )

@@ -9,51 +9,53 @@ import numpy as np
 from outpace.model import Table
 from outpace.model.arrays import Column, Indices, Numbers, Values
 from outpace.timeline import Run
-from outpace.tools.memory_profile.breakdown import Holding, holdings, merged
-from outpace.tools.memory_profile.events import MemoryLog
+from outpace.tools.memory_profile.breakdown import AllocationGroup, find_peak_allocations, merge_allocations
+from outpace.tools.memory_profile.memory_log import MemoryLog
 from outpace.tools.memory_profile.schema import BREAKDOWN, HEADROOM, MEMORIES, TIMELINE
 
-POINTS = 2000  # rows of the timeline per memory, twice what XProf shows
-IN_ALL = 8000  # and of all memories: an HTML report carries them
+MAX_POINTS = 2000  # rows of the timeline per memory, twice what XProf shows
+MAX_POINTS_IN_ALL = 8000  # and of all memories: an HTML report carries them
 _MOST_TIMES = 8.0  # our choice: beyond it a straight line says nothing of a batch size
 _SCALING = ("temp", "output")
 
-Logs = Sequence[MemoryLog]
+MemoryLogs = Sequence[MemoryLog]
 
 
-def fullest_first(logs: Logs) -> list[MemoryLog]:
-    """Logs by the share of the capacity that is in use at the peak, those without a capacity last, by their peak."""
+def sort_by_fullness(logs: MemoryLogs) -> list[MemoryLog]:
+    """Logs by the share of the capacity that is in use at the peak, those without a capacity last,
+    by their peak.
+    """
 
     def rank(log: MemoryLog) -> tuple[bool, float]:
-        peak = float(log.in_use[log.at_peak])
+        peak = float(log.bytes_in_use[log.peak_index])
         return log.capacity is not None, peak / log.capacity if log.capacity else peak
 
     return sorted(logs, key=rank, reverse=True)
 
 
-def memories(run: Run, logs: Logs) -> Table:
+def compute_memories(run: Run, logs: MemoryLogs) -> Table:
     """One row per host and memory, the fullest first."""
-    return Table.from_rows("memories", "Memories", MEMORIES, [_memory(run, log) for log in fullest_first(logs)])
+    return Table.from_rows("memories", "Memories", MEMORIES, [_memory(run, log) for log in sort_by_fullness(logs)])
 
 
 def _memory(run: Run, log: MemoryLog) -> tuple[object, ...]:
-    at = log.at_peak
-    peak, heap = int(log.in_use[at]), int(log.heap[at])
-    live = log.live_at(at)
-    in_step = log.phase[live] == log.phase[at]
+    at = log.peak_index
+    peak, heap = int(log.bytes_in_use[at]), int(log.heap[at])
+    live = log.find_live(at)
+    in_step = log.xprof_step[live] == log.xprof_step[at]
     step, earlier = (int(np.maximum(log.allocated[live[mine]], 0).sum()) for mine in (in_step, ~in_step))
     begin, numbers = _begin_and_numbers(run, log)
     count = len(log)
     orphan = ~log.is_allocation & (log.partner < 0)
     open_ = log.is_allocation & (log.partner < 0)
-    phase = int(log.phase[at])
+    phase = int(log.xprof_step[at])
     return (
         log.host,
         log.memory,
         int(log.is_allocation.sum()),
         int(count - log.is_allocation.sum()),
         np.nan if log.capacity is None else log.capacity,
-        int(log.peak.max()),
+        int(log.lifetime_peak.max()),
         peak,
         np.nan if log.capacity is None else peak / log.capacity,
         int(log.time[at]) - begin,
@@ -67,21 +69,21 @@ def _memory(run: Run, log: MemoryLog) -> tuple[object, ...]:
         earlier,
         max(heap - step - earlier, 0),
         int(np.maximum(log.allocated[orphan], 0).sum()),
-        int((open_ & (log.following == count)).sum()),
-        int((open_ & (log.following < count)).sum()),
+        int((open_ & (log.next_at_address == count)).sum()),
+        int((open_ & (log.next_at_address < count)).sum()),
     )
 
 
 def _begin_and_numbers(run: Run, log: MemoryLog) -> tuple[int, Numbers]:
     """First event of the log's host, and the numbers of its steps."""
     timeline = run.by_host[log.host]
-    return timeline.zero, timeline.handed_over[0].number
+    return timeline.zero_ps, timeline.dispatch_steps[0].number
 
 
-def timeline(run: Run, logs: Logs) -> Table:
-    """The fullest memory first, of each as many events as `thinned` leaves."""
-    most = min(POINTS, IN_ALL // max(len(logs), 1))
-    parts = [_points(run, log, thinned(log, most)) for log in fullest_first(logs)]
+def compute_timeline(run: Run, logs: MemoryLogs) -> Table:
+    """The fullest memory first, of each as many events as `downsample` leaves."""
+    most = min(MAX_POINTS, MAX_POINTS_IN_ALL // max(len(logs), 1))
+    parts = [_points(run, log, downsample(log, most)) for log in sort_by_fullness(logs)]
     columns = (
         {f.name: np.concatenate([part[f.name] for part in parts]) for f in TIMELINE}
         if parts
@@ -90,18 +92,19 @@ def timeline(run: Run, logs: Logs) -> Table:
     return Table.build("timeline", "Memory over time", TIMELINE, columns)
 
 
-def thinned(log: MemoryLog, most: int = POINTS) -> Indices:
-    """Positions of about `most` events to show, in order of time: of each stretch those with most and least in use, and the first, the last
-    and the peak."""
-    count, stretches = len(log), max(most // 2, 1)
-    if count <= most:
+def downsample(log: MemoryLog, limit: int = MAX_POINTS) -> Indices:
+    """Positions of about `limit` events to show, in order of time: of each stretch those with most
+    and least in use, and the first, the last and the peak.
+    """
+    count, stretches = len(log), max(limit // 2, 1)
+    if count <= limit:
         return np.arange(count)
     stretch = np.arange(count) * stretches // count
-    order = np.lexsort((log.in_use, stretch))  # within a stretch the lowest stands first, the highest last
+    order = np.lexsort((log.bytes_in_use, stretch))  # within a stretch the lowest stands first, the highest last
     ends = np.flatnonzero(np.diff(stretch, append=stretches))
     kept = np.zeros(count, bool)
     kept[order[ends]] = kept[order[np.append(0, ends[:-1] + 1)]] = True
-    kept[[0, count - 1, log.at_peak]] = True
+    kept[[0, count - 1, log.peak_index]] = True
     return np.flatnonzero(kept)
 
 
@@ -123,7 +126,7 @@ def _points(run: Run, log: MemoryLog, rows: Indices) -> dict[str, Column]:
         "region": log.region[rows].texts(),
         "data_type": log.data_type[rows].texts(),
         "shape": log.shape[rows].texts(),
-        "in_use_bytes": log.in_use[rows],
+        "in_use_bytes": log.bytes_in_use[rows],
         "stack_bytes": log.stack[rows],
         "heap_bytes": log.heap[rows],
         "free_bytes": log.free[rows].astype(np.float64) if log.capacity is not None else np.full(len(rows), np.nan),
@@ -139,54 +142,60 @@ def _known(sizes: Numbers) -> Values:
     return np.where(sizes < 0, np.nan, sizes)
 
 
-def called(run: Run, log: MemoryLog) -> str:
+def format_memory_name(run: Run, log: MemoryLog) -> str:
     """Name of the memory for people, with its host where there are several."""
     name = f"device {log.memory}" if log.memory.isdecimal() else log.memory
     return f"{name} on {log.host}" if len(run.hosts) > 1 else name
 
 
-def breakdown(logs: Logs) -> Table:
-    """What is live at the peak of every memory, in XProf's rows; see `holdings`."""
-    rows = [row for log in fullest_first(logs) for row in _held(log, holdings(log))]
+def compute_breakdown(logs: MemoryLogs) -> Table:
+    """What is live at the peak of every memory, in XProf's rows; see `find_peak_allocations`."""
+    rows = [row for log in sort_by_fullness(logs) for row in _held(log, find_peak_allocations(log))]
     return Table.from_rows("breakdown", "Memory breakdown at the peak", BREAKDOWN, rows)
 
 
-def earlier(logs: Logs) -> Table:
-    """Allocations of the capture that are live at the peak but were made before the peak's step, largest sum first."""
+def compute_earlier_allocations(logs: MemoryLogs) -> Table:
+    """Allocations of the capture that are live at the peak but were made before the peak's step,
+    largest sum first.
+    """
     rows: list[tuple[object, ...]] = []
-    for log in fullest_first(logs):
-        live = log.live_at(log.at_peak)
-        found = merged(log, live[log.phase[live] != log.phase[log.at_peak]])
+    for log in sort_by_fullness(logs):
+        live = log.find_live(log.peak_index)
+        found = merge_allocations(log, live[log.xprof_step[live] != log.xprof_step[log.peak_index]])
         rows += _held(log, sorted(found, key=lambda h: (-h.total, h.op, h.shape)))
     return Table.from_rows("earlier", "Live at the peak, from earlier steps of the capture", BREAKDOWN, rows)
 
 
-def _held(log: MemoryLog, holdings: list[Holding]) -> Iterator[tuple[object, ...]]:
-    """Rows of `BREAKDOWN`: the share is missing where allocations together have more than their allocator says is in use."""
-    peak = int(log.in_use[log.at_peak])
+def _held(log: MemoryLog, holdings: list[AllocationGroup]) -> Iterator[tuple[object, ...]]:
+    """Rows of `BREAKDOWN`: the share is missing where allocations together have more than their
+    allocator says is in use.
+    """
+    peak = int(log.bytes_in_use[log.peak_index])
     known = peak > 0 and sum(held.total for held in holdings) <= peak
     for held in holdings:
         described = (held.op, held.allocated, held.requested, held.occurrences, held.region, held.data_type, held.shape)
         yield (log.host, log.memory, *described, held.total, held.total / peak if known else np.nan)
 
 
-def headroom(logs: Logs) -> Table:
-    """How many times the batch size should fit, an estimate: what is live at the peak as temp or output scales with it, the rest does not.
+def compute_headroom(logs: MemoryLogs) -> Table:
+    """How many times the batch size should fit, an estimate: what is live at the peak as temp or
+    output scales with it, the rest does not.
 
-    With capacity C, peak P, scaling bytes S and bytes of unknown region U: (C - (P - S - U)) / (S + U) if the unknown scale too, else
-    (C - (P - S)) / S. Where no memory has a region, all of it may scale: C / P at least, and no upper bound.
+    With capacity C, peak P, scaling bytes S and bytes of unknown region U: (C - (P - S - U)) / (S +
+    U) if the unknown scale too, else (C - (P - S)) / S. Where no memory has a region, all of it may
+    scale: C / P at least, and no upper bound.
     """
     return Table.from_rows(
-        "headroom", "Room for a larger batch (estimate)", HEADROOM, [_room(log) for log in fullest_first(logs)]
+        "headroom", "Room for a larger batch (estimate)", HEADROOM, [_room(log) for log in sort_by_fullness(logs)]
     )
 
 
 def _room(log: MemoryLog) -> tuple[object, ...]:
-    peak = int(log.in_use[log.at_peak])
-    live = log.live_at(log.at_peak)
+    peak = int(log.bytes_in_use[log.peak_index])
+    live = log.find_live(log.peak_index)
     region, size = log.region[live], np.maximum(log.allocated[live], 0)
-    scales = np.fromiter((name in _SCALING for name in region.names), bool, len(region.names))[region.code]
-    scaling, unknown = int(size[scales].sum()), int(size[region.code == 0].sum())
+    scales = np.fromiter((name in _SCALING for name in region.names), bool, len(region.names))[region.codes]
+    scaling, unknown = int(size[scales].sum()), int(size[region.codes == 0].sum())
     low, high = np.nan, np.nan
     if log.capacity is not None and peak:
         room = log.capacity - peak

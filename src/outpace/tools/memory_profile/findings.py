@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from outpace.metrics.program.program import Program
+from outpace.metrics.facts.workload import Workload
 from outpace.model import Evidence, Finding, Severity, Table, Threshold, Unit, humanize
-from outpace.model.units import counted
-from outpace.tools.memory_profile.growth import MATERIAL, RISING
+from outpace.model.units import format_count
+from outpace.tools.memory_profile.growth import MIN_GROWTH, RISING_SHARE
 
 _FULL = Threshold(
     "nearly full", 0.90, Unit.FRACTION, "our choice: of the capacity; an allocator also needs room for its own rounding"
@@ -20,26 +20,28 @@ _TIGHT = 0.50  # our choice: with more than half of the capacity free, an alloca
 Row = dict[str, Any]
 
 
-def find(memories: Table, growth: Table, unfreed: Table, program: Program) -> Iterator[Finding]:
+def iter_findings(memories: Table, growth: Table, unfreed: Table, program: Workload) -> Iterator[Finding]:
     """All findings: of every host its worst memory by each rule."""
     for host in dict.fromkeys(memories["host"].tolist()):
-        mine = list(memories.of("host", host).records())
+        mine = list(memories.filter_by("host", host).records())
         yield from _near_capacity(host, program, [m for m in mine if (m["peak_share"] or 0.0) >= _FULL.value])
         fragmented = [
             m for m in mine if (m["fragmentation"] or 0.0) >= _FRAGMENTED.value and (m["peak_share"] or 0.0) >= _TIGHT
         ]
         yield from _fragmented(host, program, sorted(fragmented, key=lambda m: -m["fragmentation"]))
-        yield from _growing(host, program, [row for row in growth.of("host", host).records() if row["leak"]], mine, unfreed)
+        yield from _growing(
+            host, program, [row for row in growth.filter_by("host", host).records() if row["leak"]], mine, unfreed
+        )
 
 
 def _more(rows: list[Row]) -> tuple[str, ...]:
     """A note on the host's other memories of which the same is true."""
     others = ", ".join(str(row["memory"]) for row in rows[1:5]) + " ..." * (len(rows) > 5)
-    count = counted(len(rows) - 1, "more memory", "more memories")
+    count = format_count(len(rows) - 1, "more memory", "more memories")
     return (f"The same holds for {count} of this host: {others}.",) if others else ()
 
 
-def _near_capacity(host: str, program: Program, rows: list[Row]) -> Iterator[Finding]:
+def _near_capacity(host: str, program: Workload, rows: list[Row]) -> Iterator[Finding]:
     """Little more, and an allocation fails."""
     if not rows:
         return
@@ -52,7 +54,7 @@ def _near_capacity(host: str, program: Program, rows: list[Row]) -> Iterator[Fin
         sentence=f"{worst['memory']} is {share:.0%} full at its peak ({free} left): a slightly larger step runs out of memory.",
         action=(
             "Free memory at the peak, largest rows of the breakdown first: a smaller batch, mixed precision, or recomputed activations "
-            + program.say(
+            + program.select_text(
                 keras="(keras.RematScope). If other processes share the device, tf.config.experimental.set_memory_growth.",
                 tensorflow="(tf.recompute_grad). If other processes share the device, tf.config.experimental.set_memory_growth.",
                 jax="(jax.checkpoint). If other processes share the device, XLA_PYTHON_CLIENT_MEM_FRACTION.",
@@ -73,7 +75,7 @@ def _near_capacity(host: str, program: Program, rows: list[Row]) -> Iterator[Fin
     )
 
 
-def _fragmented(host: str, program: Program, rows: list[Row]) -> Iterator[Finding]:
+def _fragmented(host: str, program: Workload, rows: list[Row]) -> Iterator[Finding]:
     """Free memory in pieces that are too small to use."""
     if not rows:
         return
@@ -83,7 +85,7 @@ def _fragmented(host: str, program: Program, rows: list[Row]) -> Iterator[Findin
         severity=Severity.MODERATE,
         sentence=f"{worst['fragmentation']:.0%} of the free memory of {worst['memory']} lies outside its largest chunk at the peak.",
         action=(
-            program.say(
+            program.select_text(
                 keras="Use equal shapes in every step (pad sequences, drop_remainder=True in batch), so that freed chunks fit again; "
                 "on a GPU try TF_GPU_ALLOCATOR=cuda_malloc_async, which TensorFlow's own out-of-memory message suggests.",
                 tensorflow="Use equal shapes in every step (pad sequences, drop_remainder=True in batch), so that freed chunks fit again; "
@@ -103,14 +105,15 @@ def _fragmented(host: str, program: Program, rows: list[Row]) -> Iterator[Findin
     )
 
 
-def _growing(host: str, program: Program, rows: list[Row], mine: list[Row], unfreed: Table) -> Iterator[Finding]:
+def _growing(host: str, program: Workload, rows: list[Row], mine: list[Row], unfreed: Table) -> Iterator[Finding]:
     """More in use after every step."""
     if not rows:
         return
     worst = rows[0]  # the fastest comes first
     memory = worst["memory"]
     left = next(
-        (r for r in unfreed.of("host", host).records() if r["memory"] == memory and r["steps"] * 2 > worst["steps"]), None
+        (r for r in unfreed.filter_by("host", host).records() if r["memory"] == memory and r["steps"] * 2 > worst["steps"]),
+        None,
     )
     evidence = [
         Evidence("growth per step", worst["per_step_bytes"], Unit.BYTES, "growth"),
@@ -126,7 +129,7 @@ def _growing(host: str, program: Program, rows: list[Row], mine: list[Row], unfr
         severity=Severity.HIGH,
         sentence=f"{memory} holds {humanize(worst['per_step_bytes'], Unit.BYTES)} more after every step{blame}.{_until_full(worst, mine)}",
         action=(
-            program.say(
+            program.select_text(
                 keras="Look for tensors that the program keeps from step to step: lists of losses in callbacks (append float(loss) instead), "
                 "metrics that concatenate, or a function that is traced again and keeps constants.",
                 tensorflow="Look for tensors that the program keeps from step to step: lists of losses (append float(loss) instead), metrics "
@@ -136,9 +139,9 @@ def _growing(host: str, program: Program, rows: list[Row], mine: list[Row], unfr
             )
         ),
         evidence=tuple(evidence),
-        threshold=MATERIAL,
+        threshold=MIN_GROWTH,
         counter_evidence=(
-            f"It rose in {worst['rising']:.0%} of {worst['steps']} steps (limit: {RISING}); a cache or buffer that is still filling looks "
+            f"It rose in {worst['rising']:.0%} of {worst['steps']} steps (limit: {RISING_SHARE}); a cache or buffer that is still filling looks "
             "the same at first.",
             *_more(rows),
         ),
@@ -151,4 +154,4 @@ def _until_full(worst: Row, mine: list[Row]) -> str:
     headroom = next((m["headroom_bytes"] for m in mine if m["memory"] == worst["memory"]), None)
     if headroom is None:
         return ""
-    return f" At this rate it is full after {counted(round(max(headroom, 0) / worst['per_step_bytes']), 'more step')}."
+    return f" At this rate it is full after {format_count(round(max(headroom, 0) / worst['per_step_bytes']), 'more step')}."

@@ -10,24 +10,26 @@ import numpy as np
 from outpace.model import Table, Threshold, Unit
 from outpace.model.arrays import Values
 from outpace.timeline import Run, Timeline
-from outpace.tools.memory_profile.events import MemoryLog
+from outpace.tools.memory_profile.dictionary_column import group_by_keys
+from outpace.tools.memory_profile.memory_log import MemoryLog
 from outpace.tools.memory_profile.schema import GROWTH, STEP_ENDS, UNFREED
-from outpace.tools.memory_profile.words import alike
 
-STEPS = Threshold("steps needed to speak of growth", 5, Unit.COUNT, "our choice: fewer cannot tell a trend from warm-up")
-RISING = Threshold("share of steps that rise", 0.8, Unit.FRACTION, "our choice: most steps, in both halves of the capture")
-KEPT = Threshold(
+MIN_STEPS = Threshold("steps needed to speak of growth", 5, Unit.COUNT, "our choice: fewer cannot tell a trend from warm-up")
+RISING_SHARE = Threshold(
+    "share of steps that rise", 0.8, Unit.FRACTION, "our choice: most steps, in both halves of the capture"
+)
+RETAINED_SHARE = Threshold(
     "share of the rises that is not given back",
     0.5,
     Unit.FRACTION,
     "our choice: a list that is cleared now and then is no leak",
 )
-MATERIAL = Threshold(
+MIN_GROWTH = Threshold(
     "growth over the capture, of the peak", 0.05, Unit.FRACTION, "our choice: less is noise of prefetched batches"
 )
 
 
-def step_ends(run: Run, logs: Sequence[MemoryLog]) -> Table:
+def compute_step_ends(run: Run, logs: Sequence[MemoryLog]) -> Table:
     """What was in use at the end of every whole step, by host and memory."""
     rows = [row for log in logs for row in _ends(_timeline(run, log), log)]
     return Table.from_rows("step_ends", "Memory in use at step ends", STEP_ENDS, rows)
@@ -38,8 +40,8 @@ def _timeline(run: Run, log: MemoryLog) -> Timeline:
 
 
 def _ends(timeline: Timeline, log: MemoryLog) -> Iterator[tuple[object, ...]]:
-    steps, _ = timeline.handed_over
-    whole = steps.captured
+    steps, _ = timeline.dispatch_steps
+    whole = steps.complete_rows
     last = np.searchsorted(log.time, steps.end[whole], side="right") - 1
     known = last >= 0  # before the first event nobody knows what is in use
     whole, last = whole[known], last[known]
@@ -48,21 +50,23 @@ def _ends(timeline: Timeline, log: MemoryLog) -> Iterator[tuple[object, ...]]:
     if len(last) == 0:
         return
     bounds = np.stack((before, np.maximum(last, before) + 1), axis=1).ravel()
-    used = np.append(log.in_use, log.in_use[-1])  # a bound may stand behind the last event
+    used = np.append(log.bytes_in_use, log.bytes_in_use[-1])  # a bound may stand behind the last event
     low, high = (reduce.reduceat(used, bounds)[::2] for reduce in (np.minimum, np.maximum))
     numbers = steps.number[whole]
-    for number, end, least, most in zip(numbers.tolist(), log.in_use[last].tolist(), low.tolist(), high.tolist(), strict=True):
+    for number, end, least, most in zip(
+        numbers.tolist(), log.bytes_in_use[last].tolist(), low.tolist(), high.tolist(), strict=True
+    ):
         yield log.host, log.memory, number, end, least, most
 
 
-def growth(ends: Table, logs: Sequence[MemoryLog]) -> Table:
+def compute_growth(step_ends: Table, logs: Sequence[MemoryLog]) -> Table:
     """One row per memory with at least two whole steps, by growth per step, fastest first."""
     rows = []
     for log in logs:
-        used = ends.of("host", log.host).of("memory", log.memory)["in_use_bytes"].astype(np.float64)
+        used = step_ends.filter_by("host", log.host).filter_by("memory", log.memory)["in_use_bytes"].astype(np.float64)
         if len(used) >= 2:
-            rows.append((log.host, log.memory, *_trend(used, float(log.in_use[log.at_peak]))))
-    return Table.from_rows("growth", "Growth from step to step", GROWTH, rows).sorted_by("per_step_bytes")
+            rows.append((log.host, log.memory, *_trend(used, float(log.bytes_in_use[log.peak_index]))))
+    return Table.from_rows("growth", "Growth from step to step", GROWTH, rows).sort_by("per_step_bytes")
 
 
 def _trend(used: Values, peak: float) -> tuple[object, ...]:
@@ -77,14 +81,15 @@ def _trend(used: Values, peak: float) -> tuple[object, ...]:
     up = change > 0
     grown = float(used[-1] - used[0])
     later = up[len(up) // 2 :]
-    steady = min(float(up.mean()), float(later.mean())) >= RISING.value
-    kept = grown >= KEPT.value * float(change[up].sum())
-    leak = bool(count >= STEPS.value and steady and kept and slope > 0 and grown >= MATERIAL.value * max(peak, 1.0))
+    steady = min(float(up.mean()), float(later.mean())) >= RISING_SHARE.value
+    kept = grown >= RETAINED_SHARE.value * float(change[up].sum())
+    leak = bool(count >= MIN_STEPS.value and steady and kept and slope > 0 and grown >= MIN_GROWTH.value * max(peak, 1.0))
     return count, float(up.mean()), int(used[0]), int(used[-1]), int(grown), slope, leak
 
 
-def unfreed(run: Run, logs: Sequence[MemoryLog]) -> Table:
-    """What whole steps before the last one allocated and nobody freed in the capture, by op; largest sum first.
+def compute_unfreed(run: Run, logs: Sequence[MemoryLog]) -> Table:
+    """What whole steps before the last one allocated and nobody freed in the capture, by op;
+    largest sum first.
 
     The last step's allocations are left out: they may be freed right after the capture.
     """
@@ -97,14 +102,14 @@ def _by_size(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _left(timeline: Timeline, log: MemoryLog) -> Iterator[tuple[Any, ...]]:
-    steps, _ = timeline.handed_over
+    steps, _ = timeline.dispatch_steps
     judged = np.zeros(len(steps) + 1, bool)  # the last place is that of events of no step
-    judged[steps.captured[:-1]] = True
-    kept = log.is_allocation & (log.following == len(log)) & judged[log.step]
+    judged[steps.complete_rows[:-1]] = True
+    kept = log.is_allocation & (log.next_at_address == len(log)) & judged[log.step]
     rows = np.flatnonzero(kept)
     whole = int(judged.sum())
-    for group in alike(rows, *(words.code[rows] for words in (log.op, log.region, log.data_type, log.shape))):
+    for group in group_by_keys(rows, *(words.codes[rows] for words in (log.op, log.region, log.data_type, log.shape))):
         first, size = group[0], int(np.maximum(log.allocated[group], 0).sum())
-        described = (log.op.at(first), log.region.at(first), log.data_type.at(first), log.shape.at(first))
+        described = (log.op.text_at(first), log.region.text_at(first), log.data_type.text_at(first), log.shape.text_at(first))
         behind = int(np.count_nonzero(np.bincount(log.step[group])))
         yield (log.host, log.memory, *described, len(group), size, behind, size / whole)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from outpace.metrics.program.program import program
+from outpace.metrics.facts.workload import find_workload
 from outpace.model import (
     Category,
     Chart,
@@ -14,30 +14,30 @@ from outpace.model import (
     Figure,
     Figures,
     Page,
-    Rows,
+    Paragraph,
     Section,
     Table,
-    Text,
+    TableView,
     Unavailable,
     Unit,
-    filled,
     humanize,
+    select_nonempty,
 )
 from outpace.timeline import Run
 from outpace.tools.memory_profile import TOOL
 from outpace.tools.memory_profile import findings as rules
-from outpace.tools.memory_profile.breakdown import BEFORE, STACK
+from outpace.tools.memory_profile.breakdown import BEFORE_PEAK_STEP, STACK
 from outpace.tools.memory_profile.compute import (
-    breakdown,
-    called,
-    earlier,
-    fullest_first,
-    headroom,
-    memories,
-    timeline,
+    compute_breakdown,
+    compute_earlier_allocations,
+    compute_headroom,
+    compute_memories,
+    compute_timeline,
+    format_memory_name,
+    sort_by_fullness,
 )
-from outpace.tools.memory_profile.events import MemoryLog, memory_logs
-from outpace.tools.memory_profile.growth import growth, step_ends, unfreed
+from outpace.tools.memory_profile.growth import compute_growth, compute_step_ends, compute_unfreed
+from outpace.tools.memory_profile.memory_log import MemoryLog, build_memory_logs
 
 _REMEDY = (
     "Capture with host tracer level 2 or more (the default of 'outpace profile') while the program allocates: TensorFlow's GPU and CPU "
@@ -57,42 +57,46 @@ _ESTIMATE = (
 )
 _BY = ("op", "region", "shape", "data_type", "memory")
 _HELD = (
-    f"Allocations of the peak's step, equal ones merged; '{BEFORE}' is everything else on the heap: weights, optimizer state, batches "
+    f"Allocations of the peak's step, equal ones merged; '{BEFORE_PEAK_STEP}' is everything else on the heap: weights, optimizer state, batches "
     "that were prefetched."
 )
 _UNTOLD = (
     " Which op asked for the memory, and for an array of which shape, the allocator does not say (JAX's never does): "
     "jax.jit(f).lower(...).compile().memory_analysis() tells it by program, jax.profiler.save_device_memory_profile by line."
 )
-_EARLIER = f"Part of the row {BEFORE} above."
+_EARLIER = f"Part of the row {BEFORE_PEAK_STEP} above."
 
 
 def analyse(run: Run) -> Page:
     """Build the page of a run."""
-    logs, unsized = memory_logs(run)
+    logs, unsized = build_memory_logs(run)
     if not logs:
         return TOOL.page(unavailable=_UNSIZED if unsized else _NONE)
-    summary, over_time = memories(run, logs), timeline(run, logs)
-    ends = step_ends(run, logs)
-    trend, left = growth(ends, logs), unfreed(run, logs)
-    held, before = breakdown(logs), earlier(logs)
+    summary, over_time = compute_memories(run, logs), compute_timeline(run, logs)
+    ends = compute_step_ends(run, logs)
+    trend, left = compute_growth(ends, logs), compute_unfreed(run, logs)
+    held, before = compute_breakdown(logs), compute_earlier_allocations(logs)
     sections = (
         _figures(run, logs, summary),
         _chart(over_time, logs),
         *_notes(run, logs, unsized),
-        Rows(
+        TableView(
             summary,
             _shown(run, "memory", "peak_bytes", "capacity_bytes", "peak_share", "headroom_bytes", "fragmentation", "peak_step"),
         ),
-        Rows(held, _breakdown_columns(run, logs, held), limit=15, remark=_remark(held), pick=("memory",), by=_BY),
-        *filled(
-            Rows(before, _breakdown_columns(run, logs, before), limit=5, remark=_EARLIER),
-            Rows(trend, _shown(run, "memory", "steps", "rising", "first_bytes", "last_bytes", "per_step_bytes", "leak")),
-            Rows(left, _shown(run, "memory", "op", "occurrences", "total_bytes", "steps", "per_step_bytes"), limit=5),
+        TableView(held, _breakdown_columns(run, logs, held), limit=15, remark=_remark(held), pick=("memory",), by=_BY),
+        *select_nonempty(
+            TableView(before, _breakdown_columns(run, logs, before), limit=5, remark=_EARLIER),
+            TableView(trend, _shown(run, "memory", "steps", "rising", "first_bytes", "last_bytes", "per_step_bytes", "leak")),
+            TableView(left, _shown(run, "memory", "op", "occurrences", "total_bytes", "steps", "per_step_bytes"), limit=5),
         ),
-        Rows(headroom(logs), _shown(run, "memory", "peak_bytes", "scaling_bytes", "fixed_bytes", "estimate"), remark=_ESTIMATE),
+        TableView(
+            compute_headroom(logs),
+            _shown(run, "memory", "peak_bytes", "scaling_bytes", "fixed_bytes", "estimate"),
+            remark=_ESTIMATE,
+        ),
     )
-    found = tuple(rules.find(summary, trend, left, program(run)))
+    found = tuple(rules.iter_findings(summary, trend, left, find_workload(run)))
     return TOOL.page(_headline(run, logs, summary), sections, found, (ends,))
 
 
@@ -103,7 +107,7 @@ def _shown(run: Run, *columns: str) -> tuple[str, ...]:
 
 def _remark(held: Table) -> str:
     """What the rows of the breakdown are, and what is not told of any of them."""
-    ops = set(held["op"].tolist()) - {BEFORE, STACK, ""}
+    ops = set(held["op"].tolist()) - {BEFORE_PEAK_STEP, STACK, ""}
     return _HELD if ops else _HELD + _UNTOLD
 
 
@@ -116,7 +120,7 @@ def _breakdown_columns(run: Run, logs: Sequence[MemoryLog], table: Table) -> tup
 
 def _headline(run: Run, logs: Sequence[MemoryLog], summary: Table) -> str:
     first = next(summary.records())
-    where = called(run, fullest_first(logs)[0])
+    where = format_memory_name(run, sort_by_fullness(logs)[0])
     peak = humanize(first["peak_bytes"], Unit.BYTES)
     step = "" if first["peak_step"] is None else f" in step {first['peak_step']}"
     if first["capacity_bytes"] is None:
@@ -127,9 +131,11 @@ def _headline(run: Run, logs: Sequence[MemoryLog], summary: Table) -> str:
 
 
 def _figures(run: Run, logs: Sequence[MemoryLog], summary: Table) -> Figures:
-    """The guide's summary: of the fullest memory, and of each that the chart lets a reader choose instead."""
+    """The guide's summary: of the fullest memory, and of each that the chart lets a reader choose
+    instead.
+    """
     fullest, *others = (
-        _numbers(called(run, log), row) for log, row in zip(fullest_first(logs), summary.records(), strict=True)
+        _numbers(format_memory_name(run, log), row) for log, row in zip(sort_by_fullness(logs), summary.records(), strict=True)
     )
     return replace(fullest, others=tuple(others))
 
@@ -174,4 +180,4 @@ def _notes(run: Run, logs: Sequence[MemoryLog], unsized: int) -> list[Section]:
     silent = [t.host for t in run.hosts if t.host not in {log.host for log in logs}]
     if silent:
         notes.append(f"No memory event was recorded on {', '.join(silent)}.")
-    return [Text("", " ".join(notes))] if notes else []
+    return [Paragraph("", " ".join(notes))] if notes else []

@@ -1,8 +1,8 @@
 """Columns of the memory tables."""
 
-from outpace.model import schema
+from outpace.model import parse_schema
 
-_SHARED = schema("""
+_SHARED = parse_schema("""
     host      | text | host that recorded the memory events
     memory    | text | name of the allocator (GPU_0_bfc, gpu_host_bfc, mklcpu), or number of the device on its host (TPU)
     op        | text | op that asked for the memory; empty where the framework does not say
@@ -11,7 +11,7 @@ _SHARED = schema("""
     shape     | text | shape of the tensor
 """)
 
-MEMORIES = schema(
+MEMORIES = parse_schema(
     """
     * host
     * memory
@@ -39,7 +39,7 @@ MEMORIES = schema(
     *_SHARED,
 )
 
-TIMELINE = schema(
+TIMELINE = parse_schema(
     """
       host
       memory
@@ -61,7 +61,7 @@ TIMELINE = schema(
     *_SHARED,
 )
 
-BREAKDOWN = schema(
+BREAKDOWN = parse_schema(
     """
     * host
     * memory
@@ -78,7 +78,7 @@ BREAKDOWN = schema(
     *_SHARED,
 )
 
-GROWTH = schema(
+GROWTH = parse_schema(
     """
     * host
     * memory
@@ -93,7 +93,7 @@ GROWTH = schema(
     *_SHARED,
 )
 
-STEP_ENDS = schema(
+STEP_ENDS = parse_schema(
     """
       host
       memory
@@ -105,7 +105,7 @@ STEP_ENDS = schema(
     *_SHARED,
 )
 
-UNFREED = schema(
+UNFREED = parse_schema(
     """
     * host
     * memory
@@ -122,7 +122,7 @@ UNFREED = schema(
     *_SHARED,
 )
 
-HEADROOM = schema(
+HEADROOM = parse_schema(
     """
     * host
     * memory

@@ -1,10 +1,13 @@
-"""What makes a kind of work cheaper: by kind of op, framework and hardware, and what leaves the model as it is first.
+"""What makes a kind of work cheaper: by kind of op, framework and hardware, and what leaves the
+model as it is first.
 
-An action says nothing ("") where it is in force, or impossible here. Sources: the performance guides of TensorFlow, Keras, JAX and NVIDIA
-(mixed precision, tensor cores' multiples of 8, cuDNN's conditions for LSTM and GRU), and our own measurements: XLA's code for convolutions and
-pooling on a CPU takes about twice as long as TensorFlow's (12.7 -> 26.6 ms, 9.2 -> 24.0 ms per step). There it gains where many small ops or
-chains of element-wise ones make the step (6.2 -> 4.0 ms, 68 -> 43 ms), and loses where single large ones do: a gather with a dense gradient
-(164 -> 201 ms), a metric of 300 thresholds (41 -> 71 ms).
+An action says nothing ("") where it is in force, or impossible here. Sources: the performance
+guides of TensorFlow, Keras, JAX and NVIDIA (mixed precision, tensor cores' multiples of 8, cuDNN's
+conditions for LSTM and GRU), and our own measurements: XLA's code for convolutions and pooling on a
+CPU takes about twice as long as TensorFlow's (12.7 -> 26.6 ms, 9.2 -> 24.0 ms per step). There it
+gains where many small ops or chains of element-wise ones make the step (6.2 -> 4.0 ms, 68 -> 43
+ms), and loses where single large ones do: a gather with a dense gradient (164 -> 201 ms), a metric
+of 300 thresholds (41 -> 71 ms).
 """
 
 from __future__ import annotations
@@ -14,157 +17,162 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 
 from outpace._dataclass import dataclass
-from outpace.metrics.program.program import Program
-from outpace.timeline.names import Work
+from outpace.metrics.facts.workload import Workload
+from outpace.timeline.event_names import WorkKind
 
 CPU, GPU, TPU = "CPU", "GPU", "TPU"
 
 
 @dataclass(frozen=True)
-class Compiled:
-    """What the compiled program says of the ops in question: whether sizes are multiples of 8, of nearly all of the work; of an attention
-    whether it is `causal` already, may have padding to skip (`padded`), and how much it drops out (0: nothing, or not known); `memory`:
-    whether reading and writing its arrays takes its time; `fast`: whether its products come near what the device can do; `limit`: either, in
-    words."""
+class OpTraits:
+    """What the compiled program says of the ops in question: whether sizes are multiples of 8, of
+    nearly all of the work; of an attention whether it is `is_causal` already, may have padding to
+    skip (`has_padding`), and how much it drops out (0: nothing, or not known); `is_memory_bound`:
+    whether reading and writing its arrays takes its time; `is_near_peak`: whether its products come
+    near what the device can do; `limit_text`: either, in words.
+    """
 
-    aligned: bool = False
-    causal: bool = False
-    padded: bool = True
-    dropout: float = 0.0
-    memory: bool = False
-    fast: bool = False
-    limit: str = ""
+    is_aligned: bool = False
+    is_causal: bool = False
+    has_padding: bool = True
+    dropout_rate: float = 0.0
+    is_memory_bound: bool = False
+    is_near_peak: bool = False
+    limit_text: str = ""
 
 
 @dataclass(frozen=True)
-class Here:
-    """What an action must fit: the program, its hardware (`CPU`, `GPU`, `TPU`), and what is in force.
+class ActionContext:
+    """What an action must fit: the program, its hardware (`CPU`, `GPU`, `TPU`), and what is in
+    force.
 
-    xla: compiled by XLA; half: most of the work computes in 16 bits; faster_half: the hardware gains from it, as far as is known, which of
-    a CPU only the capture's record says; convolves: whether the model convolves or pools; onednn: whether any op of a CPU is oneDNN's,
-    without which it has no fast 16 bits; shared: the input pipeline takes cores from the model; apart: over how many programs per step a
-    device's work is spread; small: ops are short, or much of the step is spent around them; op: the op
-    that takes most of the time; compiled: what its program says of it.
+    xla: compiled by XLA; half: most of the work computes in 16 bits; faster_half: the hardware
+    gains from it, as far as is known, which of a CPU only the capture's record says; convolves:
+    whether the model convolves or pools; onednn: whether any op of a CPU is oneDNN's, without which
+    it has no fast 16 bits; shared: the input pipeline takes cores from the model; apart: over how
+    many programs per step a device's work is spread; small: ops are short, or much of the step is
+    spent around them; op: the op that takes most of the time; compiled: what its program says of
+    it.
     """
 
-    program: Program
+    program: Workload
     hardware: str
-    xla: bool = False
-    half: bool = False
-    faster_half: bool = True
-    bfloat16: bool = True
-    convolves: bool = False
-    onednn: bool = True
-    compiled: Compiled = field(default_factory=lambda: Compiled())
-    shared: bool = False
-    apart: int = 1
-    small: bool = False
+    uses_xla: bool = False
+    uses_half: bool = False
+    gains_from_half: bool = True
+    has_bfloat16: bool = True
+    has_convolutions: bool = False
+    uses_onednn: bool = True
+    traits: OpTraits = field(default_factory=lambda: OpTraits())
+    shares_cores: bool = False
+    program_count: int = 1
+    has_short_ops: bool = False
     op: str = ""
 
 
-Action = Callable[[Here], str]
+Action = Callable[[ActionContext], str]
 _WRITES_ROWS = re.compile(r"^Assign(Add|Sub)VariableOp|Segment|scatter", re.IGNORECASE)
 _GATHERS = re.compile(r"gather", re.IGNORECASE)
 
 
-def _fuse(here: Here) -> str:
-    if here.apart > 1:
-        return f"call them in one function under jax.jit, so that XLA fuses them: today {here.apart} programs read and write whole arrays"
-    if here.xla or (here.hardware == CPU and (here.convolves or not here.small)):
+def _fuse(here: ActionContext) -> str:
+    if here.program_count > 1:
+        return f"call them in one function under jax.jit, so that XLA fuses them: today {here.program_count} programs read and write whole arrays"
+    if here.uses_xla or (here.hardware == CPU and (here.has_convolutions or not here.has_short_ops)):
         return ""
-    how = here.program.say(
+    how = here.program.select_text(
         keras="compile(..., jit_compile=True)", tensorflow="@tf.function(jit_compile=True)", jax="one jax.jit"
     )
     return f"let XLA fuse them with the ops beside them ({how})"
 
 
-def _unfuse(here: Here) -> str:
-    if not here.xla or here.hardware != CPU or here.program.is_jax:
+def _unfuse(here: ActionContext) -> str:
+    if not here.uses_xla or here.hardware != CPU or here.program.is_jax:
         return ""
     return "compare with jit_compile=False: XLA's code for it is slow on a CPU"
 
 
-def _half(here: Here) -> str:
-    if here.half or not here.faster_half or not (here.onednn or here.xla):
+def _half(here: ActionContext) -> str:
+    if here.uses_half or not here.gains_from_half or not (here.uses_onednn or here.uses_xla):
         return ""
     if here.hardware == CPU and not here.program.is_jax and not here.op.startswith("_Mkl"):  # Eigen has no such code
         return ""
-    kind = "bfloat16" if here.hardware != GPU or here.bfloat16 else "float16"
+    kind = "bfloat16" if here.hardware != GPU or here.has_bfloat16 else "float16"
     where = " (this CPU has instructions for it)" if here.hardware == CPU else ""
-    return here.program.say(
+    return here.program.select_text(
         keras=f"compute in 16 bits{where} (set_global_policy('mixed_{kind}'))",
         tensorflow=f"compute in {kind}{where}, with variables in float32",
         jax=f"compute in {kind}{where}, with parameters in float32",
     )
 
 
-def _batch(here: Here) -> str:
+def _batch(here: ActionContext) -> str:
     if (
-        here.compiled.memory or here.compiled.fast or (here.hardware == CPU and not here.small)
+        here.traits.is_memory_bound or here.traits.is_near_peak or (here.hardware == CPU and not here.has_short_ops)
     ):  # where memory limits it, each example moves as many bytes as before; where the device does, it has as much to multiply
         return ""
-    return "use a larger batch" + " (it changes the training: compare the time per example)" * (not here.program.predicts)
+    return "use a larger batch" + " (it changes the training: compare the time per example)" * (not here.program.is_inference)
 
 
-def _cores(here: Here) -> str:
-    return "lighten the input pipeline, which takes cores from it" if here.shared else ""
+def _cores(here: ActionContext) -> str:
+    return "lighten the input pipeline, which takes cores from it" if here.shares_cores else ""
 
 
-def _on_chip(here: Here) -> str:
-    if not here.compiled.memory:
+def _on_chip(here: ActionContext) -> str:
+    if not here.traits.is_memory_bound:
         return ""
     return "keep what it makes on the chip: a kernel of your own (jax.experimental.pallas) that does not write it to memory, or smaller arrays"
 
 
-def _once(here: Here) -> str:
+def _once(here: ActionContext) -> str:
     return "do it every few steps instead of in each, where the training allows that"
 
 
-def _onednn(here: Here) -> str:
-    if here.hardware != CPU or here.xla or here.onednn:
+def _onednn(here: ActionContext) -> str:
+    if here.hardware != CPU or here.uses_xla or here.uses_onednn:
         return ""
     how = "TF_ENABLE_ONEDNN_OPTS=1 on x86, elsewhere a build with it"
     return f"use oneDNN, which no op here does ({how}), or this machine's GPU (on a Mac: tensorflow-metal)"
 
 
-def _accelerator(here: Here) -> str:
+def _accelerator(here: ActionContext) -> str:
     return "train on a GPU or TPU: this is what they are made for" if here.hardware == CPU else ""
 
 
-def _aligned(here: Here) -> str:
+def _aligned(here: ActionContext) -> str:
     sizes = {GPU: "multiples of 8, as tensor cores want", TPU: "multiples of 128, as the matrix unit wants"}
-    wanted = here.hardware in sizes and here.half and not (here.hardware == GPU and here.compiled.aligned)
+    wanted = here.hardware in sizes and here.uses_half and not (here.hardware == GPU and here.traits.is_aligned)
     return f"make its sizes {sizes[here.hardware]}" if wanted else ""
 
 
-def _attend(here: Here) -> str:
+def _attend(here: ActionContext) -> str:
     if any(word in here.op.lower() for word in ("fused", "flash", "fmha", "cudnn")) or here.hardware == CPU:
         return ""
-    return here.program.say(
+    return here.program.select_text(
         keras="use a fused implementation (MultiHeadAttention(flash_attention=True), where the backend has one)",
         tensorflow="use a fused implementation instead of MatMul, Softmax and MatMul",
         jax="use a fused implementation (jax.nn.dot_product_attention, on NVIDIA with implementation='cudnn')",
     )
 
 
-def _dropout(here: Here) -> str:
-    drops = here.compiled.dropout
+def _dropout(here: ActionContext) -> str:
+    drops = here.traits.dropout_rate
     return f"set its dropout, {drops:g}, to 0: it draws a number for each score (it changes the training)" if drops else ""
 
 
-def _packed(here: Here) -> str:
-    return "pack short sequences, so that nothing is computed for padding" if here.compiled.padded else ""
+def _packed(here: ActionContext) -> str:
+    return "pack short sequences, so that nothing is computed for padding" if here.traits.has_padding else ""
 
 
-def _causal(here: Here) -> str:
-    return "" if here.compiled.causal else "say where a mask is causal: half of the work is skipped then"
+def _causal(here: ActionContext) -> str:
+    return "" if here.traits.is_causal else "say where a mask is causal: half of the work is skipped then"
 
 
-def _other_attention(here: Here) -> str:
+def _other_attention(here: ActionContext) -> str:
     return "" if _attend(here) else "compare another fused implementation of it"
 
 
-def _cudnn(here: Here) -> str:
+def _cudnn(here: ActionContext) -> str:
     if here.hardware != GPU or "cudnn" in here.op.lower() or here.program.is_jax:
         return ""
     return (
@@ -173,60 +181,60 @@ def _cudnn(here: Here) -> str:
     )
 
 
-def _unroll(here: Here) -> str:
-    return here.program.say(
+def _unroll(here: ActionContext) -> str:
+    return here.program.select_text(
         keras="unroll short sequences (unroll=True)",
         tensorflow="unroll short sequences",
         jax="unroll the scan (jax.lax.scan(..., unroll=8))",
     )
 
 
-def _generator(here: Here) -> str:
+def _generator(here: ActionContext) -> str:
     return "use a cheaper generator (jax_default_prng_impl='rbg')" if here.program.is_jax else ""
 
 
-def _donate(here: Here) -> str:
+def _donate(here: ActionContext) -> str:
     return "update in place (donate_argnums)" if here.program.is_jax and not here.program.is_keras else ""
 
 
-def _sparse(here: Here) -> str:
+def _sparse(here: ActionContext) -> str:
     return "let the optimizer update only the rows that a batch reads: plain SGD does, Adam updates the whole table (it changes the training)"
 
 
-def _window(here: Here) -> str:
-    return "pool by reshape and maximum where windows do not overlap" if here.xla and here.hardware == CPU else ""
+def _window(here: ActionContext) -> str:
+    return "pool by reshape and maximum where windows do not overlap" if here.uses_xla and here.hardware == CPU else ""
 
 
-def _fewer(here: Here) -> str:
-    if here.small or here.hardware != CPU:
+def _fewer(here: ActionContext) -> str:
+    if here.has_short_ops or here.hardware != CPU:
         return ""
     return "give it fewer elements (rows, thresholds of a metric), or compute once what stays the same from step to step"
 
 
-def _rows(here: Here) -> str:
+def _rows(here: ActionContext) -> str:
     if not _WRITES_ROWS.search(here.op):
         return ""
-    return here.program.say(
+    return here.program.select_text(
         keras="keep the gradient of a table sparse, so that only the rows that a batch reads are updated",
         tensorflow="keep the gradient of a table sparse (tf.IndexedSlices, scatter_sub), so that only the rows that a batch reads are updated",
         jax="update only the rows that a batch reads (x.at[rows].add(...))",
     )
 
 
-def _layout(here: Here) -> str:
+def _layout(here: ActionContext) -> str:
     if _GATHERS.search(here.op) or _WRITES_ROWS.search(here.op):
         return ""
     return "keep one layout from layer to layer, so that nothing is transposed or copied"
 
 
-def _join(here: Here) -> str:
-    return "" if here.compiled.fast else "join products of one input into one"
+def _join(here: ActionContext) -> str:
+    return "" if here.traits.is_near_peak else "join products of one input into one"
 
 
-def _fewer_flops(here: Here) -> str:
+def _fewer_flops(here: ActionContext) -> str:
     return (
         "let it multiply less (smaller layers, fewer tokens or pixels, 8-bit floats): nothing else makes it much faster"
-        if here.compiled.fast
+        if here.traits.is_near_peak
         else ""
     )
 
@@ -235,10 +243,10 @@ def _says(text: str) -> Action:
     return lambda here: text
 
 
-ACTIONS: Mapping[Work, tuple[Action, ...]] = {
-    Work.CONVOLUTION: (_unfuse, _cores, _half, _onednn, _aligned, _batch, _fewer_flops, _accelerator),
-    Work.MATMUL: (_cores, _half, _onednn, _aligned, _batch, _join, _fewer_flops, _accelerator),
-    Work.ATTENTION: (
+ACTIONS: Mapping[WorkKind, tuple[Action, ...]] = {
+    WorkKind.CONVOLUTION: (_unfuse, _cores, _half, _onednn, _aligned, _batch, _fewer_flops, _accelerator),
+    WorkKind.MATMUL: (_cores, _half, _onednn, _aligned, _batch, _join, _fewer_flops, _accelerator),
+    WorkKind.ATTENTION: (
         _attend,
         _half,
         _dropout,
@@ -246,35 +254,35 @@ ACTIONS: Mapping[Work, tuple[Action, ...]] = {
         _causal,
         _other_attention,
     ),
-    Work.NORMALISATION: (_fuse, _half, _batch, _on_chip),
-    Work.POOLING: (_unfuse, _window, _half, _batch),
-    Work.RECURRENT: (_cudnn, _fuse, _unroll, _says("project all inputs in one matrix product before the loop"), _batch),
-    Work.EMBEDDING: (_sparse, _batch),
-    Work.REDUCTION: (_fuse, _once, _half, _on_chip),
-    Work.ELEMENTWISE: (_fuse, _rows, _fewer, _half, _batch, _on_chip),
-    Work.RANDOM: (_generator, _fuse, _says("draw smaller tensors, or the same ones for several steps")),
-    Work.CAST: (_fuse, _says("keep what lies between layers in one dtype, and cast constants once")),
-    Work.OPTIMIZER: (
+    WorkKind.NORMALISATION: (_fuse, _half, _batch, _on_chip),
+    WorkKind.POOLING: (_unfuse, _window, _half, _batch),
+    WorkKind.RECURRENT: (_cudnn, _fuse, _unroll, _says("project all inputs in one matrix product before the loop"), _batch),
+    WorkKind.EMBEDDING: (_sparse, _batch),
+    WorkKind.REDUCTION: (_fuse, _once, _half, _on_chip),
+    WorkKind.ELEMENTWISE: (_fuse, _rows, _fewer, _half, _batch, _on_chip),
+    WorkKind.RANDOM: (_generator, _fuse, _says("draw smaller tensors, or the same ones for several steps")),
+    WorkKind.CAST: (_fuse, _says("keep what lies between layers in one dtype, and cast constants once")),
+    WorkKind.OPTIMIZER: (
         _fuse,
         _donate,
         _says("use a larger batch, so that it runs less often per example (it changes the training)"),
     ),
-    Work.MOVEMENT: (_layout, _rows, _fuse, _batch, _on_chip),
-    Work.OTHER: (_fuse, _donate, _fewer, _batch, _on_chip),
+    WorkKind.MOVEMENT: (_layout, _rows, _fuse, _batch, _on_chip),
+    WorkKind.OTHER: (_fuse, _donate, _fewer, _batch, _on_chip),
 }
 """By kind, first what is worth most and changes least."""
 
 _MOST, _ONE_SENTENCE = 3, 2
 
 
-def narrows(work: Work, here: Here) -> bool:
+def advises_half(work: WorkKind, context: ActionContext) -> bool:
     """Whether 16 bits are in the first sentence of what is advised."""
-    return _half in [action for action in ACTIONS[work] if action(here)][:_ONE_SENTENCE]
+    return _half in [action for action in ACTIONS[work] if action(context)][:_ONE_SENTENCE]
 
 
-def cheaper(work: Work, here: Here) -> str:
+def render_actions(work: WorkKind, context: ActionContext) -> str:
     """Two or three actions as prose: the first two are one sentence."""
-    said = [text for action in (*ACTIONS[work], _accelerator) if (text := action(here))]
+    said = [text for action in (*ACTIONS[work], _accelerator) if (text := action(context))]
     said = list(dict.fromkeys(said))[:_MOST]
     first = ", or ".join(said[:_ONE_SENTENCE])
     others = (f"or {more}" for more in said[_ONE_SENTENCE:])

@@ -1,4 +1,6 @@
-"""Advice where the model's own computation takes the step: which part, what in it could be faster, and the proof where nothing is."""
+"""Advice where the model's own computation takes the step: which part, what in it could be faster,
+and the proof where nothing is.
+"""
 
 from __future__ import annotations
 
@@ -7,41 +9,46 @@ from dataclasses import replace
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.metrics.input.odd_ops import AUGMENTATION, IMAGE, PREPROCESSING, PYTHON, RANDOM, odd_ops
-from outpace.metrics.machine.device import device_facts
-from outpace.metrics.machine.host_copies import host_copies
-from outpace.metrics.machine.own_best import held_up
-from outpace.metrics.model.hlo_lines import programs_at_work, ran_ops
-from outpace.metrics.model.model_work import model_work
-from outpace.metrics.model.small_ops import FUSED, small_ops
-from outpace.metrics.program.budget import Budget, at_most
-from outpace.metrics.program.counterfactual import fused, moved, narrower
-from outpace.metrics.program.host_time import EXECUTOR, OPS, WAITING, of_hosts
-from outpace.metrics.program.program import Program
-from outpace.metrics.python.callbacks import line_called_back
+from outpace.metrics.facts.device_specs import device_specs
+from outpace.metrics.facts.hlo_instructions import busy_module_counts, instruction_stats
+from outpace.metrics.facts.python_callbacks import find_callback_line
+from outpace.metrics.facts.workload import Workload
+from outpace.metrics.savings.best_case import format_contention
+from outpace.metrics.savings.bounds import background_bound, fusion_bound, half_precision_bound
+from outpace.metrics.savings.budget import Budget, build_saving
+from outpace.metrics.views.host_copies import host_copies
+from outpace.metrics.views.host_time import EXECUTOR, OPS, WAITING, mean_host_time
+from outpace.metrics.views.misplaced_ops import AUGMENTATION, IMAGE, PREPROCESSING, PYTHON, RANDOM, misplaced_ops
+from outpace.metrics.views.model_work import model_work
+from outpace.metrics.views.small_ops import FUSIBLE_WORK, small_ops
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
-from outpace.model.text import is_most, largest_part
+from outpace.model.text import format_largest_part, is_majority
 from outpace.timeline import Run, Timeline
-from outpace.timeline.names import ONEDNN, Work
-from outpace.tools.model_time import facts
-from outpace.tools.model_time.actions import CPU, GPU, TPU, Here, cheaper, narrows
-from outpace.tools.model_time.facts import (
-    COMPUTE,
-    Kind,
-    Part,
-    by_line,
-    compiled,
-    kinds,
-    pace,
-    parts,
-    places,
-    rated,
-    saved,
-    short,
-    short_ops,
-    small_lines,
+from outpace.timeline.event_names import ONEDNN_PREFIX, WorkKind
+from outpace.tools.model_time import work_summary
+from outpace.tools.model_time.actions import CPU, GPU, TPU, ActionContext, advises_half, render_actions
+from outpace.tools.model_time.avoidable_work import (
+    iter_attention_findings,
+    iter_float64_findings,
+    iter_one_hot_findings,
+    iter_remat_findings,
 )
-from outpace.tools.model_time.needless import attention, double, one_hot, recomputed
+from outpace.tools.model_time.work_summary import (
+    COMPUTE_CATEGORIES,
+    ModelPart,
+    WorkTotals,
+    compute_op_speed,
+    compute_saving,
+    compute_short_ops,
+    compute_traits,
+    compute_work_totals,
+    find_fusible_lines,
+    find_parts,
+    format_flop_rate,
+    format_lines,
+    format_source,
+    sum_shares_by_line,
+)
 from outpace.trace import dialect
 
 _ODD = Threshold("input work inside the model", 0.05, Unit.FRACTION, "our choice: a smaller saving could not be measured")
@@ -72,8 +79,8 @@ _UNEQUAL = 1.5  # times as long as the fastest op with as many FLOPs
 _TOLD = 0.01  # of the step: less is no limit worth a word
 _AROUND = 0.2  # of the step, around ops: a larger batch spreads it over more examples
 _ROOM = 0.5  # of the work, that idle cores must take for it to be moved there
-_CONVOLVES = (Work.CONVOLUTION, Work.POOLING)
-_BY_ONEDNN = (Work.CONVOLUTION, Work.MATMUL)
+_CONVOLVES = (WorkKind.CONVOLUTION, WorkKind.POOLING)
+_BY_ONEDNN = (WorkKind.CONVOLUTION, WorkKind.MATMUL)
 _MOVES = Threshold(
     "copies and reshapes", 0.20, Unit.FRACTION, "our choice: more than twice what models without a needless layout spend"
 )
@@ -87,32 +94,34 @@ _MOVED = {
 }
 
 
-def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Finding]:
+def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> Iterator[Finding]:
     """All findings, host by host."""
     for timeline in run.hosts:
         budget = budgets.get(timeline.host)
         if budget is None:
             continue
-        mine = parts(run, timeline.host, program)
-        work = kinds(run, timeline.host)
+        mine = find_parts(run, timeline.host, program)
+        work = compute_work_totals(run, timeline.host)
         outside = _outside_ops(run, timeline.host, budget)
         here = _here(run, timeline, budget, program, work, outside)
         odd = list(_odd(run, timeline.host, program, mine))
         yield from odd
-        yield from double(run, timeline.host, program)
+        yield from iter_float64_findings(run, timeline.host, program)
         yield from _undonated(run, timeline.host, here, mine, work)
-        yield from recomputed(run, timeline.host)
-        yield from one_hot(run, timeline.host)
-        attends = list(attention(run, timeline.host, here))
+        yield from iter_remat_findings(run, timeline.host)
+        yield from iter_one_hot_findings(run, timeline.host)
+        attends = list(iter_attention_findings(run, timeline.host, here))
         yield from attends
         fusible = _fusible(run, timeline.host, budget, here)
         starts = list(_short_ops(run, timeline.host, fusible, here)) if fusible else []
         if _made_by_loops(run, timeline.host, mine):
             starts = []  # what makes the short ops has a place
-        launching = budget.shares[Category.KERNEL_LAUNCH.value]
+        launching = budget.category_shares[Category.KERNEL_LAUNCH.value]
         starts = starts or list(_compiled_short_ops(run, timeline.host, here, mine, launching))
         yield from starts
-        large = [part for part in mine if not starts or not part.short]  # parts of many short ops are the executor's matter
+        large = [
+            part for part in mine if not starts or not part.has_short_ops
+        ]  # parts of many short ops are the executor's matter
         named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
         slow = [] if attends else list(_slow(run, timeline.host, large, here, named, fusible.share if fusible else 0.0))
         yield from slow or ([] if starts or attends else _kind(run, timeline.host, work, here))
@@ -120,62 +129,70 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
 
 
 def _outside_ops(run: Run, host: str, budget: Budget) -> dict[str, float]:
-    """Shares of the step that count as computation on the host, in which none of the model's ops runs, by what the host does then."""
-    copied = sum(row["share"] for row in host_copies(run).of("host", host).records())
-    time = of_hosts(run, host)
+    """Shares of the step that count as computation on the host, in which none of the model's ops
+    runs, by what the host does then.
+    """
+    copied = sum(row["share"] for row in host_copies(run).filter_by("host", host).records())
+    time = mean_host_time(run, host)
     between = max(0.0, sum(share for part, share in time.shares.items() if part not in (OPS, EXECUTOR)) - copied)
     return {
         "copying arguments": copied,
-        "calls and waiting between ops": min(between, budget.shares[Category.HOST_COMPUTE.value]),
+        "calls and waiting between ops": min(between, budget.category_shares[Category.HOST_COMPUTE.value]),
     }
 
 
-def _here(run: Run, timeline: Timeline, budget: Budget, program: Program, work: list[Kind], outside: dict[str, float]) -> Here:
+def _here(
+    run: Run, timeline: Timeline, budget: Budget, program: Workload, work: list[WorkTotals], outside: dict[str, float]
+) -> ActionContext:
     """What advice on the model must fit."""
-    devices = device_facts(run)
-    row = next(small_ops(run).of("host", timeline.host).records(), {})
-    half, full = (budget.shares[c.value] for c in COMPUTE[1:])
+    devices = device_specs(run)
+    row = next(small_ops(run).filter_by("host", timeline.host).records(), {})
+    half, full = (budget.category_shares[c.value] for c in COMPUTE_CATEGORIES[1:])
     planes = [plane.name for plane in timeline.device_planes]
     able = not planes and not program.is_jax and any(kind.work in _BY_ONEDNN for kind in work)
-    hardware = CPU if not planes else TPU if planes[0].startswith(f"{dialect.DEVICES}{TPU}") else GPU
-    return Here(
+    hardware = CPU if not planes else TPU if planes[0].startswith(f"{dialect.DEVICE_PREFIX}{TPU}") else GPU
+    return ActionContext(
         program,
         hardware,
-        xla=program.is_jax or bool(row.get("xla")),
-        half=half > full,
-        faster_half=devices.has_tensor_cores if planes else bool(run.record(timeline.host).get("cpu_flags")),
-        bfloat16=devices.has_bfloat16,
-        onednn=not able or _runs_onednn(run, timeline.host),
-        convolves=any(kind.work in _CONVOLVES and kind.share >= _SOME for kind in work),
-        shared=bool(held_up(run, timeline.host)),
-        apart=programs_at_work(run).get(timeline.host, 1) if planes and program.is_jax else 1,
-        small=sum(outside.values()) + budget.shares[Category.ALL_OTHERS.value] >= _AROUND,
+        uses_xla=program.is_jax or bool(row.get("xla")),
+        uses_half=half > full,
+        gains_from_half=devices.has_tensor_cores if planes else bool(run.record(timeline.host).get("cpu_flags")),
+        has_bfloat16=devices.has_bfloat16,
+        uses_onednn=not able or _runs_onednn(run, timeline.host),
+        has_convolutions=any(kind.work in _CONVOLVES and kind.share >= _SOME for kind in work),
+        shares_cores=bool(format_contention(run, timeline.host)),
+        program_count=busy_module_counts(run).get(timeline.host, 1) if planes and program.is_jax else 1,
+        has_short_ops=sum(outside.values()) + budget.category_shares[Category.ALL_OTHERS.value] >= _AROUND,
     )
 
 
 def _runs_onednn(run: Run, host: str) -> bool:
     """Whether oneDNN computes what takes most of any part of the model on a host."""
-    return any(op.startswith(ONEDNN) for op in model_work(run).of("host", host)["top_op"])
+    return any(op.startswith(ONEDNN_PREFIX) for op in model_work(run).filter_by("host", host)["top_op"])
 
 
-def _made_by_loops(run: Run, host: str, mine: list[Part]) -> bool:
-    """Whether the step's short ops are those of loops, one of which is the largest part and has a line."""
-    overhead = sum(row["overhead_share"] for row in small_ops(run).of("host", host).records())
-    loops = sum(part.starting for part in mine if part.loops and part.source)
-    return bool(mine and mine[0].loops and mine[0].source and loops >= _MADE * overhead)
+def _made_by_loops(run: Run, host: str, mine: list[ModelPart]) -> bool:
+    """Whether the step's short ops are those of loops, one of which is the largest part and has a
+    line.
+    """
+    overhead = sum(row["overhead_share"] for row in small_ops(run).filter_by("host", host).records())
+    loops = sum(part.overhead_share for part in mine if part.is_loop and part.source)
+    return bool(mine and mine[0].is_loop and mine[0].source and loops >= _MADE * overhead)
 
 
-def _odd(run: Run, host: str, program: Program, mine: list[Part]) -> Iterator[Finding]:
-    """Work inside the model that belongs into the input pipeline. By part: a layer that augments draws random numbers too. What its line or
-    layer takes goes with it: a draw is fused with what is made of it."""
+def _odd(run: Run, host: str, program: Workload, mine: list[ModelPart]) -> Iterator[Finding]:
+    """Work inside the model that belongs into the input pipeline. By part: a layer that augments
+    draws random numbers too. What its line or layer takes goes with it: a draw is fused with what
+    is made of it.
+    """
     by_part: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in odd_ops(run).of("host", host).records():
+    for row in misplaced_ops(run).filter_by("host", host).records():
         if not row["dropout"]:
             by_part.setdefault((row["source"] or row["part"], row["source"]), []).append(row)
     called_back = sum(any(row["kind"] == PYTHON for row in rows) for rows in by_part.values())
     for (_, line), rows in by_part.items():
-        names = list(dict.fromkeys(short(row["part"]) for row in rows))
-        part, source = names[0] + (f" (and {len(names) - 1} more)" if len(names) > 1 else ""), short(line)
+        names = list(dict.fromkeys(format_source(row["part"]) for row in rows))
+        part, source = names[0] + (f" (and {len(names) - 1} more)" if len(names) > 1 else ""), format_source(line)
         share, top = min(1.0, sum(r["share"] for r in rows)), max(rows, key=lambda r: r["share"])
         if share < _ODD.value:
             continue
@@ -186,7 +203,7 @@ def _odd(run: Run, host: str, program: Program, mine: list[Part]) -> Iterator[Fi
         much = share >= _MUCH_ODD.value
         same = (part.share for part in mine if part.name in names or (source and source == part.source))
         whole = min(1.0, max(share, sum(same)))
-        room = whole if python else moved(run, host, whole, whole)
+        room = whole if python else background_bound(run, host, whole, whole)
         inside = "beside the model's step, in programs of its own" if top["apart"] else "inside the model's step"
         fits = room >= _ROOM * whole
         yield Finding(
@@ -197,9 +214,9 @@ def _odd(run: Run, host: str, program: Program, mine: list[Part]) -> Iterator[Fi
             action=_move(names[0], python, program, top["apart"]) if fits else _nowhere(names[0]),
             evidence=(Evidence("its share of the step", share, Unit.FRACTION, "odd_ops"),),
             threshold=_MUCH_ODD if much else _ODD,
-            saving=saved(room, "if it did not run in the step, as far as other cores are idle")
+            saving=compute_saving(room, "if it did not run in the step, as far as other cores are idle")
             if fits
-            else saved(whole, "if it, and what its line or layer makes of it, cost nothing"),
+            else compute_saving(whole, "if it, and what its line or layer makes of it, cost nothing"),
             location=below or source,
             host=host,
             certainty=Certainty.CERTAIN,
@@ -207,26 +224,30 @@ def _odd(run: Run, host: str, program: Program, mine: list[Part]) -> Iterator[Fi
 
 
 def _called_back(run: Run, host: str) -> tuple[str, str]:
-    """The line of the Python that the program calls back, and in words how much of that it is; "" where that is not known."""
-    line, function, part, whole = line_called_back(run, host)
-    return (line, f", {largest_part(f'in {function}() ({line})', part, whole)}") if line else ("", "")
+    """The line of the Python that the program calls back, and in words how much of that it is; ""
+    where that is not known.
+    """
+    line, function, part, whole = find_callback_line(run, host)
+    return (line, f", {format_largest_part(f'in {function}() ({line})', part, whole)}") if line else ("", "")
 
 
-def _undonated(run: Run, host: str, here: Here, mine: list[Part], work: list[Kind]) -> Iterator[Finding]:
-    """Arguments of compiled functions that XLA copies before it updates them, since the caller may still want them as they were."""
-    ran = [r for r in ran_ops(run).get(host, ()) if r.op.undonated]
+def _undonated(run: Run, host: str, here: ActionContext, mine: list[ModelPart], work: list[WorkTotals]) -> Iterator[Finding]:
+    """Arguments of compiled functions that XLA copies before it updates them, since the caller may
+    still want them as they were.
+    """
+    ran = [r for r in instruction_stats(run).get(host, ()) if r.op.undonated_argument]
     share = min(1.0, sum(r.share for r in ran))
     if not here.program.is_jax or here.program.is_keras or not share >= _UNDONATED.value:
         return
-    names = list(dict.fromkeys(r.op.undonated for r in sorted(ran, key=lambda r: -r.time)))
+    names = list(dict.fromkeys(r.op.undonated_argument for r in sorted(ran, key=lambda r: -r.time_ps)))
     said = ", ".join(names[:_NAMED]) + f" and {len(names) - _NAMED} more" * (len(names) > _NAMED)
-    line = next(iter(by_line([{"source": r.op.source, "share": r.share} for r in ran])), "")
-    around = of_hosts(run, host).shares if here.hardware == CPU else {}  # devices keep their memory in a pool
+    line = next(iter(sum_shares_by_line([{"source": r.op.source, "share": r.share} for r in ran])), "")
+    around = mean_host_time(run, host).shares if here.hardware == CPU else {}  # devices keep their memory in a pool
     allocated = sum(around.get(part, 0.0) for part in (EXECUTOR, WAITING))
     told = _kind_told(work)
     symptoms = {
         "slow_part": mine[0].share if mine and mine[0].source == line else 1.0,
-        "slow_kind": told.share if told and told.work is Work.MOVEMENT else 1.0,
+        "slow_kind": told.share if told and told.work is WorkKind.MOVEMENT else 1.0,
         "model_bound": 1.0,
     }
     yield Finding(
@@ -238,9 +259,9 @@ def _undonated(run: Run, host: str, here: Here, mine: list[Part], work: list[Kin
         evidence=(Evidence("these copies, of the step", share, Unit.FRACTION, "hlo_lines"),),
         threshold=_UNDONATED,
         counter_evidence=("A donated array cannot be used after the call: keep what it returns.",),
-        saving=at_most(
+        saving=build_saving(
             share + allocated,
-            *COMPUTE,
+            *COMPUTE_CATEGORIES,
             Category.DEVICE_TO_DEVICE,
             assumes="if nothing was copied, and needed no memory of its own",
         ),
@@ -259,13 +280,13 @@ def _nowhere(what: str) -> str:
     )
 
 
-def _move(what: str, python: bool, program: Program, apart: bool) -> str:
+def _move(what: str, python: bool, program: Workload, apart: bool) -> str:
     if python:
         gil = "it runs on one thread, under the interpreter lock (GIL)."
         ops = f"Replace the Python function in {what} with TensorFlow ops: {gil}"
         own = f"Call what {what} calls back to Python for outside of the jitted step, or write it in jax.numpy: {gil}"
-        return program.say(keras=ops, tensorflow=ops, jax=own)
-    return program.say(
+        return program.select_text(keras=ops, tensorflow=ops, jax=own)
+    return program.select_text(
         keras=f"Move {what} out of the model into dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE), before .prefetch(). It then overlaps "
         "the step. Or cache its results.",
         tensorflow=f"Move {what} out of the step into dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE), before .prefetch(). It then "
@@ -275,28 +296,34 @@ def _move(what: str, python: bool, program: Program, apart: bool) -> str:
     )
 
 
-def _slow(run: Run, host: str, mine: list[Part], here: Here, known: set[str], fusible: float) -> Iterator[Finding]:
-    """One part that takes a good deal of the step. Only ops that mostly could be cheaper get a promise. Where its work has a name of its own
-    (an embedding, and what updates it) and is most of what could be fused (`fusible`, of the step), it is what makes so many of these ops."""
+def _slow(
+    run: Run, host: str, mine: list[ModelPart], here: ActionContext, known: set[str], fusible: float
+) -> Iterator[Finding]:
+    """One part that takes a good deal of the step. Only ops that mostly could be cheaper get a
+    promise. Where its work has a name of its own (an embedding, and what updates it) and is most of
+    what could be fused (`fusible`, of the step), it is what makes so many of these ops.
+    """
     if not mine or mine[0].share < _SLOW.value or {mine[0].source, mine[0].name} & (known - {""}):
         return
     top = mine[0]
-    here = replace(here, compiled=compiled(run, host, top.source))
-    limit = f", {here.compiled.limit}" if here.compiled.limit else ""
+    here = replace(here, traits=compute_traits(run, host, top.source))
+    limit = f", {here.traits.limit_text}" if here.traits.limit_text else ""
     others = "; next " + ", ".join(f"{part} {part.share:.0%}" for part in mine[1:_NAMED]) if len(mine) > 1 else ""
-    runs = "" if top.loops else _pace(run, host, top.op, top.op_name, top.rate)
-    saving = saved(top.share, "if it cost nothing") if top.slow else _narrower(run, host, top, here)
-    narrower_first = not top.slow and saving is not None
-    makes_them = top.work not in FUSED and top.work is not Work.OTHER and is_most(top.share, fusible) and fusible > 0
+    runs = "" if top.is_loop else _pace(run, host, top.op, top.op_name, top.flops_per_s)
+    saving = compute_saving(top.share, "if it cost nothing") if top.is_slow else _narrower(run, host, top, here)
+    narrower_first = not top.is_slow and saving is not None
+    makes_them = (
+        top.work not in FUSIBLE_WORK and top.work is not WorkKind.OTHER and is_majority(top.share, fusible) and fusible > 0
+    )
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
-        sentence=f"{top} takes {top.share:.0%} of the step, {top.most}{runs}{limit}{others}.",
+        sentence=f"{top} takes {top.share:.0%} of the step, {top.top_op_text}{runs}{limit}{others}.",
         action=_cheaper(top, here),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
         saving=saving,
-        counter_evidence=() if top.slow else ("A profile cannot say whether a smaller layer, or another op, would do.",),
+        counter_evidence=() if top.is_slow else ("A profile cannot say whether a smaller layer, or another op, would do.",),
         location=top.source,
         host=host,
         certainty=Certainty.LIKELY if top.sure else Certainty.POSSIBLE,
@@ -309,33 +336,37 @@ def _slow(run: Run, host: str, mine: list[Part], here: Here, known: set[str], fu
     )
 
 
-def _narrower(run: Run, host: str, top: Part, here: Here) -> Saving | None:
-    """What 16 bits save at most of a line that a device computes in 32, where they are what is advised first."""
-    fits = replace(here, op=top.op, small=here.small or top.short)
-    if here.hardware == CPU or top.loops or not top.source or not narrows(top.work, fits):
+def _narrower(run: Run, host: str, top: ModelPart, here: ActionContext) -> Saving | None:
+    """What 16 bits save at most of a line that a device computes in 32, where they are what is
+    advised first.
+    """
+    fits = replace(here, op=top.op, has_short_ops=here.has_short_ops or top.has_short_ops)
+    if here.hardware == CPU or top.is_loop or not top.source or not advises_half(top.work, fits):
         return None
-    mine = (r for r in ran_ops(run).get(host, ()) if short(r.op.source) == top.source)
-    share = narrower(mine, run.by_host[host])
-    return at_most(share, Category.DEVICE_COMPUTE_32, assumes="if what 16 bits can make shorter of it took half as long")
+    mine = (r for r in instruction_stats(run).get(host, ()) if format_source(r.op.source) == top.source)
+    share = half_precision_bound(mine, run.by_host[host])
+    return build_saving(share, Category.DEVICE_COMPUTE_32, assumes="if what 16 bits can make shorter of it took half as long")
 
 
 def _pace(run: Run, host: str, op: str, name: str = "", rate: float = 0.0) -> str:
-    """In words: how fast the op runs, against its own best and against others of its size; on a device its rate (FLOP/s), against the peak."""
-    found = pace(run, host, op, name)
+    """In words: how fast the op runs, against its own best and against others of its size; on a
+    device its rate (FLOP/s), against the peak.
+    """
+    found = compute_op_speed(run, host, op, name)
     if found is None:
-        return f" ({rated(run.by_host[host], rate)})" if rate else ""
-    low, high = found.equal
+        return f" ({format_flop_rate(run.by_host[host], rate)})" if rate else ""
+    low, high = found.peer_range
     others = f"; equal ones take {humanize(low, Unit.PS)} to {humanize(high, Unit.PS)}" if high >= _UNEQUAL * low else ""
     return f" ({found}{others})"
 
 
-def _cheaper(top: Part, here: Here) -> str:
-    if top.loops and top.work is not Work.RECURRENT:
-        unlooped = cheaper(Work.RECURRENT, replace(here, small=True))
+def _cheaper(top: ModelPart, here: ActionContext) -> str:
+    if top.is_loop and top.work is not WorkKind.RECURRENT:
+        unlooped = render_actions(WorkKind.RECURRENT, replace(here, has_short_ops=True))
         return f"Vectorise {top} over the sequence (cumsum, a matrix product) instead of in a loop. Or: {unlooped}"
-    if not top.slow or top.loops:
-        return cheaper(top.work, replace(here, op=top.op, small=here.small or top.short))
-    return here.program.say(
+    if not top.is_slow or top.is_loop:
+        return render_actions(top.work, replace(here, op=top.op, has_short_ops=here.has_short_ops or top.has_short_ops))
+    return here.program.select_text(
         keras=f"Replace {top.op} in {top} with something cheaper: fewer elements, one op instead of a loop, or "
         "once per epoch instead of in every step.",
         tensorflow=f"Replace {top.op} in {top} with something cheaper: fewer elements, one op instead of a loop, or "
@@ -345,41 +376,51 @@ def _cheaper(top: Part, here: Here) -> str:
     )
 
 
-def _moved(kind: Kind) -> bool:
+def _moved(kind: WorkTotals) -> bool:
     """Whether lines of the program's own ask for copies that are a good deal of the step."""
-    return kind.work is Work.MOVEMENT and sum(kind.lines.values()) >= _MOVES.value
+    return kind.work is WorkKind.MOVEMENT and sum(kind.line_shares.values()) >= _MOVES.value
 
 
-def _kind_told(work: list[Kind]) -> Kind | None:
-    """The kind of op to speak of, if any takes a good deal of the step. Copies by lines of the user's come first: of all kinds, they alone
-    compute nothing."""
+def _kind_told(work: list[WorkTotals]) -> WorkTotals | None:
+    """The kind of op to speak of, if any takes a good deal of the step. Copies by lines of the
+    user's come first: of all kinds, they alone compute nothing.
+    """
     moved = next(filter(_moved, work), None)
-    large = bool(work) and work[0].share >= _SLOW.value and work[0].work is not Work.OTHER
+    large = bool(work) and work[0].share >= _SLOW.value and work[0].work is not WorkKind.OTHER
     return moved or (work[0] if large else None)
 
 
-def _kind(run: Run, host: str, work: list[Kind], here: Here) -> Iterator[Finding]:
+def _kind(run: Run, host: str, work: list[WorkTotals], here: ActionContext) -> Iterator[Finding]:
     """One kind of op, which no single part of the model makes, takes a good deal of the step."""
     top = _kind_told(work)
     if top is None:
         return
     moved = _moved(top)
     named = top.work.value
-    where = f"in {top.parts} parts of the model: {top.largest}" if top.parts > 1 else f"in {top.largest}"
+    where = f"in {top.part_count} parts of the model: {top.largest_parts}" if top.part_count > 1 else f"in {top.largest_parts}"
     if moved:
-        where = "at " + ", ".join(f"{line} {share:.0%}" for line, share in list(top.lines.items())[:_NAMED] if share >= _TOLD)
-    line, share = next(iter(top.lines.items()), ("", 0.0))
+        where = "at " + ", ".join(
+            f"{line} {share:.0%}" for line, share in list(top.line_shares.items())[:_NAMED] if share >= _TOLD
+        )
+    line, share = next(iter(top.line_shares.items()), ("", 0.0))
     rest = [kind for kind in work if kind is not top][: _NAMED - 1]
     others = "; next " + ", ".join(f"{kind.work.value} {kind.share:.0%}" for kind in rest) if rest else ""
     yield Finding(
         id="slow_kind",
         severity=Severity.HIGH,
-        sentence=f"{top.share:.0%} of the step goes to {named}, {top.most}{_pace(run, host, top.op)}, {where}{others}.",
-        action=cheaper(top.work, replace(here, op=top.op, half=here.half or top.half, small=here.small or top.short)),
+        sentence=f"{top.share:.0%} of the step goes to {named}, {top.top_op_text}{_pace(run, host, top.op)}, {where}{others}.",
+        action=render_actions(
+            top.work,
+            replace(
+                here, op=top.op, uses_half=here.uses_half or top.is_half, has_short_ops=here.has_short_ops or top.has_short_ops
+            ),
+        ),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, "model_work"),),
         threshold=_MOVES if moved else _SLOW,
-        saving=saved(fused(run, host), "if fusing made all but the longer products and libraries' calls a part of others")
-        if here.apart > 1 and top.work in FUSED
+        saving=compute_saving(
+            fusion_bound(run, host), "if fusing made all but the longer products and libraries' calls a part of others"
+        )
+        if here.program_count > 1 and top.work in FUSIBLE_WORK
         else None,
         counter_evidence=("A profile cannot say what another implementation would take: measure it.",),
         location=line if moved or share >= top.share / 2 else "",
@@ -392,8 +433,10 @@ def _kind(run: Run, host: str, work: list[Kind], here: Here) -> Iterator[Finding
 
 @dataclass(frozen=True)
 class _Fusible:
-    """What of a step a compiler could put together: shares of it in element-wise ops and in the executor's work around ops, without what
-    profiling added; what fusing them saves at most; rounds of the executor; and the length of op half of whose time lies in longer ones, ps."""
+    """What of a step a compiler could put together: shares of it in element-wise ops and in the
+    executor's work around ops, without what profiling added; what fusing them saves at most; rounds
+    of the executor; and the length of op half of whose time lies in longer ones, ps.
+    """
 
     elementwise: float
     overhead: float
@@ -408,19 +451,22 @@ class _Fusible:
 
     @property
     def told(self) -> bool:
-        """Whether it is worth a word: short ops and the executor's rounds between them, or a few long ops that hand whole arrays on."""
+        """Whether it is worth a word: short ops and the executor's rounds between them, or a few
+        long ops that hand whole arrays on.
+        """
         many = self.rounds >= _MANY and self.overhead >= _EXECUTOR.value and self.share >= _SHORT_OPS.value
         return self.chains or many
 
 
-def _fusible(run: Run, host: str, budget: Budget, here: Here) -> _Fusible | None:
-    """The same of one host; None where XLA compiles already, or nothing is worth a word. What profiling adds to a step counts as theirs, since
-    it adds most to short events."""
-    row = next(small_ops(run).of("host", host).records(), None)
-    if row is None or here.xla:
+def _fusible(run: Run, host: str, budget: Budget, here: ActionContext) -> _Fusible | None:
+    """The same of one host; None where XLA compiles already, or nothing is worth a word. What
+    profiling adds to a step counts as theirs, since it adds most to short events.
+    """
+    row = next(small_ops(run).filter_by("host", host).records(), None)
+    if row is None or here.uses_xla:
         return None
-    lost, rounds, elementwise = budget.profiling, row["dispatches"], row["elementwise_share"]
-    overhead = min(row["overhead_share"], rounds * _ROUND * (1 - lost) / budget.step)
+    lost, rounds, elementwise = budget.profiling_share, row["dispatches"], row["elementwise_share"]
+    overhead = min(row["overhead_share"], rounds * _ROUND * (1 - lost) / budget.step_ps)
     share = min(1.0, elementwise + overhead)
     kept = max(0.0, share - lost) / (1 - lost)
     most = max(0.0, share - row["written_share"] - lost) / (1 - lost)
@@ -429,11 +475,11 @@ def _fusible(run: Run, host: str, budget: Budget, here: Here) -> _Fusible | None
     return found if found.told else None
 
 
-def _short_ops(run: Run, host: str, found: _Fusible, here: Here) -> Iterator[Finding]:
+def _short_ops(run: Run, host: str, found: _Fusible, here: ActionContext) -> Iterator[Finding]:
     """Ops that XLA would fuse: many short ones, or chains over large arrays."""
-    share, lines = found.share, small_lines(run, host)
-    at = places(list(lines)) if is_most(sum(lines.values()), share) else ""
-    made = f"; {largest_part(f'made at {at}', sum(lines.values()), share)}" if at else ""
+    share, lines = found.share, find_fusible_lines(run, host)
+    at = format_lines(list(lines)) if is_majority(sum(lines.values()), share) else ""
+    made = f"; {format_largest_part(f'made at {at}', sum(lines.values()), share)}" if at else ""
     what = "element-wise ops" + " and executor overhead" * (found.overhead >= _TOLD)
     rounds = f"{found.rounds:,.0f} rounds per step, " * (found.overhead >= _TOLD)
     yield Finding(
@@ -441,14 +487,16 @@ def _short_ops(run: Run, host: str, found: _Fusible, here: Here) -> Iterator[Fin
         severity=Severity.HIGH,
         sentence=f"{share:.0%} of the step goes to {what}: {rounds}half of the ops' time in ops of {humanize(found.half, Unit.PS)} or "
         f"more{made}.",
-        action=cheaper(Work.ELEMENTWISE, replace(here, small=True)),
+        action=render_actions(WorkKind.ELEMENTWISE, replace(here, has_short_ops=True)),
         evidence=(
             Evidence("share of the step in element-wise ops", found.elementwise, Unit.FRACTION, "small_ops"),
             Evidence("share of the step in the executor, outside of ops", found.overhead, Unit.FRACTION, "small_ops"),
         ),
         threshold=_CHAINS if found.chains else _SHORT_OPS,
         counter_evidence=("XLA can also be slower on a CPU, and takes long to compile: measure it before you keep it.",),
-        saving=saved(found.most, "if fused ops, and starting them, cost nothing but the reading and writing of variables"),
+        saving=compute_saving(
+            found.most, "if fused ops, and starting them, cost nothing but the reading and writing of variables"
+        ),
         location=next(iter(lines)) if at else "",
         host=host,
         certainty=Certainty.POSSIBLE,
@@ -456,13 +504,15 @@ def _short_ops(run: Run, host: str, found: _Fusible, here: Here) -> Iterator[Fin
     )
 
 
-def _compiled_short_ops(run: Run, host: str, here: Here, mine: list[Part], launching: float) -> Iterator[Finding]:
-    """Loops of tiny compiled ops, as a scan over few numbers makes them, unless one line makes most of them: then it is a slow part."""
-    found = short_ops(run, host, _TINY.value) if here.program.is_jax else None
+def _compiled_short_ops(run: Run, host: str, here: ActionContext, mine: list[ModelPart], launching: float) -> Iterator[Finding]:
+    """Loops of tiny compiled ops, as a scan over few numbers makes them, unless one line makes most
+    of them: then it is a slow part.
+    """
+    found = compute_short_ops(run, host, _TINY.value) if here.program.is_jax else None
     if found is None or found.count < _MANY_COMPILED or found.share < _SHORT_OPS.value:
         return
-    lines = [part for part in mine if part.short and part.source][:_NAMED]
-    if lines and lines[0].loops and lines[0].share >= _MOST * found.share:
+    lines = [part for part in mine if part.has_short_ops and part.source][:_NAMED]
+    if lines and lines[0].is_loop and lines[0].share >= _MOST * found.share:
         return
     at = ", ".join(f"{part} {part.share:.0%}" for part in lines)
     yield Finding(
@@ -475,9 +525,9 @@ def _compiled_short_ops(run: Run, host: str, here: Here, mine: list[Part], launc
         evidence=(Evidence("share of the step in such ops", found.share, Unit.FRACTION, "hlo_lines"),),
         threshold=_SHORT_OPS,
         counter_evidence=("A larger batch changes the training: compare the time per example.",),
-        saving=at_most(
+        saving=build_saving(
             found.share + (launching if here.hardware == GPU else 0.0),
-            *COMPUTE,
+            *COMPUTE_CATEGORIES,
             *((Category.KERNEL_LAUNCH,) if here.hardware == GPU else ()),
             assumes="if starting them cost nothing, and what they compute as well",
         ),
@@ -490,14 +540,16 @@ def _compiled_short_ops(run: Run, host: str, here: Here, mine: list[Part], launc
 
 
 def _bound(
-    host: str, budget: Budget, mine: list[Part], work: list[Kind], here: Here, outside: dict[str, float]
+    host: str, budget: Budget, mine: list[ModelPart], work: list[WorkTotals], here: ActionContext, outside: dict[str, float]
 ) -> Iterator[Finding]:
-    """What is said where nothing else is: the model computes, these parts of it, and these are the limits of everything else. `outside`: shares
-    of the step that count as computation on the host, in which none of the model's ops runs."""
+    """What is said where nothing else is: the model computes, these parts of it, and these are the
+    limits of everything else. `outside`: shares of the step that count as computation on the host,
+    in which none of the model's ops runs.
+    """
     has_device = here.hardware != CPU
-    share = sum(budget.shares[c.value] for c in (COMPUTE[1:] if has_device else COMPUTE))
+    share = sum(budget.category_shares[c.value] for c in (COMPUTE_CATEGORIES[1:] if has_device else COMPUTE_CATEGORIES))
     share = share if has_device else max(0.0, share - sum(outside.values()))
-    limits = {c: budget.shares[c.value] for c in (Category.INPUT, Category.ALL_OTHERS, Category.COMPILATION)}
+    limits = {c: budget.category_shares[c.value] for c in (Category.INPUT, Category.ALL_OTHERS, Category.COMPILATION)}
     names = {
         Category.INPUT: "waiting for input",
         Category.ALL_OTHERS: "Python and untraced work",
@@ -505,7 +557,9 @@ def _bound(
     }
     rest = ", ".join(f"{names[c]} {limit:.1%}" for c, limit in limits.items())
     rest += "".join(f", {what} {part:.1%}" for what, part in outside.items() if part >= _TOLD and not has_device)
-    many = work and (not mine or mine[0].share < facts.LARGE)  # no part stands out: what they do, added up, says more
+    many = work and (
+        not mine or mine[0].share < work_summary.LARGE_SHARE
+    )  # no part stands out: what they do, added up, says more
     told = (
         [(kind.work.value, kind.share, "model_work") for kind in work] if many else [(str(p), p.share, p.table) for p in mine]
     )
@@ -515,7 +569,9 @@ def _bound(
         severity=Severity.MODERATE if share >= _COMPUTES.value else Severity.INFO,
         sentence=f"The model's computation takes {share:.0%} of the step{f': {largest}' if largest else ''}. Everything else saves at most "
         f"its own share: {rest}.",
-        action=cheaper(work[0].work, replace(here, op=work[0].op, small=work[0].short)) if work else cheaper(Work.OTHER, here),
+        action=render_actions(work[0].work, replace(here, op=work[0].op, has_short_ops=work[0].has_short_ops))
+        if work
+        else render_actions(WorkKind.OTHER, here),
         evidence=(
             *(Evidence(f"share of the step: {name}", part, Unit.FRACTION, table) for name, part, table in told[:_NAMED]),
             *(Evidence(f"at most: {names[c]}", limit, Unit.FRACTION, "overview.average_step") for c, limit in limits.items()),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from outpace.metrics.model.op_metrics import DEVICE, HOST
-from outpace.metrics.model.op_scopes import kind_of_scope
-from outpace.metrics.slices import slices
+from outpace.metrics.facts.op_metrics import DEVICE, HOST
+from outpace.metrics.op_scopes import scope_pattern
+from outpace.metrics.slices import top_slices
 from outpace.model import Table
 from outpace.model.arrays import Column, Mask, Values
 from outpace.tools.op_stats.schema import OPS, SHARES, TYPES
@@ -15,9 +15,10 @@ SIDES = (HOST, DEVICE)
 _WAYS = {"op type": "type", "layer": "layer", "op": "name"}  # to sum up ops, and the column that it goes by
 
 
-def ops(metrics: Table) -> Table:
-    """One row per op of a host and side, device first as in the guide's table, by self time; behind them each side's idle time, which is no
-    op and has no place among them."""
+def compute_ops(metrics: Table) -> Table:
+    """One row per op of a host and side, device first as in the guide's table, by self time; behind
+    them each side's idle time, which is no op and has no place among them.
+    """
     order = np.lexsort((-metrics["self_ps"].astype(np.float64), metrics["idle"].astype(bool), metrics["side"].astype(str)))
     table = metrics.take(order)
     side, idle = table["side"], table["idle"].astype(bool)
@@ -43,7 +44,7 @@ def ops(metrics: Table) -> Table:
             "side": side,
             "type": table["type"],
             "name": table["name"],
-            "layer": [kind_of_scope(name) for name in table["name"].tolist()],
+            "layer": [scope_pattern(name) for name in table["name"].tolist()],
             "occurrences": table["count"],
             "self_ps": table["self_ps"],
             "mean_self_ps": own / count,
@@ -60,10 +61,10 @@ def _share(values: Values, mask: Mask) -> Values:
     return np.where(mask, values / total, 0.0) if total else np.zeros(len(values))
 
 
-def types(table: Table) -> Table:
+def compute_types(ops: Table) -> Table:
     """Self time by op type and side, idle time left out, longest first."""
     sums: dict[tuple[str, str], list[int]] = {}
-    for row in table.records():
+    for row in ops.records():
         if not row["idle"]:
             known = sums.setdefault((row["side"], row["type"]), [0, 0, 0])
             known[0] += 1
@@ -74,15 +75,17 @@ def types(table: Table) -> Table:
     return Table.from_rows("types", "Op types", TYPES, sorted(rows, key=lambda r: -r[4]))
 
 
-def shares(table: Table) -> Table:
-    """`SHARES`: the largest self times of each side by op type, layer and op, the rest as one; devices first."""
+def compute_shares(ops: Table) -> Table:
+    """`SHARES`: the largest self times of each side by op type, layer and op, the rest as one;
+    devices first.
+    """
     rows: list[tuple[str, str, str, int]] = []
     for side in reversed(SIDES):
-        mine = (table["side"] == side) & ~table["idle"].astype(bool)
-        own = table["self_ps"][mine].tolist()
+        mine = (ops["side"] == side) & ~ops["idle"].astype(bool)
+        own = ops["self_ps"][mine].tolist()
         for way, column in _WAYS.items():
             sums: dict[str, int] = {}
-            for label, size in zip(table[column][mine].tolist(), own, strict=True):
+            for label, size in zip(ops[column][mine].tolist(), own, strict=True):
                 sums[label] = sums.get(label, 0) + size
-            rows += [(side, way, label, size) for label, size in slices(sums)]
+            rows += [(side, way, label, size) for label, size in top_slices(sums)]
     return Table.from_rows("shares", "Self time", SHARES, rows)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from outpace.metrics.model.op_metrics import DEVICE
-from outpace.metrics.program.budget import at_most
-from outpace.metrics.program.program import Program
-from outpace.metrics.python.eager_ops import EagerShare
+from outpace.metrics.facts.op_metrics import DEVICE
+from outpace.metrics.facts.workload import Workload
+from outpace.metrics.savings.budget import build_saving
+from outpace.metrics.views.eager_ops import EagerShare
 from outpace.model import Category, Evidence, Finding, Severity, Table, Threshold, Unit
 
 _XPROF = "XProf's overview page"
@@ -18,17 +18,21 @@ _MATERIAL = Threshold("op by op, of the step", 0.05, Unit.FRACTION, "our choice:
 _OUTSIDE = Threshold("share outside compilation", 0.05, Unit.FRACTION, _XPROF)
 
 
-def find(metrics: Table, eager: EagerShare, others: float, host: float, program: Program, line: str) -> Iterator[Finding]:
-    """All findings, from the ops' metrics and the ops that ran one by one; `others`: share of the step in Python between these ops; `host`:
-    that of computation on the host, of which what is no op and no function prepares them; `line`: the user's line that calls most of them,
-    where it is known."""
-    share, in_steps = eager.of_ops, eager.of_steps
-    if share > _EAGER.value and eager.dispatch > _MATERIAL.value:
+def iter_findings(
+    metrics: Table, eager: EagerShare, python_share: float, host_share: float, program: Workload, location: str
+) -> Iterator[Finding]:
+    """All findings, from the ops' metrics and the ops that ran one by one; `python_share`: share of
+    the step in Python between these ops; `host_share`: that of computation on the host, of which
+    what is no op and no function prepares them; `location`: the user's line that calls most of
+    them, where it is known.
+    """
+    share, in_steps = eager.op_share, eager.step_share
+    if share > _EAGER.value and eager.dispatch_share > _MATERIAL.value:
         yield Finding(
             id="eager_ops",
             severity=Severity.MODERATE,
             sentence=f"{in_steps:.0%} of the step runs op by op, outside any tf.function ({share:.0%} of the op time on the host).",
-            action=program.say(
+            action=program.select_text(
                 keras="Remove run_eagerly=True from compile(), and keep TensorFlow ops out of callbacks and metrics that run after each batch.",
                 tensorflow="Put the whole training step, gradients and optimizer included, into one @tf.function.",
                 jax="Put the TensorFlow ops of the loop into one tf.function, or replace them by NumPy or JAX.",
@@ -39,9 +43,12 @@ def find(metrics: Table, eager: EagerShare, others: float, host: float, program:
             ),
             threshold=_EAGER,
             explains=("python_overhead", "small_steps", "per_call_cost"),
-            location=line,
-            saving=at_most(
-                min(eager.most, eager.alone + others + share * max(0.0, host - in_steps - eager.functions)),
+            location=location,
+            saving=build_saving(
+                min(
+                    eager.max_share,
+                    eager.standalone_share + python_share + share * max(0.0, host_share - in_steps - eager.function_share),
+                ),
                 Category.HOST_COMPUTE,
                 Category.ALL_OTHERS,
                 assumes="if running these ops by themselves, and the Python between them, cost nothing; their own work stays",
@@ -53,7 +60,7 @@ def find(metrics: Table, eager: EagerShare, others: float, host: float, program:
             id="outside_compilation",
             severity=Severity.MODERATE,
             sentence=f"{outside:.0%} of the device's op time runs outside the compiled program.",
-            action=program.say(
+            action=program.select_text(
                 keras="Replace ops that XLA does not support, or move them to the input pipeline.",
                 tensorflow="Replace ops that XLA does not support, or move them to the input pipeline.",
                 jax="Put what runs outside under the same jax.jit, and transfer data before the step.",

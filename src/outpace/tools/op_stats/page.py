@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from outpace.metrics.model.op_metrics import op_metrics
-from outpace.metrics.program.budget import step_share
-from outpace.metrics.program.program import program
-from outpace.metrics.python.eager_ops import FUNCTION, eager_ops, eager_share
-from outpace.metrics.python.time import framework_line, framework_share
-from outpace.model import Category, Chart, ChartKind, Page, Rows, Table, Unavailable, filled
+from outpace.metrics.facts.op_metrics import op_metrics
+from outpace.metrics.facts.python_lines import find_framework_line, framework_python_share
+from outpace.metrics.facts.workload import find_workload
+from outpace.metrics.savings.budget import category_share
+from outpace.metrics.views.eager_ops import FUNCTION_ROW, compute_eager_share, eager_ops
+from outpace.model import Category, Chart, ChartKind, Page, Table, TableView, Unavailable, select_nonempty
 from outpace.timeline import Run
 from outpace.tools.op_stats import TOOL
 from outpace.tools.op_stats import findings as rules
-from outpace.tools.op_stats.compute import SIDES, ops, shares, types
+from outpace.tools.op_stats.compute import SIDES, compute_ops, compute_shares, compute_types
 
 _SHOWN = ("rank", "side", "self_ps", "busy_fraction", "occurrences", "total_ps", "type", "name")
 _BY = ("type", "layer", "side", "host")
@@ -24,23 +24,25 @@ _NONE = Unavailable(
 def analyse(run: Run) -> Page:
     """Build the page of a run."""
     metrics, eager = op_metrics(run), eager_ops(run)
-    one_by_one = any(op != FUNCTION for op in eager["op"])
+    one_by_one = any(op != FUNCTION_ROW for op in eager["op"])
     if len(metrics) == 0 and not one_by_one:
         return TOOL.page(unavailable=_NONE)
-    table = ops(metrics)
-    by_type, parts = types(table), shares(table)
+    table = compute_ops(metrics)
+    by_type, parts = compute_types(table), compute_shares(table)
     told = "idle time left out"
-    sections = filled(Chart("Self time", ChartKind.PIE, parts, "label", ("self_ps",), remark=told, select="side", then=("by",)))
+    sections = select_nonempty(
+        Chart("Self time", ChartKind.PIE, parts, "label", ("self_ps",), remark=told, select="side", then=("by",))
+    )
     if len(metrics):
         sections += [
-            Rows(table, _SHOWN, limit=20, aside="idle", pick=("side", "host"), by=_BY),
-            Rows(by_type, ("side", "type", "self_ps", "busy_fraction", "occurrences", "ops"), pick=("side",)),
+            TableView(table, _SHOWN, limit=20, aside="idle", pick=("side", "host"), by=_BY),
+            TableView(by_type, ("side", "type", "self_ps", "busy_fraction", "occurrences", "ops"), pick=("side",)),
         ]
     if one_by_one:
-        sections.append(Rows(eager, ("op", "count", "total_ps")))
-    line = framework_line(run, run.hosts[0].host) if run.hosts else ""
-    host = step_share(run, Category.HOST_COMPUTE)
-    found = tuple(rules.find(metrics, eager_share(eager, run), _between(run), host, program(run), line))
+        sections.append(TableView(eager, ("op", "count", "total_ps")))
+    line = find_framework_line(run, run.hosts[0].host) if run.hosts else ""
+    host = category_share(run, Category.HOST_COMPUTE)
+    found = tuple(rules.iter_findings(metrics, compute_eager_share(eager, run), _between(run), host, find_workload(run), line))
     return TOOL.page(headline=_headline(by_type, eager["op"].tolist()), sections=tuple(sections), findings=found)
 
 
@@ -52,7 +54,7 @@ def _headline(by_type: Table, eager: list[str]) -> str:
             parts.append(f"{mine[0]['type']} takes most op time on the {side.lower()} ({mine[0]['busy_fraction']:.0%})")
     if parts:
         return "; ".join(parts) + "."
-    single = [op for op in eager if op != FUNCTION]
+    single = [op for op in eager if op != FUNCTION_ROW]
     return (
         f"All ops ran one by one, outside any tf.function; {single[0]} takes most of their time."
         if single
@@ -61,6 +63,8 @@ def _headline(by_type: Table, eager: list[str]) -> str:
 
 
 def _between(run: Run) -> float:
-    """Share of the step in Python between ops that run one by one: the framework's own, where Python was sampled."""
-    known = framework_share(run, run.hosts[0].host) if run.hosts else None
-    return step_share(run, Category.ALL_OTHERS) if known is None else known
+    """Share of the step in Python between ops that run one by one: the framework's own, where
+    Python was sampled.
+    """
+    known = framework_python_share(run, run.hosts[0].host) if run.hosts else None
+    return category_share(run, Category.ALL_OTHERS) if known is None else known

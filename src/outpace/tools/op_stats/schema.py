@@ -1,8 +1,8 @@
 """Columns of the op tables."""
 
-from outpace.model import schema
+from outpace.model import parse_schema
 
-OPS = schema("""
+OPS = parse_schema("""
       rank              | count    | place by self time on its side, idle time behind all ops
     * side              | text     | Host (threads) or Device (accelerators)
     * type              | text     | type of the op; IDLE for time without any op
@@ -22,7 +22,7 @@ OPS = schema("""
     * host              | text     | host that recorded the op
 """)
 
-TYPES = schema("""
+TYPES = parse_schema("""
     * side          | text     | Host (threads) or Device (accelerators)
     * type          | text     | type of the op
     + ops           | count    | distinct ops of the type
@@ -31,7 +31,7 @@ TYPES = schema("""
     + busy_fraction | fraction | self time as a share of its side's, idle time left out | Of busy
 """)
 
-SHARES = schema("""
+SHARES = parse_schema("""
     * side    | text | Host (threads) or Device (accelerators)
     * by      | text | what is summed up: ops of one type, ops of one kind of layer, or single ops | Self time by
     * label   | text | the type, layer or op; 'all others' sums up the rest

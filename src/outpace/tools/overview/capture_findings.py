@@ -7,32 +7,39 @@ from dataclasses import replace
 
 import numpy as np
 
-from outpace.metrics.model.hlo_lines import DEVICE, ran_ops
-from outpace.metrics.program.no_steps import REPAIR, START, again, mark, missing, no_steps
-from outpace.metrics.program.program import Program
-from outpace.metrics.program.whole_step import no_whole_step
-from outpace.metrics.python.samples import lines_within
-from outpace.metrics.python.source_line import source_line
+from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE, instruction_stats
+from outpace.metrics.facts.missing_steps import (
+    CAPTURE_ADVICE,
+    REPAIR_ADVICE,
+    explain_missing_steps,
+    format_missing_bytes,
+    marking_advice,
+    recapture_advice,
+)
+from outpace.metrics.facts.partial_steps import partial_step_reason
+from outpace.metrics.facts.python_samples import lines_in_windows
+from outpace.metrics.facts.workload import Workload
+from outpace.metrics.source_line import format_source_line
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Unit, humanize
 from outpace.timeline import Run
-from outpace.timeline.builds import open_build
+from outpace.timeline.builds import find_unfinished_build
 
 _SIZES = 3  # of products, from where a capture compares them
 _MOST = 6  # in a sentence
 
 
-def find(run: Run, program: Program) -> Iterator[Finding]:
+def iter_findings(run: Run, program: Workload) -> Iterator[Finding]:
     """At most one finding: nothing recorded, bytes lost, no step, or none that is whole."""
-    lost, why = missing(run), no_steps(run)
+    lost, why = format_missing_bytes(run), explain_missing_steps(run)
     if run.events == 0:
-        yield _again("empty", why.reason, START, run)
+        yield _again("empty", why.reason, CAPTURE_ADVICE, run)
     elif lost:
-        yield _again("damaged", f"the profile is damaged: {lost}; what it still shows may be incomplete", REPAIR, run)
+        yield _again("damaged", f"the profile is damaged: {lost}; what it still shows may be incomplete", REPAIR_ADVICE, run)
     elif not any(len(timeline.steps) for timeline in run.hosts):
-        yield replace(_again("no_steps", why.reason, again(run, program), run), location=_compiled_at(run))
-    elif why_not := no_whole_step(run):
+        yield replace(_again("no_steps", why.reason, recapture_advice(run, program), run), location=_compiled_at(run))
+    elif why_not := partial_step_reason(run):
         rates = _rates(run)
-        whole = mark(program)
+        whole = marking_advice(program)
         action = (
             f"Judge a benchmark product by product: {rates}. For a training, {whole[:1].lower()}{whole[1:]}" if rates else whole
         )
@@ -40,17 +47,21 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
 
 
 def _compiled_at(run: Run) -> str:
-    """The line that asked for the build which the capture's end cut off, where samples tell; empty for none."""
+    """The line that asked for the build which the capture's end cut off, where samples tell; empty
+    for none.
+    """
     for timeline in run.hosts:
-        if (cut := open_build(timeline.trace)) is not None:
-            window = np.array([cut.start]), np.array([timeline.span[1]])
-            return next((source_line(file, line) for file, line, *_ in lines_within(run, timeline, *window)), "")
+        if (cut := find_unfinished_build(timeline.trace)) is not None:
+            window = np.array([cut.start]), np.array([timeline.span_ps[1]])
+            return next((format_source_line(file, line) for file, line, *_ in lines_in_windows(run, timeline, *window)), "")
     return ""
 
 
 def _rates(run: Run) -> str:
-    """How fast a device computed matrix products of several sizes, smallest first; "" where all have one size, or nobody knows."""
-    ran = [r for ops in ran_ops(run).values() for r in ops if r.op.flops > 0 and r.side == DEVICE and r.time]
+    """How fast a device computed matrix products of several sizes, smallest first; "" where all
+    have one size, or nobody knows.
+    """
+    ran = [r for ops in instruction_stats(run).values() for r in ops if r.op.flops > 0 and r.side == DEVICE_SIDE and r.time_ps]
     known = {(r.op.flops, r.op.bytes): r.flops_per_s / 1e12 for r in ran}
     if len(known) < _SIZES:
         return ""

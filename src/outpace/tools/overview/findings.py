@@ -1,17 +1,19 @@
-"""The overview's advice: categories that take too much of the step, compilation in it, and time between the steps."""
+"""The overview's advice: categories that take too much of the step, compilation in it, and time
+between the steps.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from outpace._dataclass import dataclass
-from outpace.metrics.machine.device import DeviceFacts
-from outpace.metrics.program.between import Between
-from outpace.metrics.program.budget import ProfilingCost, at_most, of_category
-from outpace.metrics.program.program import Program
-from outpace.metrics.program.step_breakdown import StepBreakdown
+from outpace.metrics.facts.device_specs import DeviceSpecs
+from outpace.metrics.facts.step_breakdown import StepBreakdown
+from outpace.metrics.facts.step_gaps import StepGaps
+from outpace.metrics.facts.workload import Workload
+from outpace.metrics.savings.budget import ProfilingCost, build_category_saving, build_saving
 from outpace.model import (
-    OUTSIDE,
+    OUTSIDE_STEPS,
     Category,
     Certainty,
     Effort,
@@ -22,9 +24,9 @@ from outpace.model import (
     Threshold,
     Unit,
 )
-from outpace.model.text import is_most, largest_part
-from outpace.model.units import counted
-from outpace.tools.overview.compute import Average, Pace, precision
+from outpace.model.text import format_largest_part, is_majority
+from outpace.model.units import format_count
+from outpace.tools.overview.compute import MeanStep, StepRate, compute_precision_shares
 
 _XPROF = "XProf's overview page"
 _HIGH_OUTPUT = Threshold("highly output-bound", 0.20, Unit.FRACTION, _XPROF)
@@ -45,7 +47,9 @@ _HALVED = 0.5  # of the time of 32-bit computation that 16 bits save at most whe
 
 @dataclass(frozen=True)
 class _Rule:
-    """A category that is too large: what it is in words, and what to do about it in each framework."""
+    """A category that is too large: what it is in words, and what to do about it in
+    each framework.
+    """
 
     category: Category
     high: Threshold
@@ -56,10 +60,12 @@ class _Rule:
     jax: str
     compiled: str = ""  # in the words of all, where XLA compiles the whole step already
 
-    def action(self, program: Program, xla: bool) -> str:
+    def action(self, program: Workload, xla: bool) -> str:
         """What to do, without what is in force."""
         return (
-            self.compiled if xla and self.compiled else program.say(keras=self.keras, tensorflow=self.tensorflow, jax=self.jax)
+            self.compiled
+            if xla and self.compiled
+            else program.select_text(keras=self.keras, tensorflow=self.tensorflow, jax=self.jax)
         )
 
 
@@ -95,29 +101,32 @@ _RULES = (
 )
 
 
-def find(
+def iter_findings(
     breakdown: StepBreakdown,
-    average: Average,
+    mean_step: MeanStep,
     functions: Table,
-    program: Program,
-    devices: DeviceFacts,
-    python: float | None = None,
-    narrowed: float = 1.0,
-    jitted: bool = False,
+    program: Workload,
+    device_facts: DeviceSpecs,
+    python_share: float | None = None,
+    half_share: float = 1.0,
+    single_program: bool = False,
 ) -> Iterator[Finding]:
-    """All findings of the overview about the steady step. `python`: share of it in which samples met Python, where there are any; `narrowed`:
-    of what devices compute in 32 bits, the part that can be shorter in 16; `jitted`: one program of JAX does the devices' work of a step."""
-    if average.rows:
+    """All findings of the overview about the steady step. `python_share`: share of it in which
+    samples met Python, where there are any; `half_share`: of what devices compute in 32 bits, the
+    part that can be shorter in 16; `single_program`: one program of JAX does the devices' work of a
+    step.
+    """
+    if mean_step.step_count:
         for rule in _RULES:
-            yield from _category(rule, breakdown, average, program, jitted or bool(functions["xla"].sum()))
-        yield from _python(average, program, python)
-        yield from _compilation(breakdown, average, functions, program)
-        yield from _threads(average, devices)
-    if devices.names:
-        yield from _low_precision(breakdown, program, devices, narrowed)
+            yield from _category(rule, breakdown, mean_step, program, single_program or bool(functions["xla"].sum()))
+        yield from _python(mean_step, program, python_share)
+        yield from _compilation(breakdown, mean_step, functions, program)
+        yield from _threads(mean_step, device_facts)
+    if device_facts.names:
+        yield from _low_precision(breakdown, program, device_facts, half_share)
 
 
-def _category(rule: _Rule, breakdown: StepBreakdown, average: Average, program: Program, xla: bool) -> Iterator[Finding]:
+def _category(rule: _Rule, breakdown: StepBreakdown, average: MeanStep, program: Workload, xla: bool) -> Iterator[Finding]:
     share = average.share(rule.category)
     if share < rule.moderate.value:
         return
@@ -129,12 +138,14 @@ def _category(rule: _Rule, breakdown: StepBreakdown, average: Average, program: 
         action=rule.action(program, xla),
         evidence=(Evidence(f"{rule.category.label} share of the mean step", share, Unit.FRACTION, "average_step"),),
         threshold=rule.high if high else rule.moderate,
-        saving=of_category(breakdown, rule.category, f"if no step spent time on {rule.category.label.lower()}"),
+        saving=build_category_saving(breakdown, rule.category, f"if no step spent time on {rule.category.label.lower()}"),
     )
 
 
-def _threads(average: Average, devices: DeviceFacts) -> Iterator[Finding]:
-    """TensorFlow's GPU thread mode, where launches are late; struck where the threads' names show that it is set."""
+def _threads(average: MeanStep, devices: DeviceSpecs) -> Iterator[Finding]:
+    """TensorFlow's GPU thread mode, where launches are late; struck where the threads' names show
+    that it is set.
+    """
     share = average.share(Category.KERNEL_LAUNCH)
     if share < _SOME_OTHER.value or not devices.has_tensorflow_gpu:
         return
@@ -145,15 +156,17 @@ def _threads(average: Average, devices: DeviceFacts) -> Iterator[Finding]:
         action="Set TF_GPU_THREAD_MODE=gpu_private, so that preprocessing does not delay launches.",
         evidence=(Evidence("Kernel launch share of the mean step", share, Unit.FRACTION, "average_step"),),
         threshold=_SOME_OTHER,
-        saving=at_most(share, Category.KERNEL_LAUNCH, assumes="if launches never waited for a thread"),
+        saving=build_saving(share, Category.KERNEL_LAUNCH, assumes="if launches never waited for a thread"),
         certainty=Certainty.POSSIBLE,
         effort=Effort.SMALL,
-        struck="the threads are named tf_gpu_private: the mode is set already" if devices.private_threads else "",
+        struck="the threads are named tf_gpu_private: the mode is set already" if devices.has_private_threads else "",
     )
 
 
-def _python(average: Average, program: Program, python: float | None) -> Iterator[Finding]:
-    """Time without an event; of which samples say how much is Python, the one part that doing less of it saves."""
+def _python(average: MeanStep, program: Workload, python: float | None) -> Iterator[Finding]:
+    """Time without an event; of which samples say how much is Python, the one part that doing less
+    of it saves.
+    """
     share = average.share(Category.ALL_OTHERS)
     saved = share if python is None else min(share, python)
     if saved < _SOME_OTHER.value:
@@ -163,7 +176,7 @@ def _python(average: Average, program: Program, python: float | None) -> Iterato
         id="python_overhead",
         severity=Severity.MODERATE if high else Severity.POTENTIAL,
         sentence=f"{share:.0%} of the step time is untraced: Python overhead (training loop, callbacks), or work that was not recorded.",
-        action=program.say(
+        action=program.select_text(
             keras="Do less Python per batch: run on_batch callbacks, metrics and logging only every few batches. Or run several batches "
             "per call (steps_per_execution). 'outpace profile' names the lines.",
             tensorflow="Do less Python per step: NumPy work, logging and .numpy() only every few steps. Put the whole step into one "
@@ -173,12 +186,12 @@ def _python(average: Average, program: Program, python: float | None) -> Iterato
         ),
         evidence=(Evidence("All others share of the mean step", share, Unit.FRACTION, "average_step"),),
         threshold=_HIGH_OTHER if high else _SOME_OTHER,
-        saving=at_most(saved, Category.ALL_OTHERS, assumes="if no step spent time in Python or untraced work"),
+        saving=build_saving(saved, Category.ALL_OTHERS, assumes="if no step spent time in Python or untraced work"),
         certainty=Certainty.POSSIBLE,
     )
 
 
-def _compilation(breakdown: StepBreakdown, average: Average, functions: Table, program: Program) -> Iterator[Finding]:
+def _compilation(breakdown: StepBreakdown, average: MeanStep, functions: Table, program: Workload) -> Iterator[Finding]:
     share = average.share(Category.COMPILATION)
     if share < _COMPILING.value:
         return
@@ -187,7 +200,7 @@ def _compilation(breakdown: StepBreakdown, average: Average, functions: Table, p
         id="compiling_in_steps",
         severity=Severity.HIGH if share >= _MOSTLY_COMPILING.value else Severity.MODERATE,
         sentence=f"{share:.0%} of the step time goes to building graphs and compiling.",
-        action=program.say(
+        action=program.select_text(
             keras="Keep the shapes and dtypes of batches constant (drop_remainder=True, padded_batch). Create the model and its functions "
             "once, outside the loop.",
             tensorflow="Keep shapes, dtypes and Python arguments of the step function constant, so that it is traced and compiled once.",
@@ -203,15 +216,15 @@ def _compilation(breakdown: StepBreakdown, average: Average, functions: Table, p
             ),
         ),
         threshold=_COMPILING,
-        saving=of_category(breakdown, Category.COMPILATION, "if nothing was built or compiled in the steps"),
+        saving=build_category_saving(breakdown, Category.COMPILATION, "if nothing was built or compiled in the steps"),
         certainty=Certainty.CERTAIN,
     )
 
 
-def _low_precision(breakdown: StepBreakdown, program: Program, devices: DeviceFacts, narrowed: float) -> Iterator[Finding]:
-    shares = precision(breakdown)
+def _low_precision(breakdown: StepBreakdown, program: Workload, devices: DeviceSpecs, narrowed: float) -> Iterator[Finding]:
+    shares = compute_precision_shares(breakdown)
     assumes = "if what 16 bits can make shorter of the 32-bit computation took half as long"
-    saving = of_category(breakdown, Category.DEVICE_COMPUTE_32, assumes, part=_HALVED * narrowed)
+    saving = build_category_saving(breakdown, Category.DEVICE_COMPUTE_32, assumes, fraction=_HALVED * narrowed)
     if shares is None or shares[0] >= _LOW_PRECISION.value or saving is None or saving.high < _HARDLY.value:
         return
     kind = "bfloat16" if devices.has_bfloat16 else "float16"
@@ -219,7 +232,7 @@ def _low_precision(breakdown: StepBreakdown, program: Program, devices: DeviceFa
         id="low_16_bit_share",
         severity=Severity.POTENTIAL,
         sentence=f"Only {shares[0]:.0%} of the device's compute time uses 16-bit numbers.",
-        action=program.say(
+        action=program.select_text(
             keras=f"Try mixed precision: keras.mixed_precision.set_global_policy('mixed_{kind}') before the model is built.",
             tensorflow=f"Try mixed precision: compute in {kind} (tf.cast, or Keras layers under the policy 'mixed_{kind}') and keep "
             "variables in float32.",
@@ -237,22 +250,22 @@ def _low_precision(breakdown: StepBreakdown, program: Program, devices: DeviceFa
     )
 
 
-def outside(pace: Pace, average: Average, program: Program, gaps: Between | None) -> Iterator[Finding]:
+def iter_gap_findings(step_rate: StepRate, mean_step: MeanStep, program: Workload, gaps: StepGaps | None) -> Iterator[Finding]:
     """Whether much of the time lies between steps, where the breakdown does not look."""
-    if average.rows < _LEAST_STEPS or pace.outside < _OUTSIDE.value:
+    if mean_step.step_count < _LEAST_STEPS or step_rate.outside_share < _OUTSIDE.value:
         return
-    what = "calls" if program.predicts else "steps"
-    if program.predicts:
-        action = program.say(
+    what = "calls" if program.is_inference else "steps"
+    if program.is_inference:
+        action = program.select_text(
             keras="Each predict() call sets up a data pipeline of its own: predict once on all data, or call model(x) for single batches.",
             tensorflow="Gather requests into larger batches, and prepare the next one while this one runs.",
             jax="Gather requests into larger batches, and dispatch the next one before this one is fetched.",
         )
     else:
-        action = program.say(
+        action = program.select_text(
             keras="Evaluate less often or in larger batches (validation_freq, validation_batch_size), where it is validation. Else open the "
             "timeline with 'outpace trace' and look for checkpoints or callbacks between the steps."
-            if gaps and is_most(gaps.called[2], gaps.share)
+            if gaps and is_majority(gaps.longest_call[2], gaps.share)
             else "Open the timeline with 'outpace trace' and look for validation, checkpoints or callbacks between the steps.",
             tensorflow="Open the timeline with 'outpace trace' and look for evaluation, checkpoints or next(iterator) outside the step "
             "markers.",
@@ -260,35 +273,35 @@ def outside(pace: Pace, average: Average, program: Program, gaps: Between | None
         )
     yield Finding(
         id="time_outside_steps",
-        severity=Severity.HIGH if pace.outside >= _MOSTLY_OUTSIDE.value else Severity.MODERATE,
-        sentence=f"{pace.outside:.0%} of the time from the first step to the last is spent between the {what}{_within(gaps)}. "
+        severity=Severity.HIGH if step_rate.outside_share >= _MOSTLY_OUTSIDE.value else Severity.MODERATE,
+        sentence=f"{step_rate.outside_share:.0%} of the time from the first step to the last is spent between the {what}{_within(gaps)}. "
         "The step breakdown does not cover it.",
         action=action,
-        evidence=(Evidence(f"time outside of {what}", pace.outside, Unit.FRACTION, "steps"),),
+        evidence=(Evidence(f"time outside of {what}", step_rate.outside_share, Unit.FRACTION, "steps"),),
         threshold=_OUTSIDE,
         location=gaps.line if gaps else "",
-        saving=at_most(pace.outside, OUTSIDE, assumes=f"if nothing ran between the {what}")
-        if gaps and (gaps.often or pace.outside >= _MOSTLY_OUTSIDE.value)
+        saving=build_saving(step_rate.outside_share, OUTSIDE_STEPS, assumes=f"if nothing ran between the {what}")
+        if gaps and (gaps.in_most_gaps or step_rate.outside_share >= _MOSTLY_OUTSIDE.value)
         else None,
         certainty=Certainty.POSSIBLE,
     )
 
 
-def _within(gaps: Between | None) -> str:
+def _within(gaps: StepGaps | None) -> str:
     """Where the time between the steps goes, as far as it is known."""
     if gaps is None:
         return ""
-    name, count, share = gaps.called
-    if is_most(share, gaps.share):
-        return ", " + largest_part(f"in {counted(count, 'call')} of {name}", share, gaps.share)
-    top = max(gaps.shares, key=lambda c: gaps.shares[c])
-    where = f", {largest_part(f'at {gaps.line} in {gaps.function}()', gaps.at_line, gaps.share)}" if gaps.line else ""
-    if top is Category.INPUT and is_most(gaps.shares[top], gaps.share):
+    name, count, share = gaps.longest_call
+    if is_majority(share, gaps.share):
+        return ", " + format_largest_part(f"in {format_count(count, 'call')} of {name}", share, gaps.share)
+    top = max(gaps.category_shares, key=lambda c: gaps.category_shares[c])
+    where = f", {format_largest_part(f'at {gaps.line} in {gaps.function}()', gaps.line_share, gaps.share)}" if gaps.line else ""
+    if top is Category.INPUT and is_majority(gaps.category_shares[top], gaps.share):
         return f", mostly waiting for input outside the step markers{where}"
     return where
 
 
-def overhead(host: str, cost: ProfilingCost | None) -> Iterator[Finding]:
+def iter_profiling_findings(host: str, cost: ProfilingCost | None) -> Iterator[Finding]:
     """Whether profiling slowed the steps."""
     if cost is None or cost.slowdown < _SLOWED.value:
         return
@@ -298,8 +311,8 @@ def overhead(host: str, cost: ProfilingCost | None) -> Iterator[Finding]:
         sentence=f"Steps were {cost.slowdown:.0%} slower while they were profiled; shares of short events are overstated.",
         action="Trust only ratios between long events. 'outpace race' and 'outpace tune' measure without a profiler.",
         evidence=(
-            Evidence(f"{cost.average} step {cost.when} profiling", cost.plain, Unit.PS, "hosts"),
-            Evidence(f"{cost.average} step while profiling", cost.profiled, Unit.PS, "hosts"),
+            Evidence(f"{cost.average} step {cost.when} profiling", cost.unprofiled_ps, Unit.PS, "hosts"),
+            Evidence(f"{cost.average} step while profiling", cost.profiled_ps, Unit.PS, "hosts"),
         ),
         threshold=_SLOWED,
         host=host,

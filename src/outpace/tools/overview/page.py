@@ -8,22 +8,22 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from outpace.metrics.input.examples import examples_per_step
-from outpace.metrics.machine.cpu_saturation import others_cores
-from outpace.metrics.machine.device import device_facts
-from outpace.metrics.model.hlo_lines import one_program
-from outpace.metrics.model.op_metrics import op_metrics
-from outpace.metrics.model.tf_functions import tf_functions
-from outpace.metrics.program.between import between
-from outpace.metrics.program.budget import ALL_HOSTS, ProfilingCost, budgets, profiling_cost
-from outpace.metrics.program.counterfactual import narrowed
-from outpace.metrics.program.host_time import host_time
-from outpace.metrics.program.no_steps import no_steps
-from outpace.metrics.program.program import Program, program
-from outpace.metrics.program.same_program import comparable, main_program
-from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown
-from outpace.metrics.program.whole_step import no_whole_step
-from outpace.metrics.python.time import python_share
+from outpace.metrics.cluster.program_groups import comparable_groups, main_program_hosts
+from outpace.metrics.facts.batch_size import examples_per_step
+from outpace.metrics.facts.cpu_saturation import other_processes_cores
+from outpace.metrics.facts.device_specs import device_specs
+from outpace.metrics.facts.hlo_instructions import has_one_module
+from outpace.metrics.facts.missing_steps import explain_missing_steps
+from outpace.metrics.facts.op_metrics import op_metrics
+from outpace.metrics.facts.partial_steps import partial_step_reason
+from outpace.metrics.facts.python_lines import python_share
+from outpace.metrics.facts.step_breakdown import StepBreakdown, step_breakdown
+from outpace.metrics.facts.step_gaps import step_gaps
+from outpace.metrics.facts.tf_functions import tf_functions
+from outpace.metrics.facts.workload import Workload, find_workload
+from outpace.metrics.savings.bounds import half_precision_fraction
+from outpace.metrics.savings.budget import ALL_HOSTS, ProfilingCost, budgets, profiling_cost
+from outpace.metrics.views.host_time import host_time
 from outpace.model import (
     Category,
     Chart,
@@ -34,27 +34,27 @@ from outpace.model import (
     Link,
     Links,
     Page,
-    Rows,
+    Paragraph,
     Section,
-    Text,
+    TableView,
     Unit,
     humanize,
 )
-from outpace.model.units import counted
+from outpace.model.units import format_count
 from outpace.timeline import Confidence, Run, Timeline
-from outpace.timeline.steady import Aside
-from outpace.tools.overview import TOOL, calls, capture_findings, unsteady
+from outpace.timeline.steady_state import Exclusion
+from outpace.tools.overview import TOOL, capture_findings, step_overheads, unsteady_steps
 from outpace.tools.overview import findings as rules
-from outpace.tools.overview.bound import bound, name_of, picture
-from outpace.tools.overview.compiling import Compiling, compiling
+from outpace.tools.overview.bottleneck import build_step_chart, find_bottleneck, format_step_name
+from outpace.tools.overview.compiling_steps import CompilingSteps, find_compiling_steps
 from outpace.tools.overview.compute import (
-    Average,
-    Pace,
-    average,
-    hosts,
-    pace,
-    precision,
-    top_ops,
+    MeanStep,
+    StepRate,
+    compute_hosts,
+    compute_mean_step,
+    compute_precision_shares,
+    compute_step_rate,
+    iter_top_ops,
 )
 
 _SHOWN = tuple(f"{c.value}_ps" for c in Category)
@@ -64,30 +64,32 @@ _COLORS = {f"{c.value}_ps": c.value for c in Category}
 def analyse(run: Run) -> Page:
     """Build the overview of a run."""
     every = step_breakdown(run)
-    breakdown = every.of(*main_program(run))
-    mean = average(breakdown)
-    environment = hosts(run, every)
-    kind = program(run)
-    found = (*capture_findings.find(run, kind), *_advice(run, breakdown, mean, kind))
+    breakdown = every.select_hosts(*main_program_hosts(run))
+    mean = compute_mean_step(breakdown)
+    environment = compute_hosts(run, every)
+    kind = find_workload(run)
+    found = (*capture_findings.iter_findings(run, kind), *_advice(run, breakdown, mean, kind))
     if run.events == 0:
-        return TOOL.page(unavailable=no_steps(run), sections=(Rows(environment, _HOST_COLUMNS),), findings=found)
-    if not mean.rows:
-        sections: tuple[Section, ...] = (*_ops(run), Rows(environment, _HOST_COLUMNS))
-        why = no_steps(run)
+        return TOOL.page(
+            unavailable=explain_missing_steps(run), sections=(TableView(environment, _HOST_COLUMNS),), findings=found
+        )
+    if not mean.step_count:
+        sections: tuple[Section, ...] = (*_ops(run), TableView(environment, _HOST_COLUMNS))
+        why = explain_missing_steps(run)
         said = f"{why.reason[:1].upper()}{why.reason[1:]}."
-        return TOOL.page(said, (Text("No steps", f"{said} {why.remedy}"), *sections), found)
+        return TOOL.page(said, (Paragraph("No steps", f"{said} {why.remedy}"), *sections), found)
     speed = _speed(run, breakdown, mean)
     sections = (
         _summary(run, breakdown, mean, kind, speed),
         _graph(run, every),
         _links(mean),
-        Rows(host_time(run)),
+        TableView(host_time(run)),
         *_ops(run),
-        Rows(environment, _HOST_COLUMNS),
+        TableView(environment, _HOST_COLUMNS),
     )
-    glance = picture(run, mean, name_of(run, mean, builds=compiling(breakdown) is not None))
+    glance = build_step_chart(run, mean, format_step_name(run, mean, is_compiling=find_compiling_steps(breakdown) is not None))
     return TOOL.page(
-        headline(run, mean),
+        render_headline(run, mean),
         sections,
         found,
         () if glance.table is mean.table else (mean.table,),
@@ -97,23 +99,23 @@ def analyse(run: Run) -> Page:
     )
 
 
-def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) -> Iterator[Finding]:
-    python = python_share(run, main_program(run))
+def _advice(run: Run, breakdown: StepBreakdown, mean: MeanStep, kind: Workload) -> Iterator[Finding]:
+    python = python_share(run, main_program_hosts(run))
     # Without devices nobody asks for these, and the programs need not be read.
-    facts = (python, narrowed(run), one_program(run)) if run.has_device else (python,)
-    yield from rules.find(breakdown, mean, tf_functions(run), kind, device_facts(run), *facts)
-    if mean.rows:
-        yield from calls.find(run, kind)
-        yield from unsteady.find(run, breakdown, kind)
-        yield from rules.outside(pace(run, mean), mean, kind, next(iter(between(run).values()), None))
+    facts = (python, half_precision_fraction(run), has_one_module(run)) if run.has_device else (python,)
+    yield from rules.iter_findings(breakdown, mean, tf_functions(run), kind, device_specs(run), *facts)
+    if mean.step_count:
+        yield from step_overheads.iter_findings(run, kind)
+        yield from unsteady_steps.iter_findings(run, breakdown, kind)
+        yield from rules.iter_gap_findings(compute_step_rate(run, mean), mean, kind, next(iter(step_gaps(run).values()), None))
     for timeline in run.hosts:
         cost = profiling_cost(run, timeline)
-        yield from rules.overhead(timeline.host, cost if cost and cost.possible else None)
+        yield from rules.iter_profiling_findings(timeline.host, cost if cost and cost.is_plausible else None)
 
 
 _COUNTED = re.compile(r"(?P<count>[\d,]+)(?P<what>[^\d,].*)")
 _NOTICEABLE = 0.01  # slower: less is chance
-_APART = (Aside.SLOW.value, Aside.ONE_OFF.value)
+_APART = (Exclusion.SLOW.value, Exclusion.ONE_OFF.value)
 _MUCH_APART = 0.15  # of the time of all steps
 _TAKEN = 0.5  # cores: what takes less hardly slows a training
 _PS_PER_NS = 1000
@@ -121,15 +123,15 @@ _PHASE_CHANGE = 0.10  # profiling does not speed steps up: before and during the
 _HOST_COLUMNS = ("host", "steps", "source", "mean_ps", "events", "window_ps", "devices", "cpu_cores", "framework")
 
 
-def headline(run: Run, mean: Average) -> str:
+def render_headline(run: Run, mean_step: MeanStep) -> str:
     """One sentence: what bounds the program, and by how much."""
-    if why := no_whole_step(run):
+    if why := partial_step_reason(run):
         return f"No whole training step was captured: {why}."
-    between = pace(run, mean).outside
+    between = compute_step_rate(run, mean_step).outside_share
     apart = f"{between:.0%} of the time is spent between the steps. Within the steps: " if between >= _MOSTLY_BETWEEN else ""
-    groups, mine = comparable(run)[0], main_program(run)
+    groups, mine = comparable_groups(run)[0], main_program_hosts(run)
     which = f"{len(groups)} different programs; the one shown is on {', '.join(mine[:3])}. " if len(groups) > 1 else ""
-    return which + apart + bound(run, mean).sentence
+    return which + apart + find_bottleneck(run, mean_step).sentence
 
 
 _FEW, _MOST_TOLD = 3, 4
@@ -150,7 +152,7 @@ _BEHIND: dict[Category, tuple[tuple[str, ...], str]] = {
 }
 
 
-def _links(mean: Average) -> Links:
+def _links(mean: MeanStep) -> Links:
     """Where each part of the step is looked into."""
     rows = zip(Category, mean.table["mean_ps"].tolist(), mean.table["fraction"].tolist(), strict=True)
     return Links(
@@ -168,20 +170,24 @@ def _graph(run: Run, breakdown: StepBreakdown) -> Chart:
     return Chart("Step time", ChartKind.STACK_SERIES, breakdown.steps, "step", _SHOWN, _COLORS, _remark(run), chosen)
 
 
-def _speed(run: Run, breakdown: StepBreakdown, mean: Average) -> tuple[Figure, ...]:
-    """Step time and throughput; examples per second where the input pipeline says how large its batches are."""
+def _speed(run: Run, breakdown: StepBreakdown, mean: MeanStep) -> tuple[Figure, ...]:
+    """Step time and throughput; examples per second where the input pipeline says how large its
+    batches are.
+    """
     spread = (
-        f"std. dev. {humanize(mean.deviation, Unit.PS)} over {_steps(mean)}" if mean.rows > 1 else "one step only: no interval"
+        f"std. dev. {humanize(mean.std_ps, Unit.PS)} over {_steps(mean)}"
+        if mean.step_count > 1
+        else "one step only: no interval"
     )
-    if no_whole_step(run):
-        return (Figure(f"{name_of(run, mean, builds=False)} time", mean.mean, Unit.PS, spread),)
-    follows, sizes = pace(run, mean), examples_per_step(run)
-    rate = follows.per_second
-    calls = max(breakdown.per_row.values(), default=1)
-    builds = compiling(breakdown)
-    name = f"{name_of(run, mean, builds=builds is not None)} time{' while compiling' * (builds is not None)}"
+    if partial_step_reason(run):
+        return (Figure(f"{format_step_name(run, mean, is_compiling=False)} time", mean.mean_ps, Unit.PS, spread),)
+    follows, sizes = compute_step_rate(run, mean), examples_per_step(run)
+    rate = follows.steps_per_second
+    calls = max(breakdown.steps_per_execution.values(), default=1)
+    builds = find_compiling_steps(breakdown)
+    name = f"{format_step_name(run, mean, is_compiling=builds is not None)} time{' while compiling' * (builds is not None)}"
     figures = [
-        Figure(name if calls == 1 else f"Steady call of {calls} steps", mean.mean, Unit.PS, spread),
+        Figure(name if calls == 1 else f"Steady call of {calls} steps", mean.mean_ps, Unit.PS, spread),
         *_running(builds),
         *_uneven(mean),
         *_plain(run),
@@ -190,48 +196,62 @@ def _speed(run: Run, breakdown: StepBreakdown, mean: Average) -> tuple[Figure, .
             "Steps per second", _rounded(rate), Unit.TEXT, f"per host, time between steps included{_left_out(run, breakdown)}"
         ),
     ]
-    mine = {sizes.get(host) for host in main_program(run)}
+    mine = {sizes.get(host) for host in main_program_hosts(run)}
     if len(mine) == 1 and (size := mine.pop()):
         figures.append(Figure("Examples per second", _rounded(rate * size), Unit.TEXT, f"per host, in batches of {size:,}"))
     return tuple(figures)
 
 
 def _left_out(run: Run, breakdown: StepBreakdown) -> str:
-    """What a rate of steady steps leaves out, where that is much of the time: an evaluation, a checkpoint."""
-    mine = breakdown.of(*main_program(run)).steps
+    """What a rate of steady steps leaves out, where that is much of the time: an evaluation, a
+    checkpoint.
+    """
+    mine = breakdown.select_hosts(*main_program_hosts(run)).steps
     apart, times = np.isin(mine["aside"], _APART), mine["duration_ps"].astype(np.float64)
     held = float(times[apart].sum() / times.sum()) if len(times) else 0.0
-    return f", but not {counted(int(apart.sum()), 'step')} set aside with {held:.0%} of the time" if held >= _MUCH_APART else ""
+    return (
+        f", but not {format_count(int(apart.sum()), 'step')} set aside with {held:.0%} of the time"
+        if held >= _MUCH_APART
+        else ""
+    )
 
 
-def _running(builds: Compiling | None) -> Iterator[Figure]:
-    """The step that a capture which mostly compiled will have later; none of any other, or where too few steps tell."""
-    if builds is not None and builds.running is not None:
-        runs = builds.among - builds.steps
-        yield Figure("Without compiling", builds.running, Unit.PS, f"median of the {counted(runs, 'step')} that only run")
+def _running(builds: CompilingSteps | None) -> Iterator[Figure]:
+    """The step that a capture which mostly compiled will have later; none of any other, or where
+    too few steps tell.
+    """
+    if builds is not None and builds.plain_step_ps is not None:
+        runs = builds.step_count - builds.count
+        yield Figure(
+            "Without compiling", builds.plain_step_ps, Unit.PS, f"median of the {format_count(runs, 'step')} that only run"
+        )
 
 
-def _uneven(mean: Average) -> Iterator[Figure]:
+def _uneven(mean: MeanStep) -> Iterator[Figure]:
     """The median step, where few steps make the mean."""
-    if mean.uneven:
-        yield Figure("Median step", mean.median, Unit.PS, f"the mean is {mean.mean / mean.median:.2g} times as long")
+    if mean.is_uneven:
+        yield Figure("Median step", mean.median_ps, Unit.PS, f"the mean is {mean.mean_ps / mean.median_ps:.2g} times as long")
 
 
-def _between(follows: Pace, mean: Average) -> Iterator[Figure]:
-    """What lies between the steps: with the step time, it makes the cycle that a second holds so many of."""
-    if follows.between >= _SMALL * mean.mean:
-        yield Figure("Between steps", follows.between, Unit.PS, "mean, from the end of a step to the start of the next one")
+def _between(follows: StepRate, mean: MeanStep) -> Iterator[Figure]:
+    """What lies between the steps: with the step time, it makes the cycle that a second holds so
+    many of.
+    """
+    if follows.gap_ps >= _SMALL * mean.mean_ps:
+        yield Figure("Between steps", follows.gap_ps, Unit.PS, "mean, from the end of a step to the start of the next one")
 
 
 def _plain(run: Run) -> Iterator[Figure]:
-    """The step without the profiler, which savings are shares of; none where profiling did not change it, or nobody knows."""
+    """The step without the profiler, which savings are shares of; none where profiling did not
+    change it, or nobody knows.
+    """
     budget = budgets(run)[ALL_HOSTS]
-    if budget.profiling:
-        slower = 1 / (1 - budget.profiling)
+    if budget.profiling_share:
+        slower = 1 / (1 - budget.profiling_share)
         cost = next(cost for timeline in run.hosts if (cost := profiling_cost(run, timeline)) is not None)
         as_long = f"the {cost.average} step took so many times as long as {cost.when} the capture"
         said = f"estimated: the step time above by {slower:.3g}, as {as_long}"
-        yield Figure("Without the profiler", budget.step, Unit.PS, said)
+        yield Figure("Without the profiler", budget.step_ps, Unit.PS, said)
 
 
 def _rounded(rate: float) -> str:
@@ -239,33 +259,35 @@ def _rounded(rate: float) -> str:
     return f"{float(f'{rate:.3g}'):,.{max(0, 2 - math.floor(math.log10(rate)))}f}" if rate > 0 else "0"
 
 
-def _summary(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program, speed: tuple[Figure, ...]) -> Figures:
+def _summary(run: Run, breakdown: StepBreakdown, mean: MeanStep, kind: Workload, speed: tuple[Figure, ...]) -> Figures:
     confidence = max((t.steps.confidence for t in run.hosts if len(t.steps)), key=list(Confidence).index)
-    per_row = max(breakdown.per_row.values(), default=1)
-    outside = pace(run, mean).outside
+    per_row = max(breakdown.steps_per_execution.values(), default=1)
+    outside = compute_step_rate(run, mean).outside_share
     items = [
         *speed,
-        *(() if no_whole_step(run) else (Figure("Step boundaries", confidence.value, Unit.TEXT, _source(run)),)),
+        *(() if partial_step_reason(run) else (Figure("Step boundaries", confidence.value, Unit.TEXT, _source(run)),)),
         Figure("Program", kind.name, Unit.TEXT),
     ]
     if outside >= _SMALL:
         items.append(Figure("Time outside of steps", outside, Unit.FRACTION, "of the time from the first step to the last"))
     if per_row > 1:
         items.append(Figure("Training steps per call", per_row, Unit.COUNT, "steps_per_execution; rows below are calls"))
-    if (shares := precision(breakdown)) is not None:
+    if (shares := compute_precision_shares(breakdown)) is not None:
         items.append(Figure("Device compute in 16 bits", shares[0], Unit.FRACTION, "of device compute time"))
         items.append(Figure("Device compute in 32 bits", shares[1], Unit.FRACTION, "of device compute time"))
     return Figures("Performance summary", tuple(items))
 
 
-def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> list[str]:
-    """How good the evidence is: how many steps, how they were found, which were set aside or nearly so, and what profiling itself cost."""
+def _evidence(run: Run, breakdown: StepBreakdown, mean: MeanStep) -> list[str]:
+    """How good the evidence is: how many steps, how they were found, which were set aside or nearly
+    so, and what profiling itself cost.
+    """
     lines = [f"{_steps(mean)}: {_remark(run)}"]
-    if mean.rows < _FEW:
+    if mean.step_count < _FEW:
         lines.append(f"only {_steps(mean)}: the variation between steps is unknown; capture ten or more")
-    if (builds := compiling(breakdown)) is not None:
-        lines.append(builds.told(run))
-    if mean.uneven:
+    if (builds := find_compiling_steps(breakdown)) is not None:
+        lines.append(builds.render_caveat(run))
+    if mean.is_uneven:
         lines.append(_widely(breakdown, mean))
     for timeline in run.hosts:
         cost = profiling_cost(run, timeline)
@@ -275,34 +297,36 @@ def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> list[str]:
         lines.append("CUDA graphs were off (XLA_FLAGS): launches take longer than they do with them")
     if faults := sum(sum((run.record(timeline.host).get("faults") or {}).values()) for timeline in run.hosts):
         lines.append(
-            f"the capture met {counted(faults, 'fault')} of its own (the record's 'faults'), so that something may be missing"
+            f"the capture met {format_count(faults, 'fault')} of its own (the record's 'faults'), so that something may be missing"
         )
-    near = [f"{told} ({t.host})" if len(run.hosts) > 1 else told for t in run.hosts for told in t.steps.near]
-    for told, what in ((unsteady.told(breakdown), "set aside (table steps)"), (near, "near a limit")):
+    near = [f"{told} ({t.host})" if len(run.hosts) > 1 else told for t in run.hosts for told in t.steps.borderline]
+    for told, what in ((unsteady_steps.render_exclusions(breakdown), "set aside (table steps)"), (near, "near a limit")):
         lines += told[:_MOST_TOLD]
         if len(told) > _MOST_TOLD:
-            lines.append(f"and {counted(len(told) - _MOST_TOLD, 'more was', 'more were')} {what}")
+            lines.append(f"and {format_count(len(told) - _MOST_TOLD, 'more was', 'more were')} {what}")
     return lines
 
 
-def _widely(breakdown: StepBreakdown, mean: Average) -> str:
-    times = breakdown.whole["duration_ps"]
-    ends, middle = (humanize(float(time), Unit.PS) for time in (times.min(), times.max())), humanize(mean.median, Unit.PS)
+def _widely(breakdown: StepBreakdown, mean: MeanStep) -> str:
+    times = breakdown.steady_steps["duration_ps"]
+    ends, middle = (humanize(float(time), Unit.PS) for time in (times.min(), times.max())), humanize(mean.median_ps, Unit.PS)
     return f"steps differ widely, from {' to '.join(ends)} (median {middle}): their mean is no steady step"
 
 
 def _measured(run: Run, timeline: Timeline, cost: ProfilingCost) -> str:
-    """The two times behind a slowdown, of which a median is not the mean of the steady steps, and whether it is the profiler's doing at all."""
-    if cost.slowdown < _NOTICEABLE or not cost.possible:
+    """The two times behind a slowdown, of which a median is not the mean of the steady steps, and
+    whether it is the profiler's doing at all.
+    """
+    if cost.slowdown < _NOTICEABLE or not cost.is_plausible:
         return ""
-    plain, profiled = (humanize(time, Unit.PS) for time in (cost.plain, cost.profiled))
-    taken = others_cores(run, timeline)
+    plain, profiled = (humanize(time, Unit.PS) for time in (cost.unprofiled_ps, cost.profiled_ps))
+    taken = other_processes_cores(run, timeline)
     why = f"; other programs used {taken:.1f} of {run.core_count(timeline)} cores meanwhile" if taken >= _TAKEN else ""
     return f": a {cost.average} of {profiled} instead of {plain}{why}"
 
 
-def _steps(mean: Average) -> str:
-    return counted(mean.rows, "step")
+def _steps(mean: MeanStep) -> str:
+    return format_count(mean.step_count, "step")
 
 
 def _source(run: Run) -> str:
@@ -311,7 +335,7 @@ def _source(run: Run) -> str:
 
 def _cost(cost: ProfilingCost) -> str:
     slowdown = cost.slowdown
-    if not cost.possible:
+    if not cost.is_plausible:
         return f"the profiling overhead is unknown: the steps right {cost.when} the capture belong to a faster phase"
     if slowdown < -_PHASE_CHANGE:
         return f"the profiling overhead is unknown: the steps right {cost.when} the capture belong to a slower phase"
@@ -321,15 +345,17 @@ def _cost(cost: ProfilingCost) -> str:
 
 
 def _remark(run: Run) -> str:
-    """How the steps were found; of hosts that differ in the number alone, from the fewest to the most."""
-    told = [_COUNTED.fullmatch(t.steps.how) for t in run.hosts]
+    """How the steps were found; of hosts that differ in the number alone, from the fewest to the
+    most.
+    """
+    told = [_COUNTED.fullmatch(t.steps.explanation) for t in run.hosts]
     if len(told) > 1 and all(told) and len({t["what"] for t in told if t}) == 1:
         counts = sorted(int(t["count"].replace(",", "")) for t in told if t)
         many = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
         return f"{many}{told[0]['what'] if told[0] else ''} of each of {len(told)} hosts"
-    return "; ".join(f"{t.host}: {t.steps.how}" if len(run.hosts) > 1 else t.steps.how for t in run.hosts)
+    return "; ".join(f"{t.host}: {t.steps.explanation}" if len(run.hosts) > 1 else t.steps.explanation for t in run.hosts)
 
 
 def _ops(run: Run) -> Iterator[Section]:
-    for table in top_ops(op_metrics(run)):
-        yield Rows(table, ("rank", "self_fraction", "self_ps", "occurrences", "operation", "category"))
+    for table in iter_top_ops(op_metrics(run)):
+        yield TableView(table, ("rank", "self_fraction", "self_ps", "occurrences", "operation", "category"))

@@ -1,11 +1,11 @@
 """Columns of the overview's tables. (`steps` is the step breakdown's own table.)"""
 
-from outpace.metrics.program.host_time import FIELDS as HOST_TIME
-from outpace.model import schema
+from outpace.metrics.views.host_time import FIELDS as HOST_TIME
+from outpace.model import parse_schema
 
-__all__ = ["AVERAGE", "HOSTS", "HOST_TIME", "STEADY", "TOP_OPS"]
+__all__ = ["AVERAGE", "HOSTS", "HOST_TIME", "STEADY_STEP", "TOP_OPS"]
 
-AVERAGE = schema("""
+AVERAGE = parse_schema("""
     * category     | text     | category of the step time
       key          | text     | the category's name in other tables
     + mean_ps      | ps       | mean over the complete steps of all hosts | Mean
@@ -13,12 +13,12 @@ AVERAGE = schema("""
     + fraction     | fraction | share of the mean step time | Of step time
 """)
 
-STEADY = schema("""
+STEADY_STEP = parse_schema("""
     * category | text | category of the step time, that of the host divided
     + mean_ps  | ps   | mean over the complete steps of all hosts | Mean
 """)
 
-TOP_OPS = schema("""
+TOP_OPS = parse_schema("""
     * rank                | count    | place by self time
       operation           | text     | name of the op
       category            | text     | type of the op
@@ -29,7 +29,7 @@ TOP_OPS = schema("""
     + occurrences         | count    | executions in the capture
 """)
 
-HOSTS = schema("""
+HOSTS = parse_schema("""
     * host         | text  | name of the host's profile file
       steps        | count | steps found
       source       | text  | how the steps were found

@@ -1,4 +1,6 @@
-"""The pod viewer's tables: every worker's steps, their averages, and the collectives in which workers wait for each other."""
+"""The pod viewer's tables: every worker's steps, their averages, and the collectives in which
+workers wait for each other.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +8,29 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from outpace.metrics.program.same_program import SameProgram
-from outpace.metrics.program.workers import CATEGORIES, Worker
-from outpace.model import Category, Table, medians_without
+from outpace.metrics.cluster.program_groups import ProgramGroups
+from outpace.metrics.cluster.workers import STEP_CATEGORY_COLUMNS, Worker
+from outpace.model import Category, Table, leave_one_out_medians
 from outpace.model.arrays import Column, Values
-from outpace.tools.pod.align import Alignment
-from outpace.tools.pod.repair import repaired
+from outpace.tools.pod.alignment import Alignment
 from outpace.tools.pod.schema import COLLECTIVES, SUMMARY, WORKERS
+from outpace.tools.pod.straggler_cost import compute_straggler_cost
 
-OWN = tuple(f"{c.value}_ps" for c in Category if c not in (Category.ALL_OTHERS, Category.DEVICE_COLLECTIVES))  # of a device
-HOST_OWN = (*OWN, f"{Category.ALL_OTHERS.value}_ps")
+OWN_COLUMNS = tuple(
+    f"{c.value}_ps" for c in Category if c not in (Category.ALL_OTHERS, Category.DEVICE_COLLECTIVES)
+)  # of a device
+HOST_OWN_COLUMNS = (*OWN_COLUMNS, f"{Category.ALL_OTHERS.value}_ps")
 _EXPLAINS = 0.5  # of the excess, for a category to be called its cause
 
 
-def steps(found: tuple[Worker, ...], aligned: Alignment) -> Table:
-    """`WORKERS`: the average of every worker first, then step by step in the order of their numbers."""
-    means = [("average", w.name, w.host, np.nan, False, np.nan, w.mean, *w.means) for w in found]
-    average, parts = Table.from_rows("workers", "Steps by worker", WORKERS, means), [_steps_of(w, aligned) for w in found]
-    number = np.concatenate([aligned.numbers[w.host] for w in found])
-    order = np.lexsort((np.repeat(np.arange(len(found)), [len(w.number) for w in found]), number, number < 0))
+def compute_steps(workers: tuple[Worker, ...], alignment: Alignment) -> Table:
+    """`WORKERS`: the average of every worker first, then step by step in the order of their
+    numbers.
+    """
+    means = [("average", w.name, w.host, np.nan, False, np.nan, w.mean_step_ps, *w.mean_category_ps) for w in workers]
+    average, parts = Table.from_rows("workers", "Steps by worker", WORKERS, means), [_steps_of(w, alignment) for w in workers]
+    number = np.concatenate([alignment.numbers[w.host] for w in workers])
+    order = np.lexsort((np.repeat(np.arange(len(workers)), [len(w.number) for w in workers]), number, number < 0))
     single = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
     data = {name: np.concatenate((average[name], column)) for name, column in single.items()}
     return Table.build("workers", "Steps by worker", WORKERS, data)
@@ -40,61 +46,74 @@ def _steps_of(worker: Worker, aligned: Alignment) -> dict[str, Column]:
         "worker": np.full(count, worker.name, object),
         "host": np.full(count, worker.host, object),
         "step": worker.number.astype(np.float64),
-        "shared": np.isin(number, np.array(aligned.shared, np.int64)),
+        "shared": np.isin(number, np.array(aligned.shared_numbers, np.int64)),
         "start_ps": (worker.start + aligned.zero[worker.host]).astype(np.float64),
         "duration_ps": worker.duration.astype(np.float64),
-        **{name: worker.times[name].astype(np.float64) for name in CATEGORIES},
+        **{name: worker.category_ps[name].astype(np.float64) for name in STEP_CATEGORY_COLUMNS},
     }
 
 
-def by_program(found: tuple[Worker, ...], same: SameProgram) -> tuple[tuple[Worker, ...], ...]:
+def group_workers(workers: tuple[Worker, ...], same_program: ProgramGroups) -> tuple[tuple[Worker, ...], ...]:
     """The workers that execute one program, program by program."""
-    programs: list[list[Worker]] = [[] for _ in same.groups]
-    for worker in found:
-        programs[same.group_of[worker.host]].append(worker)
+    programs: list[list[Worker]] = [[] for _ in same_program.groups]
+    for worker in workers:
+        programs[same_program.group_index[worker.host]].append(worker)
     return tuple(tuple(program) for program in programs if program)
 
 
-def summary(programs: tuple[tuple[Worker, ...], ...], aligned: Alignment) -> Table:
-    """`SUMMARY`: each worker against the median of the others of its program, what it waits in collectives left out."""
-    rows = [(number, *row) for number, program in enumerate(programs, 1) for row in _compared(program, aligned)]
+def compute_summary(programs: tuple[tuple[Worker, ...], ...], alignment: Alignment) -> Table:
+    """`SUMMARY`: each worker against the median of the others of its program, what it waits in
+    collectives left out.
+    """
+    rows = [(number, *row) for number, program in enumerate(programs, 1) for row in _compared(program, alignment)]
     return Table.from_rows("summary", "Workers compared", SUMMARY, rows)
 
 
 def _compared(found: tuple[Worker, ...], aligned: Alignment) -> Iterator[tuple[object, ...]]:
-    total, own, lead = (np.array(column) for column in ([w.mean for w in found], _own(found), [w.lead for w in found]))
+    total, own, lead = (
+        np.array(column) for column in ([w.mean_step_ps for w in found], _own(found), [w.mean_lead_ps for w in found])
+    )
     if len(found) < 2:
         for i, w in enumerate(found):
-            yield w.name, len(w.whole), total[i], own[i], lead[i], np.nan, np.nan, "", np.nan, np.nan
+            yield w.name, len(w.steady_rows), total[i], own[i], lead[i], np.nan, np.nan, "", np.nan, np.nan
         return
     leads = not np.isnan(lead).any()
-    base = medians_without(lead if leads else own)
+    base = leave_one_out_medians(lead if leads else own)
     excess = (lead if leads else own) - base
-    means = np.array([w.leads if leads else w.means for w in found])
-    apart = means - medians_without(means)
-    saved = repaired(found, excess, aligned) if leads else np.maximum(excess, 0.0)
+    means = np.array([w.mean_lead_category_ps if leads else w.mean_category_ps for w in found])
+    apart = means - leave_one_out_medians(means)
+    saved = compute_straggler_cost(found, excess, aligned) if leads else np.maximum(excess, 0.0)
     for i, w in enumerate(found):
-        mine = np.where([name in (HOST_OWN if w.device or leads else OWN) for name in CATEGORIES], apart[i], 0.0)
+        mine = np.where(
+            [name in (HOST_OWN_COLUMNS if w.is_device or leads else OWN_COLUMNS) for name in STEP_CATEGORY_COLUMNS],
+            apart[i],
+            0.0,
+        )
         at = int(np.argmax(mine if excess[i] >= 0 else -mine))
         explains = abs(mine[at]) >= _EXPLAINS * abs(excess[i]) > 0
         cause, differs = (tuple(Category)[at].label, float(mine[at])) if explains else ("", np.nan)
         share = float(excess[i] / base[i]) if base[i] else 0.0
-        yield w.name, len(w.whole), total[i], own[i], lead[i], float(excess[i]), share, cause, differs, float(saved[i])
+        yield w.name, len(w.steady_rows), total[i], own[i], lead[i], float(excess[i]), share, cause, differs, float(saved[i])
 
 
 def _own(found: tuple[Worker, ...]) -> Values:
-    """Per worker: of a host the mean step without what it waits for others in collectives, of a device what it did besides collectives, ps.
+    """Per worker: of a host the mean step without what it waits for others in collectives, of a
+    device what it did besides collectives, ps.
 
     What a host spends in collectives beyond the one that spends least in them, it waits.
     """
-    spent = np.array([float(w.spent[w.whole].mean()) for w in found])
-    total = np.array([w.mean for w in found])
-    busy = np.array([w.means for w in found])[:, [CATEGORIES.index(name) for name in OWN]].sum(axis=1)
-    return np.asarray(np.where([w.device for w in found], busy, total - np.minimum(spent - spent.min(), total)))
+    spent = np.array([float(w.collective_ps[w.steady_rows].mean()) for w in found])
+    total = np.array([w.mean_step_ps for w in found])
+    busy = np.array([w.mean_category_ps for w in found])[:, [STEP_CATEGORY_COLUMNS.index(name) for name in OWN_COLUMNS]].sum(
+        axis=1
+    )
+    return np.asarray(np.where([w.is_device for w in found], busy, total - np.minimum(spent - spent.min(), total)))
 
 
-def collectives(programs: tuple[tuple[Worker, ...], ...]) -> Table:
-    """`COLLECTIVES`: time of every type of collective operation on every worker, against the other workers of its program."""
+def compute_collectives(programs: tuple[tuple[Worker, ...], ...]) -> Table:
+    """`COLLECTIVES`: time of every type of collective operation on every worker, against the other
+    workers of its program.
+    """
     rows = [row for program in programs for row in _collectives_of(program)]
     return Table.from_rows("collectives", "Collective operations", COLLECTIVES, sorted(rows, key=lambda r: -r[3]))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from outpace.metrics.program.workers import Worker
+from outpace.metrics.cluster.workers import Worker
 from outpace.model import (
     Category,
     Evidence,
@@ -21,16 +21,16 @@ from outpace.model import (
     Unit,
     bootstrap_mean,
     humanize,
+    leave_one_out_medians,
     median,
-    medians_without,
 )
-from outpace.model.text import is_most, largest_part
-from outpace.model.units import counted
-from outpace.tools.pod.compute import OWN
-from outpace.tools.pod.kinds import are_a_kind
+from outpace.model.text import format_largest_part, is_majority
+from outpace.model.units import format_count
+from outpace.tools.pod.compute import OWN_COLUMNS
+from outpace.tools.pod.slow_groups import is_slow_group
 
 _OURS = "our choice: below it, workers differ by chance"
-SLOW = Threshold("slower than the other workers", 0.10, Unit.FRACTION, _OURS)
+SLOWER_SHARE = Threshold("slower than the other workers", 0.10, Unit.FRACTION, _OURS)
 _MATERIAL = 0.02  # of the step time: a device that computes little may differ much from the others without harm
 _VERY_SLOW = 0.30
 _LEAST_STEPS = 3
@@ -46,26 +46,29 @@ _FIXES = {
 _FIX = "Compare the slow worker's hardware, clock and share of the work with the others'."
 
 
-def is_slow(row: dict[str, Any]) -> bool:
-    """Whether a row of the summary is of a worker that is slower than the others, by a part of the step that matters."""
-    return bool(row["excess_fraction"] >= SLOW.value and row["excess_ps"] >= _MATERIAL * row["duration_ps"])
+def is_slow_worker(row: dict[str, Any]) -> bool:
+    """Whether a row of the summary is of a worker that is slower than the others, by a part of the
+    step that matters.
+    """
+    return bool(row["excess_fraction"] >= SLOWER_SHARE.value and row["excess_ps"] >= _MATERIAL * row["duration_ps"])
 
 
-def find(found: tuple[Worker, ...], summary: Table) -> Iterator[Finding]:
-    """A finding for every worker that is slower than the others, and surely so; one for all of them where they are many: then there are two
-    kinds of workers, and none that lags behind."""
-    by_name = {w.name: (w, at) for at, w in enumerate(found)}  # a damaged file may give a name twice
-    noise = np.array([_noise(worker) for worker in found])
-    widths = noise - medians_without(noise)[:, ::-1]
+def iter_findings(workers: tuple[Worker, ...], summary: Table) -> Iterator[Finding]:
+    """A finding for every worker that is slower than the others, and surely so; one for all of them
+    where they are many: then there are two kinds of workers, and none that lags behind.
+    """
+    by_name = {w.name: (w, at) for at, w in enumerate(workers)}  # a damaged file may give a name twice
+    noise = np.array([_noise(worker) for worker in workers])
+    widths = noise - leave_one_out_medians(noise)[:, ::-1]
     rows = list(summary.records())
-    slow = [row["worker"] for row in sorted(rows, key=lambda row: -row["excess_ps"]) if is_slow(row)]
+    slow = [row["worker"] for row in sorted(rows, key=lambda row: -row["excess_ps"]) if is_slow_worker(row)]
     sure = []
     for row in rows:
         worker, at = by_name[row["worker"]]
         excess = _excess(row, *widths[at].tolist())
-        if is_slow(row) and row["steps"] >= _LEAST_STEPS and excess.low > 0:
+        if is_slow_worker(row) and row["steps"] >= _LEAST_STEPS and excess.low > 0:
             sure.append((row, worker, excess))
-    if are_a_kind(len(sure), len(rows)):
+    if is_slow_group(len(sure), len(rows)):
         yield _kind([row for row, _, _ in sure], [worker for _, worker, _ in sure], len(rows))
         return
     for row, worker, excess in sure:
@@ -73,16 +76,18 @@ def find(found: tuple[Worker, ...], summary: Table) -> Iterator[Finding]:
 
 
 def _kind(rows: list[dict[str, Any]], workers: list[Worker], every: int) -> Finding:
-    """Many workers that take longer than the others, alike: another generation of machines, another share of the work."""
+    """Many workers that take longer than the others, alike: another generation of machines, another
+    share of the work.
+    """
     middle = median([row["excess_ps"] for row in rows])
     share = median([row["excess_fraction"] for row in rows])
     most = max(rows, key=lambda row: float(row["excess_ps"]))
     names = ", ".join(row["worker"] for row in rows[:_NAMED]) + ", ..." * (len(rows) > _NAMED)
     causes = Counter(row["cause"] for row in rows if row["cause"]).most_common(1)
-    cause, count = causes[0] if causes and is_most(causes[0][1], len(rows)) else ("", 0)
-    waited = all(len(worker.steady) for worker in workers)
+    cause, count = causes[0] if causes and is_majority(causes[0][1], len(rows)) else ("", 0)
+    waited = all(len(worker.steady_collective_steps) for worker in workers)
     what = "before the first collective of a step" if waited else "per step"
-    why = f", {largest_part(f'in {cause.lower()}', count, len(rows), of='them')}" if cause else ""
+    why = f", {format_largest_part(f'in {cause.lower()}', count, len(rows), total_name='them')}" if cause else ""
     gone = min(1.0, most["excess_ps"] / most["duration_ps"]) if most["duration_ps"] else 0.0
     return Finding(
         id="straggler",
@@ -96,7 +101,7 @@ def _kind(rows: list[dict[str, Any]], workers: list[Worker], every: int) -> Find
             Evidence("above the median of the others, the median of these", middle, Unit.PS, "summary"),
             Evidence("above the median of the others, the most of these", most["excess_ps"], Unit.PS, "summary"),
         ),
-        threshold=SLOW,
+        threshold=SLOWER_SHARE,
         counter_evidence=("Workers that train independently, or on different data, may differ on purpose.",),
         saving=Saving(0.0, gone, tuple(c.value for c in Category), "if all took as long as the median of the others")
         if gone
@@ -106,15 +111,17 @@ def _kind(rows: list[dict[str, Any]], workers: list[Worker], every: int) -> Find
 
 
 def _excess(row: dict[str, Any], low: float, high: float) -> Interval:
-    """What the worker's steps would save if its own time were the median of the others'; as wide as both sides' noise makes it."""
+    """What the worker's steps would save if its own time were the median of the others'; as wide as
+    both sides' noise makes it.
+    """
     bound = "if it took as long as the median of the others (95% CIs over the steps of all)"
     return Interval(row["excess_ps"] + low, row["excess_ps"] + high, Unit.PS, bound)
 
 
 def _noise(worker: Worker) -> tuple[float, float]:
     """95% CI of the mean time that workers are compared by, around that mean, ps."""
-    own = np.sum([worker.times[name] for name in OWN], axis=0) if worker.device else worker.duration
-    samples = worker.steady_leads if len(worker.steady) else own[worker.whole].astype(np.float64)
+    own = np.sum([worker.category_ps[name] for name in OWN_COLUMNS], axis=0) if worker.is_device else worker.duration
+    samples = worker.steady_lead_ps if len(worker.steady_collective_steps) else own[worker.steady_rows].astype(np.float64)
     interval, mean = bootstrap_mean(samples, Unit.PS, ""), float(samples.mean())
     return interval.low - mean, interval.high - mean
 
@@ -125,7 +132,11 @@ def _slow(row: dict[str, Any], worker: Worker, excess: Interval, slower: Sequenc
         if row["cause"]
         else ", spread over several categories"
     )
-    what, own = ("before the first collective of a step", "before_ps") if len(worker.steady) else ("per step", "own_ps")
+    what, own = (
+        ("before the first collective of a step", "before_ps")
+        if len(worker.steady_collective_steps)
+        else ("per step", "own_ps")
+    )
     evidence = [
         Evidence(f"its own time {what}", row[own], Unit.PS, "summary"),
         Evidence("above the median of the others", row["excess_ps"], Unit.PS, "summary"),
@@ -140,14 +151,14 @@ def _slow(row: dict[str, Any], worker: Worker, excess: Interval, slower: Sequenc
         f"({row['excess_fraction']:.0%}) more {what} than the others'{why}.",
         action=_FIXES.get(row["cause"], _FIX),
         evidence=tuple(evidence),
-        threshold=SLOW,
+        threshold=SLOWER_SHARE,
         counter_evidence=(
             *_first(slower),
             "Workers that train independently, or on different data, may differ on purpose.",
         ),
         saving=_saving(row, excess),
         host=worker.host,
-        delays=bool(len(worker.steady)) and not slower,
+        delays=bool(len(worker.steady_collective_steps)) and not slower,
     )
 
 
@@ -155,12 +166,14 @@ def _first(slower: Sequence[str]) -> tuple[str, ...]:
     """Who holds all up for longer, so that repairing this one alone gives nothing back."""
     if not slower:
         return ()
-    names = slower[0] if len(slower) == 1 else f"{slower[0]} and {counted(len(slower) - 1, 'other')}"
+    names = slower[0] if len(slower) == 1 else f"{slower[0]} and {format_count(len(slower) - 1, 'other')}"
     return (f"A step goes on when the last worker has come: what this one gives back, it gives with {names} repaired.",)
 
 
 def _saving(row: dict[str, Any], excess: Interval) -> Saving | None:
-    """What repairing it gives back at most: others may wait for something else. Nothing where the excess is as wide as its middle."""
+    """What repairing it gives back at most: others may wait for something else. Nothing where the
+    excess is as wide as its middle.
+    """
     share = min(row["repair_ps"] / row["duration_ps"], 1.0)
     if excess.width > excess.middle or share <= 0:
         return None

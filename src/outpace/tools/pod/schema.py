@@ -1,11 +1,11 @@
 """Columns of the pod viewer's tables."""
 
-from outpace.model import Category, Field, Unit, schema
+from outpace.model import Category, Field, Unit, parse_schema
 
 _CATEGORIES = tuple(Field(f"{c.value}_ps", Unit.PS, c.meaning, c.label) for c in Category)
 
 WORKERS = (
-    *schema("""
+    *parse_schema("""
         * view        | text  | 'average' over a worker's complete steps, or the number of a step | Step
         * worker      | text  | host (name of its profile file); host and device where a host has several devices
           host        | text  | host that the step ran on
@@ -18,7 +18,7 @@ WORKERS = (
     *_CATEGORIES,
 )
 
-SUMMARY = schema("""
+SUMMARY = parse_schema("""
       program         | count    | workers of one number execute the same program, and are compared with each other only
     * worker          | text     | host, or host and device
       steps           | count    | complete steps that the averages are made of
@@ -36,7 +36,7 @@ SUMMARY = schema("""
                                    first | Repairing saves
 """)
 
-CLOCKS = schema("""
+CLOCKS = parse_schema("""
     * host         | text  | host that the profile names
       start_ps     | ps    | first recorded event on the host's own clock, counted from the earliest host's | First event
       window_ps    | ps    | length of the capture on this host | Window
@@ -49,7 +49,7 @@ CLOCKS = schema("""
                              without evidence | Clock ahead
 """)
 
-COLLECTIVES = schema("""
+COLLECTIVES = parse_schema("""
     * worker       | text  | host, or host and device
     * collective   | text  | type of the collective operation
     + occurrences  | count | executions in the capture | Count

@@ -1,4 +1,6 @@
-"""Advice about Python of the training thread: which of the user's lines take time in which nothing else of the step runs."""
+"""Advice about Python of the training thread: which of the user's lines take time in which nothing
+else of the step runs.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +8,27 @@ import re
 from collections.abc import Iterator
 
 from outpace._dataclass import dataclass
-from outpace.metrics.model.jit_calls import runs_op_by_op
-from outpace.metrics.program.budget import at_most
-from outpace.metrics.program.counterfactual import uncomputed
-from outpace.metrics.program.program import Program
-from outpace.metrics.python.frames import TRACED, python_records
-from outpace.metrics.python.loops import OtherLoop, other_loops
-from outpace.metrics.python.samples import FRAMEWORKS, LIBRARY
-from outpace.metrics.python.source_line import short_place, source_line
-from outpace.metrics.python.threads import ThreadWork, thread_work
-from outpace.metrics.python.time import PythonLine, cost, framework_line, interval, lines_beside, own_share, python_lines
+from outpace.metrics.facts.python_lines import (
+    PythonLine,
+    find_framework_line,
+    line_cost,
+    lines_outside_step,
+    python_lines,
+    user_python_share,
+    wilson_interval,
+)
+from outpace.metrics.facts.python_loops import OtherLoop, other_loops
+from outpace.metrics.facts.python_records import TRACER_METHOD, python_records
+from outpace.metrics.facts.python_samples import FRAMEWORKS, LIBRARY
+from outpace.metrics.facts.workload import Workload
+from outpace.metrics.savings.bounds import call_overhead_bound
+from outpace.metrics.savings.budget import build_saving
+from outpace.metrics.source_line import format_source_line, shorten_source_path
+from outpace.metrics.views.jit_calls import is_op_by_op
+from outpace.metrics.views.thread_lines import ThreadWork, thread_work
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
-from outpace.model.text import largest_part
-from outpace.model.units import counted
+from outpace.model.text import format_largest_part
+from outpace.model.units import format_count
 from outpace.timeline import Run
 
 _SOME = Threshold(
@@ -63,14 +73,16 @@ _LOGGING = frozenset(("log", "print", "emit", "flush", "dumps", "format", "itere
 
 @dataclass(frozen=True)
 class _Function:
-    """The sampled lines of one function: its share of the step beside the step's own functions, and its longest line."""
+    """The sampled lines of one function: its share of the step beside the step's own functions, and
+    its longest line.
+    """
 
     lines: tuple[PythonLine, ...]
     step: float
 
     @property
     def share(self) -> float:
-        return sum(cost(line) for line in self.lines)
+        return sum(line_cost(line) for line in self.lines)
 
     @property
     def time(self) -> float:
@@ -83,7 +95,9 @@ class _Function:
 
     @property
     def reads_weights(self) -> bool:
-        """Whether it copies variables of the model to NumPy: what it computes is another in every step."""
+        """Whether it copies variables of the model to NumPy: what it computes is another in every
+        step.
+        """
         return any(line.reads_variable for line in self.lines)
 
     @property
@@ -105,41 +119,46 @@ class _Function:
 
     @property
     def place(self) -> str:
-        return source_line(self.top.file, self.top.line)
+        return format_source_line(self.top.file, self.top.line)
 
     @property
     def places(self) -> str:
-        """Its longest lines, three at most, in their order: `train.py:68 and 72`; and how many others there are. The file alone where a
-        tracer recorded no line of it."""
+        """Its longest lines, three at most, in their order: `train.py:68 and 72`; and how many
+        others there are. The file alone where a tracer recorded no line of it.
+        """
         if not self.top.line:
             return self.place
         much = sorted({line.line for line in self.lines[:3]})
         numbers = " and ".join(part for part in (", ".join(map(str, much[:-1])), str(much[-1])) if part)
         others = len({line.line for line in self.lines} - set(much))
-        return short_place(f"{self.top.file}:{numbers}") + (f" and {counted(others, 'more line')}" if others else "")
+        return shorten_source_path(f"{self.top.file}:{numbers}") + (
+            f" and {format_count(others, 'more line')}" if others else ""
+        )
 
 
 def _is_the_programs(line: PythonLine, has_function: bool) -> bool:
-    """Whether a line's time is for the program to save: what a framework, or a library that calls the step's function, does around it is not,
-    nor are ops that run one by one for want of such a function."""
+    """Whether a line's time is for the program to save: what a framework, or a library that calls
+    the step's function, does around it is not, nor are ops that run one by one for want of such a
+    function.
+    """
     if line.below.endswith(_FETCHES):
         return False
-    return not line.per_call or (has_function and not line.calls_step)
+    return not line.is_per_call or (has_function and not line.calls_step)
 
 
-def find(run: Run, program: Program) -> Iterator[Finding]:
+def iter_findings(run: Run, program: Workload) -> Iterator[Finding]:
     """A finding for each of the functions that take most, on every host."""
     for timeline in run.hosts:
         functions: dict[tuple[str, str], list[PythonLine]] = {}
-        lines = lines_beside(run, timeline.host)
-        has_function = any(row["calls_step"] for row in python_lines(run).of("host", timeline.host).records())
-        has_function = has_function and not runs_op_by_op(run, timeline.host)
+        lines = lines_outside_step(run, timeline.host)
+        has_function = any(row["calls_step"] for row in python_lines(run).filter_by("host", timeline.host).records())
+        has_function = has_function and not is_op_by_op(run, timeline.host)
         for line in lines:
-            if _is_the_programs(line, has_function) and cost(line) > 0:
+            if _is_the_programs(line, has_function) and line_cost(line) > 0:
                 functions.setdefault((line.file, line.function.partition(".<locals>")[0]), []).append(line)
-        samples = sum(row["samples"] for row in python_lines(run).of("host", timeline.host).records())
+        samples = sum(row["samples"] for row in python_lines(run).filter_by("host", timeline.host).records())
         step = _step(run, timeline.host)
-        ordered = (sorted(mine, key=cost, reverse=True) for mine in functions.values())
+        ordered = (sorted(mine, key=line_cost, reverse=True) for mine in functions.values())
         found = sorted((_Function(tuple(mine), step) for mine in ordered), key=lambda f: -f.share)
         for function in found[:_MOST]:
             if function.share >= _SOME.value:
@@ -150,12 +169,12 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
                 yield _other_loop(run, timeline.host, loop)
 
 
-def _line(run: Run, host: str, function: _Function, samples: int, program: Program) -> Finding:
+def _line(run: Run, host: str, function: _Function, samples: int, program: Workload) -> Finding:
     top, share = function.top, function.share
-    low, high = interval(share, samples)
-    below = f", {largest_part(f'in {top.below}', function.below, 1.0)}" if top.library else ""
+    low, high = wilson_interval(share, samples)
+    below = f", {format_largest_part(f'in {top.below}', function.below, 1.0)}" if top.library else ""
     beside = "it runs beside the step's own function" if function.traced else "nothing else of the step runs meanwhile"
-    recorded = function.traced or (python_records(run)[host].get("python_samples") or {}).get("method") == TRACED
+    recorded = function.traced or (python_records(run)[host].get("python_samples") or {}).get("method") == TRACER_METHOD
     takes = (Category.ALL_OTHERS, Category.HOST_COMPUTE, Category.OUTPUT) if recorded else (Category.ALL_OTHERS,)
     worker = next((work for work in thread_work(run, host) if work.cores >= _WORKS), None) if function.waits else None
     name = "the module's own loop" if top.function == "<module>" else f"{top.function.partition('.<locals>')[0]}()"
@@ -176,7 +195,7 @@ def _line(run: Run, host: str, function: _Function, samples: int, program: Progr
             Evidence("upper end of the 95% CI", high, Unit.FRACTION, "python_lines"),
         ),
         threshold=_MUCH if much else _SOME,
-        saving=at_most(high, *takes, assumes="if this function took no time on the training thread", whole_line=True),
+        saving=build_saving(high, *takes, assumes="if this function took no time on the training thread", whole_line=True),
         counter_evidence=() if samples * share >= _FEW_SAMPLES else (f"Only {samples * share:.0f} samples fell on it.",),
         location=worker.source if worker is not None else function.place,
         host=host,
@@ -201,26 +220,28 @@ def _other_loop(run: Run, host: str, loop: OtherLoop) -> Finding:
     return Finding(
         id="other_loop",
         severity=Severity.HIGH,
-        sentence=f"{loop.function}() ({loop.place}{called}) calls the step's function in a loop of its own, for {loop.share:.0%} of the "
+        sentence=f"{loop.function}() ({loop.source}{called}) calls the step's function in a loop of its own, for {loop.share:.0%} of the "
         "time: its calls count as steps here.",
         action=f"If {loop.function}() searches, warms up or evaluates, call it less often, or let it make fewer of these calls.",
         evidence=(Evidence("its share of the samples", loop.share, Unit.FRACTION, "python_lines"),),
         threshold=_MUCH,
-        saving=at_most(
-            interval(loop.share, loop.samples / loop.share)[1],
+        saving=build_saving(
+            wilson_interval(loop.share, loop.samples / loop.share)[1],
             *(Category.HOST_COMPUTE, Category.ALL_OTHERS),
             *devices,
             assumes="if only the training's own loop called it",
         ),
-        location=loop.caller or loop.place,
+        location=loop.caller or loop.source,
         host=host,
         certainty=Certainty.LIKELY,  # both may be the training, as of two models in turns
         effort=Effort.SMALL,
     )
 
 
-def _where(function: _Function, program: Program) -> str:
-    """Place of a function's longest lines, the line of the training loop that calls the function, and how often it runs."""
+def _where(function: _Function, program: Workload) -> str:
+    """Place of a function's longest lines, the line of the training loop that calls the function,
+    and how often it runs.
+    """
     calls = (
         "" if program.is_keras else function.top.caller
     )  # Keras' own loop calls its callbacks, and `fit` says nothing of them
@@ -229,12 +250,13 @@ def _where(function: _Function, program: Program) -> str:
     return f"{function.places}{called}{often}"
 
 
-def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
-    """What TensorFlow, Keras or JAX itself, or a library that calls the step's function, does in Python for every call: a fixed cost, which
-    small steps pay too often."""
+def _framework(run: Run, host: str, program: Workload) -> Iterator[Finding]:
+    """What TensorFlow, Keras or JAX itself, or a library that calls the step's function, does in
+    Python for every call: a fixed cost, which small steps pay too often.
+    """
     rows = [
         r
-        for r in python_lines(run).of("host", host).records()
+        for r in python_lines(run).filter_by("host", host).records()
         if (r["library"] in FRAMEWORKS and (r["calls_step"] or r["who"] == LIBRARY)) or r["wraps_step"]
     ]
     if not rows:
@@ -243,7 +265,7 @@ def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
     time = sum(r["untraced_ps"] for r in rows) * share / whole if whole else 0.0
     if share < _PER_CALL.value:
         return
-    beside = uncomputed(run, host) - own_share(run, host)
+    beside = call_overhead_bound(run, host) - user_python_share(run, host)
     longest = max(rows, key=lambda row: row["python_share"])
     whose = program.framework.value if longest["library"] in FRAMEWORKS else longest["library"]
     yield Finding(
@@ -251,7 +273,7 @@ def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
         severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
         sentence=f"{whose}'s own Python takes {humanize(time, Unit.PS)} per step ({share:.0%}); it is a fixed cost per "
         "call, too high for steps this small.",
-        action=program.say(
+        action=program.select_text(
             keras="Use a larger batch, or run several batches per call: compile(..., steps_per_execution=16).",
             tensorflow="Use a larger batch, or run several steps inside one tf.function (for batch in dataset, or tf.while_loop).",
             jax="Use a larger batch, or run several steps per call with jax.lax.scan. Pass fewer and flatter arguments to the jitted function.",
@@ -261,13 +283,13 @@ def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
             Evidence("share of the step in which no op runs", max(0.0, beside), Unit.FRACTION, "overview.average_step"),
         ),
         threshold=_PER_CALL,
-        saving=at_most(
+        saving=build_saving(
             max(share, beside),
             Category.ALL_OTHERS,
             Category.HOST_COMPUTE,
             assumes="if a call cost nothing besides the ops in it",
         ),
-        location=framework_line(run, host),
+        location=find_framework_line(run, host),
         host=host,
         effort=Effort.SMALL,
         explains=("python_overhead",),
@@ -277,16 +299,18 @@ def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
 def _step(run: Run, host: str) -> float:
     """Mean training step of the steady state, ps; 0 without steps."""
     steps = run.by_host[host].steps
-    return float(steps.duration[steps.whole].mean()) / steps.per_row if len(steps) else 0.0
+    return float(steps.duration[steps.steady_rows].mean()) / steps.steps_per_execution if len(steps) else 0.0
 
 
 def _words(name: str) -> frozenset[str]:
-    """The words of a name: `_ZipWriteFile.write_all` is zip, write, file, write, all. `array_equal` converts nothing: no word of ours."""
+    """The words of a name: `_ZipWriteFile.write_all` is zip, write, file, write, all. `array_equal`
+    converts nothing: no word of ours.
+    """
     found = frozenset(word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name))
     return found - {"array", "device"} if found & _COMPARES else found
 
 
-def _action(function: _Function, program: Program) -> str:
+def _action(function: _Function, program: Workload) -> str:
     """What to do about the line, by what it calls."""
     top = function.top
     below, name = _words(top.below.rpartition(": ")[2]), _words(top.function)
@@ -303,7 +327,7 @@ def _action(function: _Function, program: Program) -> str:
     if "_batch_" in top.function and program.is_keras:
         return f"Move the work of {where} from the batch hook to on_epoch_end, or do it every N batches only."
     if function.reads_weights:
-        return program.say(
+        return program.select_text(
             keras=f"Do what {where} does with the weights less often, for fewer of them, or with keras.ops in the model's train_step.",
             tensorflow=f"Do what {where} does with the weights less often, for fewer of them, or with TensorFlow's ops in the tf.function: "
             "then only its result is copied to NumPy.",
@@ -314,16 +338,16 @@ def _action(function: _Function, program: Program) -> str:
             f"{where[:1].upper()}{where[1:]} waits for another thread: what that does takes the time, prepare more of it ahead."
         )
     if function.share > _HALF:
-        return f"Make {where} itself cheaper: do it less often, for the whole batch at once, or {program.say(**_COMPILED)}. {_HIDES}"
+        return f"Make {where} itself cheaper: do it less often, for the whole batch at once, or {program.select_text(**_COMPILED)}. {_HIDES}"
     if top.library in _INTERPRETED:
-        return program.say(
+        return program.select_text(
             keras=f"Vectorise {where} in NumPy, or do it every N batches only. It is Python: a thread would compete for the GIL.",
             tensorflow=f"Vectorise {where} in NumPy or in the tf.function, or do it every N steps only. It is Python: a thread "
             "would compete for the GIL.",
             jax=f"Vectorise {where} in NumPy, or put it under jax.jit, or do it every N steps only. It is Python: a thread would compete "
             "for the GIL.",
         )
-    return program.say(
+    return program.select_text(
         keras=f"Take {where} out of the training loop: do it every N batches, in the input pipeline (map, prefetch), or in NumPy at once.",
         tensorflow=f"Take {where} off the training thread: prepare it in the input pipeline (map with prefetch) or in its own thread, do it "
         "every N steps only, or vectorise it.",

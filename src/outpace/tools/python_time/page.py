@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from outpace.metrics.machine.cpu_saturation import cpu_saturation
-from outpace.metrics.program.budget import budgets
-from outpace.metrics.program.program import program
-from outpace.metrics.python.samples import OUTPACE, YOURS
-from outpace.metrics.python.source_line import source_line
-from outpace.metrics.python.stacks import python_stacks
-from outpace.metrics.python.threads import thread_lines
-from outpace.metrics.python.time import python_lines
-from outpace.model import Chart, ChartKind, Page, Rows, Table, Unavailable, Unit, filled, humanize
-from outpace.model.text import largest_part
+from outpace.metrics.facts.cpu_saturation import cpu_saturation
+from outpace.metrics.facts.python_lines import python_lines
+from outpace.metrics.facts.python_samples import OUTPACE, YOURS
+from outpace.metrics.facts.workload import find_workload
+from outpace.metrics.savings.budget import budgets
+from outpace.metrics.source_line import format_source_line
+from outpace.metrics.views.python_stacks import python_stacks
+from outpace.metrics.views.thread_lines import thread_lines
+from outpace.model import Chart, ChartKind, Page, Table, TableView, Unavailable, Unit, humanize, select_nonempty
+from outpace.model.text import format_largest_part
 from outpace.timeline import Run
-from outpace.tools.python_time import TOOL, background
+from outpace.tools.python_time import TOOL, background_threads
 from outpace.tools.python_time import findings as rules
 
 _NONE = Unavailable(
@@ -43,18 +43,18 @@ def analyse(run: Run) -> Page:
     lines = python_lines(run)
     if len(lines) == 0:
         return TOOL.page(unavailable=_NONE)
-    kind, known = program(run), budgets(run)
+    kind, known = find_workload(run), budgets(run)
     found = (
-        *rules.find(run, kind),
-        *background.find(run, known, cpu_saturation(run)),
-        *background.lock(run, kind, known),
+        *rules.iter_findings(run, kind),
+        *background_threads.iter_findings(run, known, cpu_saturation(run)),
+        *background_threads.iter_lock_findings(run, kind, known),
     )
     threads, tree = thread_lines(run), python_stacks(run)
     remark = "A line's time includes the libraries that it calls; From and To are the 95% CI of its share."
     sections = (
         Chart(tree.title, ChartKind.ICICLE, tree, "id", ("parent", "name", "total_ps"), remark=_STACKS),
-        Rows(lines, _COLUMNS, limit=15, remark=remark, pick=("host",), by=_BY),
-        *filled(Rows(threads, ("thread", "source", "function", "cores", "looks"))),
+        TableView(lines, _COLUMNS, limit=15, remark=remark, pick=("host",), by=_BY),
+        *select_nonempty(TableView(threads, ("thread", "source", "function", "cores", "looks"))),
     )
     return TOOL.page(headline=_headline(lines), sections=sections, findings=found)
 
@@ -69,11 +69,11 @@ def _headline(lines: Table) -> str:
     own = sum(row["untraced_share"] for row in lines.records() if row["who"] != OUTPACE)
     counts = "untraced_ps" if own >= _LITTLE else "self_ps"
     top = max(rows, key=lambda row: row[counts])
-    where = f"{source_line(top['file'], top['line'])} ({top['function']})"
+    where = f"{format_source_line(top['file'], top['line'])} ({top['function']})"
     if own < _LITTLE or not top["untraced_ps"]:
         compiles = ", which traces and compiles" if top["building_ps"] > top["self_ps"] / 2 else ""
-        at = largest_part(f"at {where}", top[counts], sum(row[counts] for row in rows), of="its time")
+        at = format_largest_part(f"at {where}", top[counts], sum(row[counts] for row in rows), total_name="its time")
         return f"Hardly any of the step is untraced Python. Your own code spends {at}{compiles}."
     time = humanize(top["untraced_ps"], Unit.PS)
-    at = largest_part(f"at {where}", top[counts], sum(row[counts] for row in rows))
+    at = format_largest_part(f"at {where}", top[counts], sum(row[counts] for row in rows))
     return f"{own:.0%} of the step is untraced Python; your own code spends {at}: {time} per step."

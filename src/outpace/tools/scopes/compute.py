@@ -8,61 +8,67 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from outpace.metrics.model.op_metrics import op_metrics
-from outpace.metrics.model.op_places import OpPlaces
-from outpace.metrics.model.op_scopes import scope_of
+from outpace.metrics.facts.op_locations import OpLocator
+from outpace.metrics.facts.op_metrics import op_metrics
+from outpace.metrics.op_scopes import parse_scopes
 from outpace.model import Table
 from outpace.model.arrays import Codes, Numbers
 from outpace.timeline import Run, Timeline
-from outpace.timeline.names import Is
+from outpace.timeline.event_names import EventFlag
 from outpace.tools.scopes.schema import OPS, SCOPES
 from outpace.trace import dialect
-from outpace.trace.algorithms import common
+from outpace.trace.algorithms import intersect_indices
 
 MAX_DEPTH = 8
 
 
 @dataclass(slots=True)  # a large model has thousands
-class Node:
-    """One scope while it is summed up; times in ps. `types`: count, self time and bytes by type of op."""
+class ScopeTotals:
+    """One scope while it is summed up; times in ps. `op_types`: count, self time and bytes by type
+    of op.
+    """
 
-    own: int = 0
-    total: int = 0
+    self_ps: int = 0
+    total_ps: int = 0
     count: int = 0
-    ops: int = 0
-    memory: int = 0
-    types: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    op_count: int = 0
+    allocated_bytes: int = 0
+    op_types: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
 
-Key = tuple[str, tuple[str, ...]]
+ScopeKey = tuple[str, tuple[str, ...]]
 """Side, and the scopes from the outermost on; none for the side as a whole."""
-Tree = dict[Key, Node]
+ScopeTree = dict[ScopeKey, ScopeTotals]
 
 
-def tree(run: Run, max_depth: int = MAX_DEPTH) -> Tree:
-    """Every scope by (side, path), the levels above each included; ops deeper than `max_depth` count for the scope at that depth."""
-    found: Tree = defaultdict(Node)
-    memory = allocations(run)
+def build_scope_tree(run: Run, max_depth: int = MAX_DEPTH) -> ScopeTree:
+    """Every scope by (side, path), the levels above each included; ops deeper than `max_depth`
+    count for the scope at that depth.
+    """
+    found: ScopeTree = defaultdict(ScopeTotals)
+    memory = sum_allocated_bytes(run)
     for row in op_metrics(run).records():
         if row["idle"] or row["type"] == "Dataset":  # tf.data iterators have a tool of their own
             continue
-        path = scope_of(row["name"])[:max_depth]
+        path = parse_scopes(row["name"])[:max_depth]
         size = memory.pop(row["name"], 0) if row["side"] == "Host" else 0
         for depth in range(len(path) + 1):
             node = found[row["side"], path[:depth]]
-            node.total += row["self_ps"]
+            node.total_ps += row["self_ps"]
             node.count += row["count"]
-            node.ops += 1
-            node.memory += size
+            node.op_count += 1
+            node.allocated_bytes += size
         node = found[row["side"], path]
-        node.own += row["self_ps"]
-        count, own, nbytes = node.types.get(row["type"], (0, 0, 0))
-        node.types[row["type"]] = count + row["count"], own + row["self_ps"], nbytes + size
+        node.self_ps += row["self_ps"]
+        count, own, nbytes = node.op_types.get(row["type"], (0, 0, 0))
+        node.op_types[row["type"]] = count + row["count"], own + row["self_ps"], nbytes + size
     return found
 
 
-def allocations(run: Run) -> Counter[str]:
-    """Bytes allocated in the capture by the op that asked for them; empty when the profile has no memory events."""
+def sum_allocated_bytes(run: Run) -> Counter[str]:
+    """Bytes allocated in the capture by the op that asked for them; empty when the profile has no
+    memory events.
+    """
     found: Counter[str] = Counter()
     for timeline in run.hosts:
         found.update(_allocated(timeline))
@@ -71,11 +77,11 @@ def allocations(run: Run) -> Counter[str]:
 
 def _allocated(timeline: Timeline) -> dict[str, int]:
     trace = timeline.trace
-    rows = timeline.names.rows(Is.ALLOCATION)
+    rows = timeline.event_names.rows(EventFlag.ALLOCATION)
     op = trace.stat(dialect.TF_OP)
-    at, place = common(rows, op.row)
-    code, texts = op.codes(place)
-    size = trace.stat(dialect.ALLOCATION_BYTES).ints_of(rows[at], 0)
+    at, place = intersect_indices(rows, op.rows)
+    code, texts = op.encode_texts(place)
+    size = trace.stat(dialect.ALLOCATION_BYTES).take_ints(rows[at], 0)
     sums: dict[str, int] = defaultdict(int)
     for text, nbytes in zip(texts, _sums(code, size, len(texts)), strict=True):
         sums[text.partition(":")[0]] += nbytes
@@ -88,25 +94,29 @@ def _sums(code: Codes, size: Numbers, count: int) -> list[int]:
     return [int(value) for value in sums]
 
 
-def scopes(found: Tree, places: Collection[OpPlaces] = ()) -> Table:
-    """`SCOPES`: a row per scope, parents first, the largest branch first. `places` know which layers opened them."""
-    whole = {side: node.total for (side, path), node in found.items() if not path}
-    remembered = any(node.memory for node in found.values())
+def compute_scopes(tree: ScopeTree, places: Collection[OpLocator] = ()) -> Table:
+    """`SCOPES`: a row per scope, parents first, the largest branch first. `places` know which
+    layers opened them.
+    """
+    whole = {side: node.total_ps for (side, path), node in tree.items() if not path}
+    remembered = any(node.allocated_bytes for node in tree.values())
     rows = []
-    for side, path in _by_branch(found):
-        node = found[side, path]
+    for side, path in _by_branch(tree):
+        node = tree[side, path]
         parent = _id(side, path[:-1]) if len(path) > 1 else ""
-        share = node.total / whole[side] if whole[side] else 0.0
-        memory = float(node.memory) if remembered else float("nan")
-        numbers = (node.total, share, node.own, node.count, node.ops, memory)
-        owner = next((known for each in places if any(known := each.owner("/".join(path)))), ("", ""))
+        share = node.total_ps / whole[side] if whole[side] else 0.0
+        memory = float(node.allocated_bytes) if remembered else float("nan")
+        numbers = (node.total_ps, share, node.self_ps, node.count, node.op_count, memory)
+        owner = next((known for each in places if any(known := each.find_owner("/".join(path)))), ("", ""))
         rows.append((_id(side, path), parent, path[-1], *owner, side, len(path) - 1, *numbers))
     return Table.from_rows("scopes", "Scopes", SCOPES, rows)
 
 
-def _by_branch(found: Tree) -> Iterator[Key]:
-    """All scopes, each before what is inside of it; of those beside each other the largest first."""
-    inside: dict[Key, list[Key]] = defaultdict(list)
+def _by_branch(found: ScopeTree) -> Iterator[ScopeKey]:
+    """All scopes, each before what is inside of it; of those beside each other the
+    largest first.
+    """
+    inside: dict[ScopeKey, list[ScopeKey]] = defaultdict(list)
     for side, path in found:
         if path:
             inside[side, path[:-1]].append((side, path))
@@ -115,19 +125,19 @@ def _by_branch(found: Tree) -> Iterator[Key]:
         key = waiting.pop()
         if key[1]:
             yield key
-        waiting += sorted(inside.pop(key, ()), key=lambda inner: (-found[inner].total, inner[1]), reverse=True)
+        waiting += sorted(inside.pop(key, ()), key=lambda inner: (-found[inner].total_ps, inner[1]), reverse=True)
 
 
 def _id(side: str, path: tuple[str, ...]) -> str:
     return f"{side}:{'/'.join(path)}"
 
 
-def by_type(found: Tree) -> Table:
+def compute_scope_ops(tree: ScopeTree) -> Table:
     """`OPS`: the op view, a row per scope and type of op, longest first."""
-    remembered = any(node.memory for node in found.values())
+    remembered = any(node.allocated_bytes for node in tree.values())
     rows = [
         ("/".join(path), side, name, count, own, float(memory) if remembered else float("nan"))
-        for (side, path), node in found.items()
-        for name, (count, own, memory) in node.types.items()
+        for (side, path), node in tree.items()
+        for name, (count, own, memory) in node.op_types.items()
     ]
-    return Table.from_rows("scope_ops", "Ops by scope", OPS, rows).sorted_by("self_ps")
+    return Table.from_rows("scope_ops", "Ops by scope", OPS, rows).sort_by("self_ps")

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.metrics.model.op_metrics import op_metrics
-from outpace.metrics.model.op_scopes import scope_of
-from outpace.model import Chart, ChartKind, Figure, Figures, Page, Rows, Table, Unit, UsageError
+from outpace.metrics.facts.op_metrics import op_metrics
+from outpace.metrics.op_scopes import parse_scopes
+from outpace.model import Chart, ChartKind, Figure, Figures, Page, Table, TableView, Unit, UsageError
 from outpace.timeline import Run
 from outpace.tools.scopes import TOOL
 from outpace.tools.scopes.compute import MAX_DEPTH
@@ -28,42 +28,44 @@ class Layer:
     """One layer and where it stands: `path` of names from the model down."""
 
     path: tuple[str, ...]
-    layer: Any
+    keras_layer: Any
 
 
 def of_model(model: Any, *, max_depth: int = MAX_DEPTH, show_trainable: bool = True) -> Page:
-    """Parameters and FLOPs of every layer of a Keras model, without a profile. Raises UsageError for something else than a built model."""
-    table = layers(model, None, max_depth)
+    """Parameters and FLOPs of every layer of a Keras model, without a profile. Raises UsageError
+    for something else than a built model.
+    """
+    table = compute_layers(model, None, max_depth)
     return Page(
         TOOL.id,
         f"Layers of {model.name}",
         "Where are the model's parameters and FLOPs?",
         _headline(table),
-        sections(table, show_trainable),
+        build_sections(table, show_trainable),
     )
 
 
-def sections(table: Table, show_trainable: bool = True) -> tuple[Figures | Chart | Rows, ...]:
+def build_sections(layers: Table, show_trainable: bool = True) -> tuple[Figures | Chart | TableView, ...]:
     """What a page shows of the layers."""
-    top = next(table.records())
+    top = next(layers.records())
     columns = ["layer", "type", "output", "parameters", *(["trainable"] if show_trainable else []), "flops"]
-    timed = any(row["forward_ps"] is not None for row in table.records())
+    timed = any(row["forward_ps"] is not None for row in layers.records())
     if timed:
         columns[3:3] = ["forward_ps", "backward_ps", "share"]
     items = (
         Figure("Parameters", top["parameters"], Unit.COUNT, f"{top['trainable']:,} of them trainable"),
         Figure("Forward pass", top["flops"], Unit.COUNT, "FLOPs per example, of the layers that are known"),
     )
-    inner = table.take(table["depth"] > 0)
+    inner = layers.take(layers["depth"] > 0)
     size = "parameters"
     return (
         Figures("Model", items),
         Chart("Parameters by layer", ChartKind.ICICLE, inner, "id", ("parent", "layer", size)),
-        Rows(inner, tuple(columns), limit=40),
+        TableView(inner, tuple(columns), limit=40),
     )
 
 
-def layers(model: Any, run: Run | None, max_depth: int = MAX_DEPTH) -> Table:
+def compute_layers(model: Any, run: Run | None, max_depth: int = MAX_DEPTH) -> Table:
     """`LAYERS`: a row per layer, the model first; with a run, also the time of each layer's ops."""
     if not hasattr(model, "layers") or not hasattr(model, "count_params"):
         raise UsageError(f"A Keras model is needed, not a {type(model).__name__}.")
@@ -73,15 +75,17 @@ def layers(model: Any, run: Run | None, max_depth: int = MAX_DEPTH) -> Table:
         )
     found = [Layer((model.name,), model), *_walk(model, (model.name,), max_depth)]
     times = _times(run, {layer.path[-1] for layer in found}) if run is not None else {}
-    inner = sum(sum(times.get(layer.path[-1], (0, 0))) for layer in found if len(layer.path) > 1 and not _children(layer.layer))
+    inner = sum(
+        sum(times.get(layer.path[-1], (0, 0))) for layer in found if len(layer.path) > 1 and not _children(layer.keras_layer)
+    )
     rows = []
     for item in found:
         forward, backward = times.get(item.path[-1], (0, 0)) if run is not None else (_NAN, _NAN)
         share = (forward + backward) / inner if inner else _NAN
-        named = ("/".join(item.path), "/".join(item.path[:-1]), item.path[-1], type(item.layer).__name__)
-        sizes = (int(item.layer.count_params()), _trainable(item.layer), flops(item.layer))
+        named = ("/".join(item.path), "/".join(item.path[:-1]), item.path[-1], type(item.keras_layer).__name__)
+        sizes = (int(item.keras_layer.count_params()), _trainable(item.keras_layer), estimate_flops(item.keras_layer))
         times_of = (forward, backward, min(share, 1.0) if share == share else _NAN)
-        rows.append((*named, len(item.path) - 1, _output(item.layer), *sizes, *times_of))
+        rows.append((*named, len(item.path) - 1, _output(item.keras_layer), *sizes, *times_of))
     return Table.from_rows("layers", "Layers", LAYERS, rows)
 
 
@@ -123,11 +127,13 @@ def _shape(layer: Any) -> tuple[int | None, ...] | None:
         return None
 
 
-def flops(layer: Any) -> float:
-    """FLOPs of one example's forward pass: two per weight of the kernel and position of the output. NaN where the formula does not hold."""
+def estimate_flops(layer: Any) -> float:
+    """FLOPs of one example's forward pass: two per weight of the kernel and position of the output.
+    NaN where the formula does not hold.
+    """
     children = _children(layer)
     if children:
-        known = [flops(child) for child in children]
+        known = [estimate_flops(child) for child in children]
         return sum(n for n in known if n == n)
     kind, shape = type(layer).__name__, _shape(layer)
     if kind in _NO_FLOPS:
@@ -143,12 +149,14 @@ def flops(layer: Any) -> float:
 
 
 def _times(run: Run, names: set[str]) -> dict[str, tuple[int, int]]:
-    """(forward, backward) self time of the ops below each scope of these names, ps; a name counts once for an op."""
+    """(forward, backward) self time of the ops below each scope of these names, ps; a name counts
+    once for an op.
+    """
     times: dict[str, tuple[int, int]] = {}
     for row in op_metrics(run).records():
         if row["idle"]:
             continue
-        path = scope_of(row["name"])
+        path = parse_scopes(row["name"])
         backward = path[0] == _GRADIENT
         for name in names.intersection(path):
             known = times.get(name, (0, 0))

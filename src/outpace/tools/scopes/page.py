@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from outpace.metrics.model.model_parts import op_places
-from outpace.metrics.model.op_scopes import NO_SCOPE
-from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable, UsageError, filled
-from outpace.model.text import largest_part
+from outpace.metrics.op_scopes import NO_SCOPE
+from outpace.metrics.views.model_parts import op_locators
+from outpace.model import Chart, ChartKind, Page, Section, Table, TableView, Unavailable, UsageError, select_nonempty
+from outpace.model.text import format_largest_part
 from outpace.timeline import Run
 from outpace.tools.scopes import TOOL
 from outpace.tools.scopes import layers as keras
-from outpace.tools.scopes.compute import MAX_DEPTH, Tree, by_type, scopes, tree
+from outpace.tools.scopes.compute import MAX_DEPTH, ScopeTree, build_scope_tree, compute_scope_ops, compute_scopes
 from outpace.tools.scopes.layers import of_model
-from outpace.tools.scopes.lines import lines
+from outpace.tools.scopes.lines import compute_source_lines
 
 __all__ = ["analyse", "of_model"]
 
@@ -33,15 +33,16 @@ _NONE = Unavailable("no op with a name was recorded", "Capture with host tracer 
 def analyse(run: Run, *, model: Any = None, max_depth: int = MAX_DEPTH, show_trainable: bool = True) -> Page:
     """Build the page of a run.
 
-    `model`, a Keras model, adds parameters, FLOPs and time by layer; `max_depth` limits the levels of the tree (deeper ops count for the scope
-    at that depth); `show_trainable` shows trainable parameters apart.
+    `model`, a Keras model, adds parameters, FLOPs and time by layer; `max_depth` limits the levels
+    of the tree (deeper ops count for the scope at that depth); `show_trainable` shows trainable
+    parameters apart.
     """
     if max_depth < 1:
         raise UsageError(f"max_depth must be at least 1, not {max_depth}.")
-    found = tree(run, max_depth)
-    table, code = scopes(found, op_places(run).values()), lines(run)
+    found = build_scope_tree(run, max_depth)
+    table, code = compute_scopes(found, op_locators(run).values()), compute_source_lines(run)
     sections: list[Section] = (
-        list(keras.sections(keras.layers(model, run, max_depth), show_trainable)) if model is not None else []
+        list(keras.build_sections(keras.compute_layers(model, run, max_depth), show_trainable)) if model is not None else []
     )
     for side in ("Device", "Host"):
         mine = table.take(table["side"] == side)
@@ -50,12 +51,16 @@ def analyse(run: Run, *, model: Any = None, max_depth: int = MAX_DEPTH, show_tra
             title = f"Self time by scope on the {side.lower()}"
             sections.append(Chart(title, ChartKind.ICICLE, named, "id", ("parent", "scope", "total_ps")))
             sections.append(
-                Rows(named, _SCOPES if any(named["keras"].tolist()) else _UNNAMED, limit=10, remark=_numbered(named))
+                TableView(named, _SCOPES if any(named["keras"].tolist()) else _UNNAMED, limit=10, remark=_numbered(named))
             )
-    sections += filled(Rows(code, ("source", "what", "occurrences", "total_ps", "self_ps"), limit=15))
+    sections += select_nonempty(TableView(code, ("source", "what", "occurrences", "total_ps", "self_ps"), limit=15))
     if not sections:
         return TOOL.page(unavailable=_NONE)
-    sections.append(Rows(by_type(found), _OF_TYPES, limit=10, pick=("side",), by=("scope", "type", "side"), sums=("self_ps",)))
+    sections.append(
+        TableView(
+            compute_scope_ops(found), _OF_TYPES, limit=10, pick=("side",), by=("scope", "type", "side"), sums=("self_ps",)
+        )
+    )
     return TOOL.page(_headline(found, table, code), tuple(sections))
 
 
@@ -65,7 +70,7 @@ def _numbered(table: Table) -> str:
     return _NUMBERS if unknown else ""
 
 
-def _headline(found: Tree, table: Table, code: Table) -> str:
+def _headline(found: ScopeTree, table: Table, code: Table) -> str:
     if not len(table):
         return f"{next(code.records())['source']} takes the most time of all source lines."
     side = "Device" if "Device" in table["side"] else "Host"
@@ -76,8 +81,8 @@ def _headline(found: Tree, table: Table, code: Table) -> str:
     )
     node = _longest(table.take((table["side"] == side) & (table["depth"] == 0)))
     if node["scope"] == NO_SCOPE:
-        kind, (_, own, _) = max(found[side, (NO_SCOPE,)].types.items(), key=lambda each: each[1][1])
-        most = f", {largest_part(kind, own, node['total_ps'])}"
+        kind, (_, own, _) = max(found[side, (NO_SCOPE,)].op_types.items(), key=lambda each: each[1][1])
+        most = f", {format_largest_part(kind, own, node['total_ps'])}"
         return f"Ops outside of any scope take {node['fraction']:.0%} {where}{most}."
     while len(below := table.take((table["parent"] == node["id"]) & (table["total_ps"] >= _MOST_OF * node["total_ps"]))):
         node = _longest(below)
@@ -85,4 +90,4 @@ def _headline(found: Tree, table: Table, code: Table) -> str:
 
 
 def _longest(table: Table) -> dict[str, Any]:
-    return next(table.sorted_by("total_ps").take(slice(1)).records())
+    return next(table.sort_by("total_ps").take(slice(1)).records())

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.input.iterators import IteratorGraph, iterators
-from outpace.metrics.input.segments import FUNCTION, Pipeline, pipelines
-from outpace.metrics.input.stage_labels import source
+from outpace.metrics.facts.input_iterators import IteratorGraph, iterator_graphs
+from outpace.metrics.facts.input_pipelines import FUNCTION, Pipeline, pipelines
+from outpace.metrics.stage_labels import stage_source
 from outpace.model import Table
 from outpace.model.arrays import Codes, Column, Indices
 from outpace.timeline import Run
-from outpace.tools.tf_data.graph import graph_table, offered
+from outpace.tools.tf_data.graph import compute_graph, select_calls
 from outpace.tools.tf_data.schema import EXECUTIONS, PIPELINES, SEGMENTS, STAGES
 from outpace.trace.algorithms import distinct
 
@@ -22,7 +22,7 @@ SLOW_CALL_PS = 50_000_000  # the guide counts a call as slow from 50 µs on
 
 
 @dataclass(frozen=True)
-class Analysis:
+class PipelineTables:
     """All tables, and the pipelines that they describe by name."""
 
     pipelines: Table
@@ -30,16 +30,16 @@ class Analysis:
     segments: Table
     executions: Table
     graph: Table
-    named: dict[tuple[str, str], Pipeline]
+    pipelines_by_name: dict[tuple[str, str], Pipeline]
 
 
-def compute(run: Run) -> Analysis:
+def compute_tables(run: Run) -> PipelineTables:
     """Analyse every pipeline of every host."""
-    graphs = iterators(run)
+    graphs = iterator_graphs(run)
     named = _names(run)
     rows: dict[str, list[Row]] = {"pipelines": [], "stages": [], "segments": []}
     executions, ranked = [], {}
-    guides = {host: guide_bottlenecks(graph) for host, graph in graphs.items()}
+    guides = {host: find_guide_bottlenecks(graph) for host, graph in graphs.items()}
     for (host, name), pipeline in named.items():
         graph = graphs[host]
         slowest = _ranked(graph, pipeline.root)
@@ -49,7 +49,7 @@ def compute(run: Run) -> Analysis:
         rows["stages"] += _stage_rows(name, pipeline, graph, run, guide)
         rows["segments"] += _segment_rows(name, pipeline)
         executions.append(_executions(host, name, graph, slowest, verdicts))
-        ranked[host, name] = (len(slowest), offered(pipeline, graph, slowest, verdicts))
+        ranked[host, name] = (len(slowest), select_calls(pipeline, graph, slowest, verdicts))
     for host, graph in graphs.items():
         for i, root in enumerate(_device_roots(graph)):
             slowest = _ranked(graph, root)
@@ -57,12 +57,12 @@ def compute(run: Run) -> Analysis:
             executions.append(_executions(host, f"Device:{i}", graph, slowest, guides[host][slowest]))
     stages = Table.from_rows("stages", "Stages", STAGES, rows["stages"])
     segments = Table.from_rows("segments", "Segments", SEGMENTS, rows["segments"])
-    return Analysis(
+    return PipelineTables(
         Table.from_rows("pipelines", "Input pipelines", PIPELINES, rows["pipelines"]),
         stages,
         segments,
         _joined(executions),
-        graph_table(stages, segments, ranked),
+        compute_graph(stages, segments, ranked),
         named,
     )
 
@@ -80,18 +80,18 @@ def _names(run: Run) -> dict[tuple[str, str], Pipeline]:
 def _ranked(graph: IteratorGraph, root: int) -> Indices:
     """Root calls of one pipeline, slowest first (indices into `graph.roots`)."""
     mine = np.flatnonzero(graph.iterator[graph.roots] == root)
-    duration = graph.trace.duration[graph.row[graph.roots[mine]]]
+    duration = graph.trace.duration[graph.rows[graph.roots[mine]]]
     return mine[np.argsort(-duration, kind="stable")]
 
 
-def guide_bottlenecks(graph: IteratorGraph) -> Codes:
-    """The guide's verdict on every root call: the iterator with the longest self time on the critical path; -1 where there is none."""
+def find_guide_bottlenecks(graph: IteratorGraph) -> Codes:
+    """The guide's verdict on every root call: the iterator with the longest self time on the
+    critical path; -1 where there is none.
+    """
     calls = graph.calls
     found = np.full(len(graph.roots), -1, np.int64)
     critical = np.flatnonzero(calls.blocking)
-    shortest_first = critical[
-        np.lexsort((-critical, calls.self_time[critical]))
-    ]  # of equal ones, the first stands last and wins
+    shortest_first = critical[np.lexsort((-critical, calls.self_ps[critical]))]  # of equal ones, the first stands last and wins
     found[calls.call[shortest_first]] = calls.iterator[shortest_first]
     return found
 
@@ -99,14 +99,14 @@ def guide_bottlenecks(graph: IteratorGraph) -> Codes:
 def _pipeline_row(name: str, pipeline: Pipeline, graph: IteratorGraph, ranked: Indices, guide: int) -> tuple[object, ...]:
     bottleneck = pipeline.bottleneck
     return (
-        *_latency(pipeline.host, name, graph, pipeline.root, ranked, pipeline.calls),
+        *_latency(pipeline.host, name, graph, pipeline.root, ranked, pipeline.root_calls),
         graph.types[guide],
         bottleneck.type if bottleneck else "",
     )
 
 
 def _latency(host: str, name: str, graph: IteratorGraph, root: int, ranked: Indices, steady: int) -> tuple[object, ...]:
-    duration = graph.trace.duration[graph.row[graph.roots[ranked]]]
+    duration = graph.trace.duration[graph.rows[graph.roots[ranked]]]
     slow = int((duration > SLOW_CALL_PS).sum())
     return (
         host,
@@ -122,7 +122,9 @@ def _latency(host: str, name: str, graph: IteratorGraph, root: int, ranked: Indi
 
 
 def _device_roots(graph: IteratorGraph) -> list[int]:
-    """Roots of pipelines that fetch from a host pipeline for a device: they only wait, so that no bottleneck is named for them."""
+    """Roots of pipelines that fetch from a host pipeline for a device: they only wait, so that no
+    bottleneck is named for them.
+    """
     return [r for r in distinct(graph.iterator[graph.roots]).tolist() if int(graph.ids[r]) in graph.device_ids]
 
 
@@ -131,27 +133,27 @@ def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, g
     record = run.record(pipeline.host)
     for at, stage in enumerate(pipeline.stages):
         mine = list(stage.iterators)
-        critical = bool(graph.on_path[mine].any())
+        critical = bool(graph.is_critical[mine].any())
         segment, busy, threads = _busy(pipeline, at)
         is_bottleneck = pipeline.bottleneck is stage
         yield (
             stage.type,
-            source(stage.label, record),
+            stage_source(stage.label, record),
             _depth(pipeline, at),
             int(every.count[mine].sum()),
             busy,
-            stage.work,
-            stage.work / max(pipeline.calls, 1),
+            stage.work_ps,
+            stage.work_ps / max(pipeline.root_calls, 1),
             threads,
-            int(every.total[mine].sum()),
-            int(every.self_time[mine].sum()),
+            int(every.total_ps[mine].sum()),
+            int(every.self_ps[mine].sum()),
             int(every.start[mine].min()),
-            stage.asynchronous,
+            stage.is_async,
             critical,
             segment,
             "bottleneck" if is_bottleneck else "critical" if critical else "other",
             guide in stage.iterators,
-            stage.python,
+            stage.runs_python,
             stage.top_op,
             f"{pipeline.host}/{name}/{at}",
             f"{pipeline.host}/{name}/{stage.parent}" if stage.parent >= 0 else "",
@@ -162,13 +164,15 @@ def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, g
 
 
 def _busy(pipeline: Pipeline, at: int) -> tuple[int, float, int]:
-    """Segment in which a stage keeps a thread busy for longest, for how long per root call, and the segment's threads."""
+    """Segment in which a stage keeps a thread busy for longest, for how long per root call, and the
+    segment's threads.
+    """
     stage, best = pipeline.stages[at], (0, 0.0, 1)
     for rank, segment in enumerate(pipeline.segments):
         if at not in segment.stages:
             continue
-        mine = stage.function if segment.kind == FUNCTION else stage.handing if segment.boundary == at else stage.own
-        busy = mine / segment.threads / max(pipeline.calls, 1)
+        mine = stage.function_ps if segment.kind == FUNCTION else stage.handoff_ps if segment.boundary == at else stage.self_ps
+        busy = mine / segment.threads / max(pipeline.root_calls, 1)
         if busy >= best[1]:
             best = (rank, busy, segment.threads)
     return best
@@ -185,7 +189,7 @@ def _segment_rows(name: str, pipeline: Pipeline) -> Iterator[Row]:
     for rank, segment in enumerate(pipeline.segments):
         members = ", ".join(pipeline.stages[at].type for at in segment.stages)
         dominant = pipeline.stages[segment.dominant].type
-        yield pipeline.host, name, rank, segment.kind, members, segment.work, segment.threads, segment.busy, dominant
+        yield pipeline.host, name, rank, segment.kind, members, segment.work_ps, segment.threads, segment.busy_ps, dominant
 
 
 def _executions(host: str, name: str, graph: IteratorGraph, ranked: Indices, guides: Codes) -> dict[str, Column]:
@@ -196,7 +200,7 @@ def _executions(host: str, name: str, graph: IteratorGraph, ranked: Indices, gui
     rank = np.repeat(np.arange(len(ranked)), count)
     at = np.arange(len(rank)) - (np.cumsum(count) - count)[rank] + low[rank]
     iterator = calls.iterator[at]
-    stage, identity = graph.texts
+    stage, identity = graph.text_columns
     return {
         "host": np.full(len(at), host, object),
         "pipeline": np.full(len(at), name, object),
@@ -204,8 +208,8 @@ def _executions(host: str, name: str, graph: IteratorGraph, ranked: Indices, gui
         "id": identity[iterator],
         "rank": rank + 1,
         "start_ps": calls.start[at],
-        "total_ps": calls.total[at],
-        "self_ps": calls.self_time[at],
+        "total_ps": calls.total_ps[at],
+        "self_ps": calls.self_ps[at],
         "calls": calls.count[at],
         "critical": calls.blocking[at],
         "bottleneck": iterator == guides[rank],

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from outpace._once import once
-from outpace.metrics.input.segments import Pipeline, StageWork
-from outpace.metrics.input.stage_labels import called, source
-from outpace.metrics.machine import cpu_saturation
-from outpace.metrics.program.between import between
-from outpace.metrics.program.budget import at_most
-from outpace.metrics.program.counterfactual import moved
-from outpace.model import OUTSIDE, Category, Saving, Severity, Threshold, Unit
-from outpace.tools.tf_data.saving import Waiting, busy_without, saving
+from outpace._caching import once
+from outpace.metrics.facts import cpu_saturation
+from outpace.metrics.facts.input_pipelines import Pipeline, StageWork
+from outpace.metrics.facts.step_gaps import step_gaps
+from outpace.metrics.savings.bounds import background_bound
+from outpace.metrics.savings.budget import build_saving
+from outpace.metrics.stage_labels import format_stage, stage_source
+from outpace.model import OUTSIDE_STEPS, Category, Saving, Severity, Threshold, Unit
+from outpace.tools.tf_data.cache_saving import InputWait, compute_busy_without, compute_cache_saving
 
 XPROF = "XProf's input pipeline page"
-HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, XPROF)
-MODERATE = Threshold("moderately input-bound", 0.05, Unit.FRACTION, XPROF)
-SHARE = Threshold("worth acting on", 0.20, Unit.FRACTION, "share of the slowest segment's work; less cannot free the pipeline")
+HIGHLY_BOUND = Threshold("highly input-bound", 0.20, Unit.FRACTION, XPROF)
+MODERATELY_BOUND = Threshold("moderately input-bound", 0.05, Unit.FRACTION, XPROF)
+MIN_SHARE = Threshold(
+    "worth acting on", 0.20, Unit.FRACTION, "share of the slowest segment's work; less cannot free the pipeline"
+)
 _NOTHING = "if this stage, and what feeds it, took no time: its input wait, plus CPU time returned to the model"
 _PARALLEL = "if it ran on all cores: its input wait, as far as cores are idle, and the next slowest stage allows"
-CACHES = ("MemoryCache", "FileCache", "CacheDataset", "FileReader", "MemoryReader", "MemoryWriter", "FileWriter")
+CACHE_TYPES = ("MemoryCache", "FileCache", "CacheDataset", "FileReader", "MemoryReader", "MemoryWriter", "FileWriter")
 
 
-class Context(Waiting):
+class PipelineContext(InputWait):
     """What all rules look at, and how bad it is."""
 
     @property
@@ -32,59 +34,81 @@ class Context(Waiting):
         return self.timeline.host
 
     @once
-    def outside(self) -> float:
-        """Share of the time from the first step to the last that waits for input between the steps: marks that leave out the input."""
-        gaps = between(self.run).get(self.host)
-        return gaps.shares[Category.INPUT] if gaps is not None and gaps.often else 0.0
+    def outside_share(self) -> float:
+        """Share of the time from the first step to the last that waits for input between the steps:
+        marks that leave out the input.
+        """
+        gaps = step_gaps(self.run).get(self.host)
+        return gaps.category_shares[Category.INPUT] if gaps is not None and gaps.in_most_gaps else 0.0
 
     @once
     def severity(self) -> Severity:
-        """By the share of the step that waits for the pipeline, or that comes back at least if the slowest stage's results are kept; where the
-        cores are all busy, by half of what may come back."""
-        most = self.savings(self.pipeline.bottleneck) if self.pipeline.bottleneck else None
-        least = 0.0 if most is None else max(most.low, most.high / 2 if self.saturated else 0.0)
-        share = max(self.explained, self.outside, least)
-        return Severity.HIGH if share >= HIGH.value else Severity.MODERATE if share >= MODERATE.value else Severity.INFO
+        """By the share of the step that waits for the pipeline, or that comes back at least if the
+        slowest stage's results are kept; where the cores are all busy, by half of what may come
+        back.
+        """
+        most = self.cache_saving(self.pipeline.bottleneck) if self.pipeline.bottleneck else None
+        least = 0.0 if most is None else max(most.low, most.high / 2 if self.is_saturated else 0.0)
+        share = max(self.explained_share, self.outside_share, least)
+        return (
+            Severity.HIGH
+            if share >= HIGHLY_BOUND.value
+            else Severity.MODERATE
+            if share >= MODERATELY_BOUND.value
+            else Severity.INFO
+        )
 
     @once
-    def saturated(self) -> bool:
+    def is_saturated(self) -> bool:
         """Whether input and model want the same cores."""
-        rows = list(cpu_saturation.cpu_saturation(self.run).of("host", self.host).records()) if not self.run.has_device else []
-        return any(cpu_saturation.shares_cores(row) for row in rows)
+        rows = (
+            list(cpu_saturation.cpu_saturation(self.run).filter_by("host", self.host).records())
+            if not self.run.has_device
+            else []
+        )
+        return any(cpu_saturation.has_core_contention(row) for row in rows)
 
-    def savings(self, stage: StageWork) -> Saving | None:
+    def cache_saving(self, stage: StageWork) -> Saving | None:
         """What keeping a stage's results saves, where that is worth the work."""
-        found = saving(self, stage)
-        if self.outside > self.share:
-            part = min(1.0, stage.work / max(self.pipeline.segments[0].work, 1)) if self.pipeline.segments else 1.0
-            waits = at_most(part * self.outside, OUTSIDE, assumes="if no time between the steps waited for it")
+        found = compute_cache_saving(self, stage)
+        if self.outside_share > self.wait_share:
+            part = min(1.0, stage.work_ps / max(self.pipeline.segments[0].work_ps, 1)) if self.pipeline.segments else 1.0
+            waits = build_saving(part * self.outside_share, OUTSIDE_STEPS, assumes="if no time between the steps waited for it")
             if found is None or (waits is not None and waits.high > found.high):
                 return waits
-        if found is not None and not stage.function and stage.type != "Generator":  # batches and slices: only their wait can go
-            found = replace(found, low=min(found.low, self.share), high=min(found.high, self.share))
-        return found if found is not None and found.high >= MODERATE.value else None
+        if (
+            found is not None and not stage.function_ps and stage.type != "Generator"
+        ):  # batches and slices: only their wait can go
+            found = replace(found, low=min(found.low, self.wait_share), high=min(found.high, self.wait_share))
+        return found if found is not None and found.high >= MODERATELY_BOUND.value else None
 
-    def without(self, stage: StageWork) -> Saving | None:
-        """What a step saves at most if a stage, and what feeds it, took less time: all that it would save if they took none."""
-        found = self.savings(stage)
-        return found and replace(found, low=0.0, assumes=found.assumes if found.takes_from == (OUTSIDE,) else _NOTHING)
+    def removal_saving(self, stage: StageWork) -> Saving | None:
+        """What a step saves at most if a stage, and what feeds it, took less time: all that it
+        would save if they took none.
+        """
+        found = self.cache_saving(stage)
+        return found and replace(found, low=0.0, assumes=found.assumes if found.takes_from == (OUTSIDE_STEPS,) else _NOTHING)
 
-    def parallel(self, stage: StageWork) -> Saving | None:
-        """What a step saves at most if a stage ran on all cores instead of on one: nothing where they have no room, which is no lack of a
-        number."""
-        if self.outside > self.share:
-            return self.without(stage)
-        each = self.batches / self.step
+    def parallel_saving(self, stage: StageWork) -> Saving | None:
+        """What a step saves at most if a stage ran on all cores instead of on one: nothing where
+        they have no room, which is no lack of a number.
+        """
+        if self.outside_share > self.wait_share:
+            return self.removal_saving(stage)
+        each = self.batches_per_step / self.mean_step_ps
         at = self.pipeline.stages.index(stage)
-        work, others = stage.work / max(self.pipeline.calls, 1) * each, busy_without(self.pipeline, {at: 1.0}) * each
-        share = moved(self.run, self.host, self.explained, work, others)
-        return Saving(0.0, share if share >= MODERATE.value else 0.0, (Category.INPUT.value,), _PARALLEL)
+        work, others = (
+            stage.work_ps / max(self.pipeline.root_calls, 1) * each,
+            compute_busy_without(self.pipeline, {at: 1.0}) * each,
+        )
+        share = background_bound(self.run, self.host, self.explained_share, work, others)
+        return Saving(0.0, share if share >= MODERATELY_BOUND.value else 0.0, (Category.INPUT.value,), _PARALLEL)
 
-    def called(self, stage: StageWork) -> str:
+    def format_stage(self, stage: StageWork) -> str:
         """A stage, as the user's source has it."""
-        return called(stage.type, source(stage.label, self.record))
+        return format_stage(stage.type, stage_source(stage.label, self.record))
 
-    def batched_behind(self, stage: StageWork) -> bool:
+    def is_batched_after(self, stage: StageWork) -> bool:
         """Whether its elements are put together to batches after it, or by itself."""
         if stage.type.startswith("MapAndBatch"):
             return True
@@ -94,13 +118,15 @@ class Context(Waiting):
                 return True
         return False
 
-    def map_of(self, stage: StageWork) -> str:
-        """The call that holds a stage's function: of a map that was fused with its batch, the map alone."""
+    def format_map(self, stage: StageWork) -> str:
+        """The call that holds a stage's function: of a map that was fused with its batch, the map
+        alone.
+        """
         if not stage.type.startswith("MapAndBatch"):
-            return self.called(stage)
-        return called("Map", source(stage.label, self.record).partition(" + ")[0])
+            return self.format_stage(stage)
+        return format_stage("Map", stage_source(stage.label, self.record).partition(" + ")[0])
 
 
 def has_cache(pipeline: Pipeline) -> bool:
     """Whether it keeps any stage's results."""
-    return any(stage.type.startswith(CACHES) for stage in pipeline.stages)
+    return any(stage.type.startswith(CACHE_TYPES) for stage in pipeline.stages)

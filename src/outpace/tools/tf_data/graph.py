@@ -1,4 +1,6 @@
-"""The graph's table: every stage of every pipeline over all calls, and of its slowest, its median and its fastest call."""
+"""The graph's table: every stage of every pipeline over all calls, and of its slowest, its median
+and its fastest call.
+"""
 
 from __future__ import annotations
 
@@ -6,37 +8,43 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from outpace.metrics.input.iterators import IteratorGraph
-from outpace.metrics.input.segments import Pipeline
+from outpace.metrics.facts.input_iterators import IteratorGraph
+from outpace.metrics.facts.input_pipelines import Pipeline
 from outpace.model import Table, Unit, humanize
 from outpace.model.arrays import Codes, Indices
 from outpace.tools.tf_data.schema import GRAPH
 
 Row = tuple[object, ...]
-Ranked = Mapping[tuple[str, str], tuple[int, list[tuple[str, int, list[Row | None]]]]]
-"""By host and pipeline: how many calls, and of each call that is offered its name, its rank, and what every stage did in it."""
+CallsByPipeline = Mapping[tuple[str, str], tuple[int, list[tuple[str, int, list[Row | None]]]]]
+"""By host and pipeline: how many calls, and of each call that is offered its name, its rank, and
+what every stage did in it.
+"""
 
 
-def offered(
-    pipeline: Pipeline, graph: IteratorGraph, ranked: Indices, guides: Codes
+def select_calls(
+    pipeline: Pipeline, graph: IteratorGraph, ranked_calls: Indices, guide_bottlenecks: Codes
 ) -> list[tuple[str, int, list[Row | None]]]:
-    """The calls that a reader may look at one by one; `ranked` are the pipeline's, slowest first, `guides` the guide's verdict on them."""
-    duration = graph.trace.duration[graph.row[graph.roots[ranked]]]
+    """The calls that a reader may look at one by one; `ranked_calls` are the pipeline's, slowest
+    first, `guide_bottlenecks` the guide's verdict on them.
+    """
+    duration = graph.trace.duration[graph.rows[graph.roots[ranked_calls]]]
     names: dict[int, str] = {}
-    for place, name in ((0, "slowest"), (len(ranked) - 1, "fastest"), (len(ranked) // 2, "median")):
+    for place, name in ((0, "slowest"), (len(ranked_calls) - 1, "fastest"), (len(ranked_calls) // 2, "median")):
         names.setdefault(place, name)
     return [
         (
             f"rank {place + 1}, {names[place]}: {humanize(int(duration[place]), Unit.PS)}",
             place + 1,
-            _of_call(pipeline, graph, int(ranked[place]), int(guides[place])),
+            _of_call(pipeline, graph, int(ranked_calls[place]), int(guide_bottlenecks[place])),
         )
         for place in sorted(names)
     ]
 
 
 def _of_call(pipeline: Pipeline, graph: IteratorGraph, call: int, guide: int) -> list[Row | None]:
-    """Of every stage: start, total, self time, executions and role in one call; None where the call led to no execution of it."""
+    """Of every stage: start, total, self time, executions and role in one call; None where the call
+    led to no execution of it.
+    """
     calls = graph.calls
     mine = slice(*np.searchsorted(calls.call, [call, call + 1]).tolist())
     found: list[Row | None] = []
@@ -46,20 +54,20 @@ def _of_call(pipeline: Pipeline, graph: IteratorGraph, call: int, guide: int) ->
             found.append(None)
             continue
         role = "bottleneck" if guide in stage.iterators else "critical" if calls.blocking[at].any() else "other"
-        sums = (int(those.sum()) for those in (calls.total[at], calls.self_time[at], calls.count[at]))
+        sums = (int(those.sum()) for those in (calls.total_ps[at], calls.self_ps[at], calls.count[at]))
         found.append((int(calls.start[at].min()), *sums, role))
     return found
 
 
-def graph_table(stages: Table, segments: Table, ranked: Ranked) -> Table:
+def compute_graph(stages: Table, segments: Table, ranked_calls: CallsByPipeline) -> Table:
     """`GRAPH`: the slowest pipeline first, and of each all of its calls before single ones."""
     busy = {(s["host"], s["pipeline"]): -float(s["busy_per_batch_ps"]) for s in segments.records() if s["segment"] == 0}
     rows: list[Row] = []
     by_pipeline: dict[tuple[str, str], list[dict[str, object]]] = {}
     for stage in stages.records():
         by_pipeline.setdefault((stage["host"], stage["pipeline"]), []).append(stage)
-    for key in sorted(ranked, key=lambda key: busy.get(key, 0.0)):
-        count, calls = ranked[key]
+    for key in sorted(ranked_calls, key=lambda key: busy.get(key, 0.0)):
+        count, calls = ranked_calls[key]
         mine = by_pipeline.get(key, [])
         rows += _rows(mine, f"all {count:,} calls: mean", None, _means(mine, count))
         for name, rank, numbers in calls:

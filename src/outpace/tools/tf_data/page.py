@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from outpace.metrics.input.stage_labels import called
-from outpace.metrics.program.step_breakdown import step_breakdown
-from outpace.model import Chart, ChartKind, Page, Rows, Section, Text, Unavailable, Unit, filled, humanize
+from outpace.metrics.facts.step_breakdown import step_breakdown
+from outpace.metrics.stage_labels import format_stage
+from outpace.model import Chart, ChartKind, Page, Paragraph, Section, TableView, Unavailable, Unit, humanize, select_nonempty
 from outpace.timeline import Run
 from outpace.tools.tf_data import TOOL
 from outpace.tools.tf_data import findings as rules
-from outpace.tools.tf_data.compute import Analysis, compute
+from outpace.tools.tf_data.compute import PipelineTables, compute_tables
 
 _NONE = Unavailable(
     "no tf.data activity was recorded",
@@ -20,7 +20,7 @@ _NONE = Unavailable(
 
 def analyse(run: Run) -> Page:
     """Build the page of a run."""
-    analysis = compute(run)
+    analysis = compute_tables(run)
     if len(analysis.pipelines) == 0:
         return TOOL.page(unavailable=_NONE)
     shown = (
@@ -35,17 +35,19 @@ def analyse(run: Run) -> Page:
         "asynchronous",
         "role",
     )
-    sections: list[Section] = [Text("Verdict", _verdict(analysis))] if analysis.named else []
+    sections: list[Section] = [Paragraph("Verdict", _verdict(analysis))] if analysis.pipelines_by_name else []
     sections += [
-        *filled(Chart("Graph", ChartKind.GRAPH, analysis.graph, "node", _NODE, remark=_GRAPH, select="host", then=_CHOICES)),
-        Rows(analysis.stages, shown, limit=20, folded=True, pick=_PLACES),
-        Rows(
+        *select_nonempty(
+            Chart("Graph", ChartKind.GRAPH, analysis.graph, "node", _NODE, remark=_GRAPH, select="host", then=_CHOICES)
+        ),
+        TableView(analysis.stages, shown, limit=20, folded=True, pick=_PLACES),
+        TableView(
             analysis.segments,
             ("segment", "kind", "busy_per_batch_ps", "threads", "dominant", "stages"),
             remark=_SEGMENTS,
             pick=_PLACES,
         ),
-        Rows(
+        TableView(
             analysis.pipelines,
             (*(("host",) if len(set(analysis.pipelines["host"])) > 1 else ()), *_OF_PIPELINES),
             pick=("host",),
@@ -54,7 +56,7 @@ def analyse(run: Run) -> Page:
     return TOOL.page(
         headline=_headline(analysis),
         sections=tuple(sections),
-        findings=tuple(rules.find(run, analysis, step_breakdown(run))),
+        findings=tuple(rules.iter_findings(run, analysis, step_breakdown(run))),
         hidden_tables=(analysis.executions,),
     )
 
@@ -71,7 +73,7 @@ _PLACES = ("host", "pipeline")
 _SEGMENTS = "A segment is the stages between two asynchronous ones: they run in turn. Segments overlap, so the slowest one is the limit."
 
 
-def _headline(analysis: Analysis) -> str:
+def _headline(analysis: PipelineTables) -> str:
     worst = _slowest(analysis)
     if worst is None:
         return "Only pipelines that feed a device were recorded."
@@ -79,12 +81,14 @@ def _headline(analysis: Analysis) -> str:
     busy = humanize(float(segment["busy_per_batch_ps"]), Unit.PS)
     several = len(set(analysis.pipelines["host"].tolist())) > 1
     which = f"The slowest pipeline, of {row['host']}," if several else "The pipeline"
-    return f"{which} can deliver a batch every {busy}; {called(row['stage'], row['source'])} limits it."
+    return f"{which} can deliver a batch every {busy}; {format_stage(row['stage'], row['source'])} limits it."
 
 
-def _slowest(analysis: Analysis) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """The bottleneck stage and the segment of the slowest pipeline, as records; of a host's pipelines those that are called often, since each
-    epoch makes its own, and one of few calls has little but its beginning."""
+def _slowest(analysis: PipelineTables) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """The bottleneck stage and the segment of the slowest pipeline, as records; of a host's
+    pipelines those that are called often, since each epoch makes its own, and one of few calls has
+    little but its beginning.
+    """
     calls = {(row["host"], row["pipeline"]): row["calls"] for row in analysis.pipelines.records()}
     most: dict[str, int] = {}
     for (host, _), count in calls.items():
@@ -99,7 +103,7 @@ def _slowest(analysis: Analysis) -> tuple[dict[str, Any], dict[str, Any]] | None
     return next(((s, segment) for s in stages if (s["host"], s["pipeline"], s["role"]) == key), None)
 
 
-def _verdict(analysis: Analysis) -> str:
+def _verdict(analysis: PipelineTables) -> str:
     lines = []
     for row in analysis.pipelines.records():
         if not row["bottleneck"]:

@@ -1,1 +1,3 @@
-"""Finds what makes a program faster: limits first, then races of edited texts, the bottleneck's first."""
+"""Finds what makes a program faster: limits first, then races of edited texts, the bottleneck's
+first.
+"""

@@ -1,4 +1,6 @@
-"""Candidates: the optimisations that fit a program, each as an edit of the user's source; what is not for it, with the reason."""
+"""Candidates: the optimisations that fit a program, each as an edit of the user's source; what is
+not for it, with the reason.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from outpace._dataclass import dataclass
-from outpace.capture.frames import Place
+from outpace.capture.frames import CallSite
 from outpace.capture.pipeline import PipelineRecorder
 from outpace.tune.climb.outcome import ADVICE, Tried
 from outpace.tune.data.tree import describe
@@ -24,10 +26,12 @@ from outpace.tune.risk import Risk
 class Candidate:
     """A change of the program as an edit of its source.
 
-    why: what it answers, in a sentence. of_input: it changes what is read, and not the step. minor: it usually adds little. fills: it is at
-    its speed once an epoch is over. recipe: how to make it by hand. grouped: an item of the edited loop begins with a list of the original's
-    items. every: steps whose effects come together. consent: what the user has to allow before it is kept, since it changes what comes out by
-    more than rounding; empty for nothing."""
+    why: what it answers, in a sentence. of_input: it changes what is read, and not the step. minor:
+    it usually adds little. fills: it is at its speed once an epoch is over. recipe: how to make it
+    by hand. grouped: an item of the edited loop begins with a list of the original's items. every:
+    steps whose effects come together. consent: what the user has to allow before it is kept, since
+    it changes what comes out by more than rounding; empty for nothing.
+    """
 
     id: str
     title: str
@@ -49,7 +53,7 @@ class Candidate:
 
 
 def candidates_of(
-    program: Program, recorder: PipelineRecorder | None, called: Place | None
+    program: Program, recorder: PipelineRecorder | None, called: CallSite | None
 ) -> tuple[tuple[Candidate, ...], tuple[Tried, ...]]:
     """What may be raced, and what not, with the reason. called: the line that calls fit."""
     found, others = list[Candidate](), list[Tried]()

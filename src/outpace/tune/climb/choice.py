@@ -1,4 +1,6 @@
-"""Which optimisations may still be raced, which of them first, and what a climb may still spend on races."""
+"""Which optimisations may still be raced, which of them first, and what a climb may still spend on
+races.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,10 @@ DECIDED = (Decision.UNPROVEN, Decision.FAILED)  # whatever else is changed
 
 @dataclass(eq=False)
 class Choice:
-    """allowed: what the user consents to. open: races that each optimisation may still take part in, of those that were raced and not found
-    faster. refused: what the last race with it could not judge. raced: what took part in a race, judged or not."""
+    """allowed: what the user consents to. open: races that each optimisation may still take part
+    in, of those that were raced and not found faster. refused: what the last race with it could not
+    judge. raced: what took part in a race, judged or not.
+    """
 
     allowed: frozenset[str] = frozenset()
     open: dict[str, int] = field(default_factory=dict)
@@ -39,9 +43,11 @@ class Choice:
         return not variant.consent or variant.consent in self.allowed
 
     def next(self, variants: list[Candidate], limits: Limits | None) -> list[Candidate]:
-        """What to race of the variants that fit, the first of them first: those of the bottleneck's part of the step, where `limits` show one;
-        once they were raced and judged, the other part's too; then also what usually adds little. What took part in no race yet comes first,
-        what may not be kept last."""
+        """What to race of the variants that fit, the first of them first: those of the bottleneck's
+        part of the step, where `limits` show one; once they were raced and judged, the other part's
+        too; then also what usually adds little. What took part in no race yet comes first, what may
+        not be kept last.
+        """
         large = [variant for variant in variants if not variant.minor]
         groups = (_of_bottleneck(large, limits), large, variants)
         found = next((group for group in groups if any(self._unknown(variant.id) for variant in group)), variants)
@@ -76,7 +82,9 @@ class Choice:
 
 
 def _of_bottleneck(variants: list[Candidate], limits: Limits | None) -> list[Candidate]:
-    """The variants of the part of the step that holds the program back, where the other part alone is far faster; else all."""
+    """The variants of the part of the step that holds the program back, where the other part alone
+    is far faster; else all.
+    """
     if limits is None:
         return variants
     turned = [variant for variant in variants if not variant.of_input]
@@ -105,8 +113,9 @@ _BESIDE = 2  # arms beside those that are new: the base, and its second self
 
 @dataclass(eq=False)
 class Budget:
-    """Seconds, preparations included. preparing: of one new arm, the mean of all so far; block: of one block with what is not timed, as
-    measured last."""
+    """Seconds, preparations included. preparing: of one new arm, the mean of all so far; block: of
+    one block with what is not timed, as measured last.
+    """
 
     seconds: float
     clock: Callable[[], float]
@@ -128,11 +137,15 @@ class Budget:
         return self.seconds - self.spent
 
     def price(self, variants: int) -> float:
-        """Seconds that a race of so many new variants needs to tell anything; their base may have to be prepared too."""
+        """Seconds that a race of so many new variants needs to tell anything; their base may have
+        to be prepared too.
+        """
         return (variants + 1) * self.preparing + self._rounds(variants + _BESIDE)
 
     def _rounds(self, arms: int, rounds: int = ROUNDS) -> float:
-        """Seconds that so many rounds take with so many arms, by default the fewest that tell anything."""
+        """Seconds that so many rounds take with so many arms, by default the fewest that tell
+        anything.
+        """
         return rounds * arms * self.block
 
     def affordable(self, variants: Sequence[Candidate]) -> Sequence[Candidate]:
@@ -140,8 +153,10 @@ class Budget:
         return variants[: max((n for n in range(1, len(variants) + 1) if self.price(n) <= self.left), default=0)]
 
     def for_race(self, variants: int, new: int) -> float:
-        """Seconds for the rounds of a race of so many variants, after so many arms have been prepared: a share, which pays for the fewest
-        rounds, or all where the rest pays for no further race, and what tells of large differences in any case."""
+        """Seconds for the rounds of a race of so many variants, after so many arms have been
+        prepared: a share, which pays for the fewest rounds, or all where the rest pays for no
+        further race, and what tells of large differences in any case.
+        """
         rest, arms = self.left - new * self.preparing, variants + _BESIDE
         share = max(RACE_SHARE * rest, self._rounds(arms))
         return share if rest - share >= self.price(1) else max(rest, self._rounds(arms, FEW))
@@ -158,7 +173,9 @@ class Budget:
             self.block = (ended - began) / len(blocks)
 
     def follow(self, experiment: Experiment, arm: str) -> None:
-        """The next race is one of this arm and of what is put on top of it: their blocks cost what its own cost in this race."""
+        """The next race is one of this arm and of what is put on top of it: their blocks cost what
+        its own cost in this race.
+        """
         blocks = experiment.samples
         spent = [after.when - each.when for each, after in itertools.pairwise(blocks) if each.arm == arm]
         if spent:

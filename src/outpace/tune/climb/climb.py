@@ -1,8 +1,11 @@
-"""The search: look at the script as it trains, race the edits that answer what holds it back, put together what seems faster, and look again.
+"""The search: look at the script as it trains, race the edits that answer what holds it back, put
+together what seems faster, and look again.
 
-A candidate is an edit of the source, and a race is one of processes that run edited texts (`trial`). What seems faster and is another program
-in its first steps goes at once, so that nothing is built on it. What is found here is a suspicion: the proof is made afterwards, of the texts
-that are left."""
+A candidate is an edit of the source, and a race is one of processes that run edited texts
+(`trial`). What seems faster and is another program in its first steps goes at once, so that nothing
+is built on it. What is found here is a suspicion: the proof is made afterwards, of the texts that
+are left.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from outpace.capture.options import Outcome
-from outpace.capture.relaunch import python_command
-from outpace.capture.runner import watched
+from outpace.capture.interpreter import python_command
+from outpace.capture.options import ScriptOutcome
+from outpace.capture.runner import run_process
 from outpace.model.errors import CaptureError
 from outpace.tune.climb.candidates import Candidate
 from outpace.tune.climb.choice import LIMITS_SHARE, Budget, Choice
@@ -49,15 +52,19 @@ _HOSTED, INTERRUPTED = "outpace.tune.hosted", 130
 
 
 class Ended(Exception):
-    """The script's process ended without anything to tune. code: its exit code; outcome: what it left."""
+    """The script's process ended without anything to tune. code: its exit code; outcome: what it
+    left.
+    """
 
-    def __init__(self, code: int, outcome: Outcome | None) -> None:
+    def __init__(self, code: int, outcome: ScriptOutcome | None) -> None:
         super().__init__()
         self.code, self.outcome = code, outcome
 
 
 class Climb:
-    """One search of one script. plan: as the command was asked; folder: for files of ours. budget: seconds, but for what is compared."""
+    """One search of one script. plan: as the command was asked; folder: for files of ours. budget:
+    seconds, but for what is compared.
+    """
 
     def __init__(self, plan: Mapping[str, Any], folder: str, budget: float, watch: Watch, originals: Originals) -> None:
         self.plan, self.folder, self.watch, self.originals = plan, folder, watch, originals
@@ -66,7 +73,7 @@ class Climb:
         self.choice, self.tried = Choice(frozenset(plan["allow"])), dict[str, Tried]()
         self.races: list[Experiment] = []
         self.seen, self.code = Seen((), (), Place()), 0
-        self.outcome: Outcome | None = None
+        self.outcome: ScriptOutcome | None = None
         self.best = Stack((), {})
         self.sources: dict[str, str] = {}  # files that candidates edit, as they are on disk
         self.steps: list[tuple[Candidate, Texts, Texts]] = []  # kept; the texts that it was raced against, and these with it
@@ -74,7 +81,9 @@ class Climb:
         self._looks, self._start_seconds, self.step_seconds = 0, 0.0, 0.0
 
     def run(self) -> Searched | None:
-        """Search; None for a dry run. Raises Ended where there is nothing to tune, CaptureError where the script fails in its trials."""
+        """Search; None for a dry run. Raises Ended where there is nothing to tune, CaptureError
+        where the script fails in its trials.
+        """
         first = self.seen = self._look()
         self.step_seconds = first.step_seconds or 0.0
         if self.plan["dry_run"]:
@@ -127,7 +136,9 @@ class Climb:
             )
 
     def _look(self, again: bool = False) -> Seen:
-        """Run the script as the best so far up to its training, and see what could be changed. Raises Ended where that comes to nothing."""
+        """Run the script as the best so far up to its training, and see what could be changed.
+        Raises Ended where that comes to nothing.
+        """
         self._looks += 1
         room = Path(self.folder) / f"look-{self._looks}"
         files = {"outcome": str(room / "outcome.json"), "found": str(room / "found"), "edition": ""}
@@ -137,12 +148,12 @@ class Climb:
             files["edition"] = str(Edition(self.best.texts, self.seen.place, self.plan["fit"]).write(room / "texts"))
         kept = [each.id for each in self.best.changes]
         began = time.monotonic()
-        code, outcome = watched(
+        code, outcome = run_process(
             python_command(_HOSTED, json.dumps({**self.plan, **files, "kept": kept})),
             files["outcome"],
-            quiet=again,
-            silent=again or self.plan.get("json", False),  # a document is all that is printed
-            limit=LATER_LOOK * self._start_seconds + LATER_SECONDS if again else None,
+            hide_stderr=again,
+            hide_stdout=again or self.plan.get("json", False),  # a document is all that is printed
+            timeout=LATER_LOOK * self._start_seconds + LATER_SECONDS if again else None,
         )
         self._start_seconds = time.monotonic() - began
         found = Seen.read(files["found"]) if code != INTERRUPTED else None
@@ -167,7 +178,9 @@ class Climb:
                 self.tried[each.id] = each
 
     def _candidates(self, limits: Limits | None) -> list[Candidate]:
-        """What to race next; as long as nothing is kept, the limits tell where the bottleneck is."""
+        """What to race next; as long as nothing is kept, the limits tell where the
+        bottleneck is.
+        """
         hidden = limits is not None and not self.best.changes and (limits.input_hidden or _at_limit(limits))
         left = []
         for each in self.seen.candidates:
@@ -180,7 +193,9 @@ class Climb:
         return self.choice.next(left, limits if not self.best.changes else None)
 
     def _limits(self) -> Limits | None:
-        """The first race: the program as it is, its model alone, its input alone. None where it cannot be measured so."""
+        """The first race: the program as it is, its model alone, its input alone. None where it
+        cannot be measured so.
+        """
         self.watch.note("Measuring the speed limits: the model alone, the input alone, and the program as it is.")
         arms = [self._arm(TODAY, self.best), self._arm(MODEL, self.best, MODEL_ALONE), self._arm(INPUT, self.best, INPUT_ALONE)]
         share = 1.0 if self.plan["only_limits"] else LIMITS_SHARE
@@ -191,8 +206,9 @@ class Climb:
         return limits_of(race, race.reference(Phase.CONFIRM))
 
     def _race(self, candidates: Sequence[Candidate]) -> None:
-        """Screen candidates against the best so far. What seems faster is put together, each on top of the faster ones; what does not go
-        together with these waits for the next look."""
+        """Screen candidates against the best so far. What seems faster is put together, each on top
+        of the faster ones; what does not go together with these waits for the next look.
+        """
         base, name = self.best, self.best.name or TODAY
         names = {each.id: f"{name} + {each.title}" if base.changes else each.title for each in candidates}
         kept = [names[each.id] for each in candidates if self.choice.allows(each)]
@@ -232,7 +248,9 @@ class Climb:
             self.budget.follow(race, names[winners[0].id])
 
     def _same(self, change: Candidate, stack: Stack) -> bool:
-        """Whether a stack with one change more is the same program as far as its first steps show; what is not is told of that change."""
+        """Whether a stack with one change more is the same program as far as its first steps show;
+        what is not is told of that change.
+        """
         if stack.consents:  # the proof compares what needs none
             return True
         self.watch.note(f"Is it the same program with {change.title}? Running both, and comparing what they hold.")
@@ -289,7 +307,9 @@ class Climb:
         self._forget(*self._running)
 
     def _only(self, changes: Sequence[Candidate]) -> Stack | None:
-        """Some of what was kept, put together anew; None for none, and where they stand on others."""
+        """Some of what was kept, put together anew; None for none, and where they stand
+        on others.
+        """
         texts: Texts | None = {}
         for each, base, alone in self.steps:
             if each in changes and texts is not None:

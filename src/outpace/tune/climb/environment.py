@@ -1,4 +1,6 @@
-"""`tune_environment`: a script as it is against the same script with each setting, every one in a process of its own."""
+"""`tune_environment`: a script as it is against the same script with each setting, every one in a
+process of its own.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,9 @@ class Candidate:
 class EnvironmentOutcome:
     """What came of it.
 
-    tried: every knob, raced or not, with its decision; variables: those of the proven winner, empty where there is none; kept: titles of what
-    they come from; races: of single settings, then of the best two together against the best alone; command: the
-    script's, with the variables.
+    tried: every knob, raced or not, with its decision; variables: those of the proven winner, empty
+    where there is none; kept: titles of what they come from; races: of single settings, then of the
+    best two together against the best alone; command: the script's, with the variables.
     """
 
     tried: tuple[Tried, ...]
@@ -58,10 +60,12 @@ def tune_environment(
     watch: Watch | None = None,
     knobs: Sequence[EnvironmentKnob] | None = None,
 ) -> EnvironmentOutcome:
-    """Race a script against itself with other settings of the environment. `budget`: seconds of racing, without the processes' starts.
+    """Race a script against itself with other settings of the environment. `budget`: seconds of
+    racing, without the processes' starts.
 
-    No more processes are started than fit into the free memory. Raises CaptureError where the script runs no step that can be raced;
-    KeyboardInterrupt passes through. In any case no process is left.
+    No more processes are started than fit into the free memory. Raises CaptureError where the
+    script runs no step that can be raced; KeyboardInterrupt passes through. In any case no process
+    is left.
     """
     search = _Search(script, argv, module, budget, watch or Watch())
     return search.run(environment_knobs() if knobs is None else knobs)
@@ -109,7 +113,9 @@ class _Search:
                 self.tried.append(Tried(knob.id, knob.title, applies.word, applies.sentence))
 
     def _fitting(self, candidates: list[Candidate], running: ScriptArm) -> list[Candidate]:
-        """Those whose processes fit into memory beside the baseline's two, of which one runs; the others are noted as not tried."""
+        """Those whose processes fit into memory beside the baseline's two, of which one runs; the
+        others are noted as not tried.
+        """
         each, free = running.memory, free_memory()
         fit = max(0, room(each) - 1)
         why = f"its process would need about {each / 2**30:.1f} GiB beside the others, and {free / 2**30:.1f} GiB of memory are free"
@@ -128,7 +134,9 @@ class _Search:
         return [best, second] if won else [best]
 
     def _race(self, name: str, base: ScriptArm, host: Host, candidates: list[Candidate], seconds: float) -> list[Candidate]:
-        """Race settings against a baseline; the proven winners, at most one per knob, the fastest first. Ctrl-C ends the search with it."""
+        """Race settings against a baseline; the proven winners, at most one per knob, the fastest
+        first. Ctrl-C ends the search with it.
+        """
         if not candidates:
             return []
         processes = {each.setting.title: self._process(each.setting.variables, each.setting) for each in candidates}
@@ -157,7 +165,9 @@ class _Search:
 
 
 def _arm(candidate: Candidate, process: ScriptArm, base: ScriptArm, host: Host) -> Arm:
-    """A setting's process as an arm, which proves its effect against the process of the baseline: that one is ready by then."""
+    """A setting's process as an arm, which proves its effect against the process of the baseline:
+    that one is ready by then.
+    """
 
     def proof() -> str | None:
         before = replace(host, observed=Observed(**base.observed))

@@ -18,10 +18,12 @@ SCREEN, FRESH = Protocol(confirm=False, search_rounds=12), Protocol(search=False
 class Limits:
     """Rates in steps per second, and ratios to the variant's own rate with their 95% CIs.
 
-    rate: the variant as it trains. model: the same steps on a batch that is held in memory. input: the pipeline, read without training.
-    turns: both one after the other, as where each alone fills the cores that they share. bound: the most that both together can reach,
-    with perfect overlap: neither is faster than alone, and the processor seconds of both must fit into the cores. decided: which of the
-    three sets the bound, `model`, `input` or `cores`. Ratios are None where an arm failed.
+    rate: the variant as it trains. model: the same steps on a batch that is held in memory. input:
+    the pipeline, read without training. turns: both one after the other, as where each alone fills
+    the cores that they share. bound: the most that both together can reach, with perfect overlap:
+    neither is faster than alone, and the processor seconds of both must fit into the cores.
+    decided: which of the three sets the bound, `model`, `input` or `cores`. Ratios are None where
+    an arm failed.
     """
 
     rate: float
@@ -56,7 +58,9 @@ def _inverse(found: Estimate | None) -> Estimate | None:
 
 
 def limits_of(experiment: Experiment, rate: dict[int, float], alone: tuple[str, str] = (MODEL, INPUT)) -> Limits:
-    """The limits that a race on fresh rounds shows for a variant with these rates by round. alone: the arms of its model and of its input."""
+    """The limits that a race on fresh rounds shows for a variant with these rates by round. alone:
+    the arms of its model and of its input.
+    """
     model, reading = (experiment.rates(name, Phase.CONFIRM) for name in alone)
     turns = {at: 1 / (1 / model[at] + 1 / reading[at]) for at in model.keys() & reading.keys()}
     bounds = _bounds(experiment, alone)

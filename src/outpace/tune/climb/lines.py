@@ -1,4 +1,6 @@
-"""The lines of a script whose loop it is that a step's time goes to, by samples of its thread's stack."""
+"""The lines of a script whose loop it is that a step's time goes to, by samples of its thread's
+stack.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,9 @@ import linecache
 import os
 from collections import defaultdict
 
-from outpace.metrics.python.samples import OUTPACE, YOURS, places_of
-from outpace.metrics.python.source_line import source_line
-from outpace.metrics.python.time import interval
+from outpace.metrics.facts.python_lines import wilson_interval
+from outpace.metrics.facts.python_samples import OUTPACE, YOURS, attribute_stacks
+from outpace.metrics.source_line import format_source_line
 from outpace.model import Field, Table, Unit
 from outpace.store.record import PythonSamples
 from outpace.tune.loop.loop import Loop
@@ -32,14 +34,16 @@ _LEAST_SHARE = 0.01
 
 
 def lines_of(samples: PythonSamples, loop: Loop) -> Table | None:
-    """The largest share first; None where nothing tells. What lies outside of the innermost loop around the steps is no part of one."""
+    """The largest share first; None where nothing tells. What lies outside of the innermost loop
+    around the steps is no part of one.
+    """
     body = loop.taken.body if loop.taken is not None else None
     inside = (
         (os.path.abspath(body.file), range(body.loop.lineno, (body.loop.end_lineno or body.loop.lineno) + 1))
         if body is not None
         else None
     )
-    places = [place for place, _, _ in places_of({}, {"frames": samples.frames, "stacks": samples.stacks})]
+    places = [place for place, _, _ in attribute_stacks({}, {"frames": samples.frames, "stacks": samples.stacks})]
     weights: dict[tuple[str, int, str], int] = defaultdict(int)
     total = met = 0
     for _, weight, stack in samples.samples:
@@ -51,7 +55,7 @@ def lines_of(samples: PythonSamples, loop: Loop) -> Table | None:
         if owner == YOURS:
             weights[file, line, name] += weight
     rows = [
-        (source_line(file, line), name, linecache.getline(file, line).strip(), share, *interval(share, met))
+        (format_source_line(file, line), name, linecache.getline(file, line).strip(), share, *wilson_interval(share, met))
         for (file, line, name), weight in weights.items()
         if (share := weight / total) >= _LEAST_SHARE
     ]

@@ -19,11 +19,11 @@ USED_UP = "the budget was used up before; give it a larger one"
 
 @dataclass(frozen=True)
 class Tried:
-    """An optimisation and its outcome: the decision (or the word of its answer, `not raced`, `not proven`, `advice`, `opt-in`), its reason, why
-    it may help.
+    """An optimisation and its outcome: the decision (or the word of its answer, `not raced`, `not
+    proven`, `advice`, `opt-in`), its reason, why it may help.
 
-    consent: what has to be allowed before it is kept. ratio: rate with it / rate without it, and the ends of its 95% CI; None for what was
-    not raced.
+    consent: what has to be allowed before it is kept. ratio: rate with it / rate without it, and
+    the ends of its 95% CI; None for what was not raced.
     """
 
     id: str
@@ -46,9 +46,11 @@ class Tried:
 class Climbed:
     """The outcome of a search.
 
-    limits: of the program as it is; None where they cannot be measured. tried: every optimisation. races: in their order. ended: why it
-    ended, as a clause. advice: practices that fit and are not tried. parts: of the model, that take its step's time; lines: of a loop's
-    script, with what seemed faster. own: the user's callbacks that act on each batch. steps: that this fit makes in all; None for not known.
+    limits: of the program as it is; None where they cannot be measured. tried: every optimisation.
+    races: in their order. ended: why it ended, as a clause. advice: practices that fit and are not
+    tried. parts: of the model, that take its step's time; lines: of a loop's script, with what
+    seemed faster. own: the user's callbacks that act on each batch. steps: that this fit makes in
+    all; None for not known.
     """
 
     limits: Limits | None

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from outpace.capture.sources import SourceRecorder
-from outpace.metrics.model.model_parts import model_parts
+from outpace.metrics.views.model_parts import model_parts
 from outpace.model import Table
 from outpace.timeline import Run
 from outpace.trace import open_trace
@@ -21,7 +21,9 @@ _HOST = "here"
 
 
 class Profiled:
-    """The profiler around some batches of a `fit`. sources: knows the layers and lines, where it was there before the model was built."""
+    """The profiler around some batches of a `fit`. sources: knows the layers and lines, where it
+    was there before the model was built.
+    """
 
     def __init__(self, sources: SourceRecorder | None) -> None:
         self._sources, self._folder = sources, ""
@@ -29,7 +31,9 @@ class Profiled:
         self._mark: Any = None
 
     def begin(self) -> None:
-        """From the next batch on; nothing where another profiler runs, or where it is no program of TensorFlow."""
+        """From the next batch on; nothing where another profiler runs, or where it is no program of
+        TensorFlow.
+        """
         try:
             self._profiler.start(self._room.name)
             self._folder = self._room.name
@@ -41,7 +45,9 @@ class Profiled:
         return sys.modules["tensorflow"].profiler.experimental
 
     def between(self, kind: Any, done: Callable[[], object]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        """What stands at the ends and the beginnings of batches, in the class of callbacks; `done` is called after enough of them."""
+        """What stands at the ends and the beginnings of batches, in the class of callbacks; `done`
+        is called after enough of them.
+        """
         plain_end, plain_begin = kind.on_train_batch_end, kind.on_train_batch_begin
 
         def begins(this: Any, *args: Any, **kwargs: Any) -> Any:
@@ -69,12 +75,14 @@ class Profiled:
         try:
             self._profiler.stop()
             file = glob.glob(os.path.join(self._folder, "**", "*.xplane.pb"), recursive=True)[0]
-            ops, layers = self._sources.notes() if self._sources is not None else (None, {})  # while the step's graph is there
+            ops, layers = (
+                self._sources.build_sources() if self._sources is not None else (None, {})
+            )  # while the step's graph is there
             record = {
                 "op_sources": asdict(ops) if ops is not None else None,
                 "layers": {name: asdict(each) for name, each in layers.items()},
             }
-            table = model_parts(Run.of([open_trace(file, _HOST)], self._folder, records={_HOST: record}))
+            table = model_parts(Run.from_traces([open_trace(file, _HOST)], self._folder, records={_HOST: record}))
         except Exception:
             return None
         return table if len(table) else None

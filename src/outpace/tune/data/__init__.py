@@ -1,1 +1,3 @@
-"""tf.data pipelines: read what was built, change it, and verify the change. Imports no TensorFlow by itself."""
+"""tf.data pipelines: read what was built, change it, and verify the change. Imports no TensorFlow
+by itself.
+"""

@@ -1,11 +1,15 @@
-"""Where a cache can stand: behind a stage whose elements are the same in every epoch, with shuffle and repeat moved behind the cache.
+"""Where a cache can stand: behind a stage whose elements are the same in every epoch, with shuffle
+and repeat moved behind the cache.
 
-A shuffle or repeat permutes and repeats positions and never looks at elements, so it may change places with a stage that makes one
-element of one element: the same order comes out, bit by bit, while the elements themselves are computed once.
+A shuffle or repeat permutes and repeats positions and never looks at elements, so it may change
+places with a stage that makes one element of one element: the same order comes out, bit by bit,
+while the elements themselves are computed once.
 
-A traced function is split (`split`) into a prefix that depends on its argument alone, which can be cached, and the rest. A forward slice of
-its graph: an operation belongs to the rest when it is impure (random, variable, a Python function that did not repeat itself), reads a
-captured resource that may change, or depends on such an operation. The tensors on the border are what the prefix returns and the rest takes.
+A traced function is split (`split`) into a prefix that depends on its argument alone, which can be
+cached, and the rest. A forward slice of its graph: an operation belongs to the rest when it is
+impure (random, variable, a Python function that did not repeat itself), reads a captured resource
+that may change, or depends on such an operation. The tensors on the border are what the prefix
+returns and the rest takes.
 """
 
 from __future__ import annotations
@@ -30,7 +34,9 @@ _READERS = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset", "m
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A place for a cache: behind `stage`, computed from `base` on; `moved` are put behind the cache, the last one first."""
+    """A place for a cache: behind `stage`, computed from `base` on; `moved` are put behind the
+    cache, the last one first.
+    """
 
     stage: Stage
     base: Stage | None
@@ -38,7 +44,8 @@ class Place:
 
 
 def place_behind(stage: Stage, one_to_one: bool, order: bool = True) -> Place:
-    """The place right behind a stage; a `one_to_one` stage (map) lets shuffle and repeat pass. order: of the elements, too, in each epoch.
+    """The place right behind a stage; a `one_to_one` stage (map) lets shuffle and repeat pass.
+    order: of the elements, too, in each epoch.
 
     Raises RebuildError with the stage that stands in the way.
     """
@@ -55,14 +62,18 @@ def place_behind(stage: Stage, one_to_one: bool, order: bool = True) -> Place:
 
 
 def worth_caching(stage: Stage) -> bool:
-    """Whether anything is computed or read up to here, since the last cache: slices of memory need none."""
+    """Whether anything is computed or read up to here, since the last cache: slices of memory need
+    none.
+    """
     if stage.op == "cache":
         return False
     return bool(stage.functions) or stage.op in _READERS or any(map(worth_caching, stage.inputs))
 
 
 def cut_short(pipeline: Pipeline, stage: Stage) -> Stage | None:
-    """A stage behind this one that stops before its end: a cache that is never read whole is never used."""
+    """A stage behind this one that stops before its end: a cache that is never read whole is never
+    used.
+    """
     behind = [
         s for s in pipeline.stages() if s.dataset is not stage.dataset and any(i.dataset is stage.dataset for i in s.walk())
     ]
@@ -76,7 +87,9 @@ def cached_before(pipeline: Pipeline, stage: Stage) -> Stage | None:
 
 
 def to_cache(place: Place, prefix: Any = None) -> Any:
-    """The data set whose elements the cache keeps: the stage (with `prefix` for its function) over the base."""
+    """The data set whose elements the cache keeps: the stage (with `prefix` for its function) over
+    the base.
+    """
     if prefix is None and not place.moved:
         return place.stage.dataset
     if place.base is None:
@@ -86,8 +99,9 @@ def to_cache(place: Place, prefix: Any = None) -> Any:
 
 
 def best_place(pipeline: Pipeline, order: bool = True) -> tuple[Stage, Place]:
-    """The last stage whose elements are the same in every epoch, in the same `order` or in any, as far as it is known and seen, and cost
-    something. Raises RebuildError with the reason otherwise."""
+    """The last stage whose elements are the same in every epoch, in the same `order` or in any, as
+    far as it is known and seen, and cost something. Raises RebuildError with the reason otherwise.
+    """
     reasons = []
     for stage in [each for each in pipeline.spine() if each.op not in MOVABLE] if order else _elements_first(pipeline):
         if not constant(stage, order):
@@ -114,15 +128,19 @@ def best_place(pipeline: Pipeline, order: bool = True) -> tuple[Stage, Place]:
 
 
 def _elements_first(pipeline: Pipeline) -> list[Stage]:
-    """Stages behind which something can be written, those of single elements first: what shuffles and batches behind a cache there does so
-    anew in each epoch. Of what a library builds, that is the end."""
+    """Stages behind which something can be written, those of single elements first: what shuffles
+    and batches behind a cache there does so anew in each epoch. Of what a library builds, that is
+    the end.
+    """
     spine = pipeline.spine()
     ends = [stage for behind, stage in zip([None, *spine], spine, strict=False) if not _within(stage, behind)]
     return sorted(ends, key=lambda stage: stage.op in (*MOVABLE, *_BATCHES))
 
 
 def end_of_call(pipeline: Pipeline, stage: Stage) -> Stage:
-    """The end of the library's call that made a stage, where what that makes behind it only hands elements on as they are; else the stage."""
+    """The end of the library's call that made a stage, where what that makes behind it only hands
+    elements on as they are; else the stage.
+    """
     spine = pipeline.spine()
     at = spine.index(stage)
     while at and spine[at - 1].op in _AHEAD and _within(spine[at], spine[at - 1]):
@@ -139,7 +157,9 @@ def _within(stage: Stage, behind: Stage | None) -> bool:
 
 
 def repeats(stage: Stage, kept: Any, order: bool = True) -> str:
-    """That the Python functions in what is to be cached give the same twice, as half a sentence. Raises RebuildError where they do not."""
+    """That the Python functions in what is to be cached give the same twice, as half a sentence.
+    Raises RebuildError where they do not.
+    """
     return evidence.shown(stage.dataset, kept, describe(kept).calls, order)
 
 
@@ -149,8 +169,10 @@ _UNCACHEABLE = ("resource", "variant")
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The part of a function that may be cached, traced, and what decides where it ends: `work` counts its operations (moves and constants
-    excluded), `causes` are the types of the impure operations of the rest."""
+    """The part of a function that may be cached, traced, and what decides where it ends: `work`
+    counts its operations (moves and constants excluded), `causes` are the types of the impure
+    operations of the rest.
+    """
 
     prefix: Any
     work: int
@@ -180,9 +202,11 @@ def split(wrapper: Any) -> Split:
 
 
 def _dirty(wrapper: Any, definition: Any) -> tuple[set[str], tuple[str, ...]]:
-    """Names of the operations that must run for every element anew, and the types that make them so. Operations come in
-    topological order. Automatic control dependencies tie every returned Identity to every stateful operation, and stateful operations to
-    each other: an Identity and a Python function are clean when their values are."""
+    """Names of the operations that must run for every element anew, and the types that make them
+    so. Operations come in topological order. Automatic control dependencies tie every returned
+    Identity to every stateful operation, and stateful operations to each other: an Identity and a
+    Python function are clean when their values are.
+    """
     library = {function.signature.name: function for function in definition.library.function}
     arguments = {tensor.op.name for tensor in functions.flat_arguments(wrapper)}
     clean = evidence.clean(wrapper)
@@ -203,13 +227,14 @@ def _dirty(wrapper: Any, definition: Any) -> tuple[set[str], tuple[str, ...]]:
         ordered = not free and any(control.name in dirty for control in op.control_inputs)
         if own or behind or ordered:
             dirty.add(op.name)
-            causes |= {op.type} if own and op.type not in stateful.HARMLESS else set()
+            causes |= {op.type} if own and op.type not in stateful.HARMLESS_OPS else set()
     return dirty, tuple(sorted(causes))
 
 
 def _border(wrapper: Any, dirty: set[str]) -> tuple[list[Any], set[str]]:
-    """Clean tensors that the rest or the result reads, and the clean operations that depend on the argument (constants are simply
-    made on both sides)."""
+    """Clean tensors that the rest or the result reads, and the clean operations that depend on the
+    argument (constants are simply made on both sides).
+    """
     graph = wrapper.function.graph
     from_argument = {tensor.op.name for tensor in functions.flat_arguments(wrapper)}
     for op in graph.get_operations():
@@ -250,7 +275,9 @@ def _without_control(definition: Any, names: set[str]) -> Any:
 
 
 def _pruned(definition: Any, fetches: list[str]) -> Any:
-    """The operations that the fetched ones need, with the whole function library (the prefix's calls and the suffix's)."""
+    """The operations that the fetched ones need, with the whole function library (the prefix's
+    calls and the suffix's).
+    """
     nodes = {node.name: node for node in definition.node}
     needed: set[str] = set()
     todo = list(fetches)

@@ -1,6 +1,8 @@
-"""TensorFlow's classes of data sets: the public operation that builds each, and a map as it was traced over another input.
+"""TensorFlow's classes of data sets: the public operation that builds each, and a map as it was
+traced over another input.
 
-Private API: a class that is not named here is of a kind that nobody knows, and nothing is said of its elements.
+Private API: a class that is not named here is of a kind that nobody knows, and nothing is said of
+its elements.
 """
 
 from __future__ import annotations
@@ -69,8 +71,9 @@ def op_of(node: Any) -> str | None:
 
 
 def construct(node: Any, inputs: Sequence[Any], **changes: Any) -> Any:
-    """The same map over another input, with its function as it was traced; `changes` replace constructor arguments. Call it inside
-    `reused_functions()`."""
+    """The same map over another input, with its function as it was traced; `changes` replace
+    constructor arguments. Call it inside `reused_functions()`.
+    """
     names = list(inspect.signature(type(node).__init__).parameters)[2:]
     given = {name: getattr(node, f"_{name}") for name in names if hasattr(node, f"_{name}")}
     return type(node)(inputs[0], **{**given, **changes})
@@ -78,9 +81,11 @@ def construct(node: Any, inputs: Sequence[Any], **changes: Any) -> Any:
 
 @contextlib.contextmanager
 def reused_functions() -> Iterator[None]:
-    """While open, TensorFlow's constructors take an already traced function where they would trace a Python function.
+    """While open, TensorFlow's constructors take an already traced function where they would trace
+    a Python function.
 
-    Calls by other threads with Python functions pass through unchanged; the class is put back in any case.
+    Calls by other threads with Python functions pass through unchanged; the class is put back in
+    any case.
     """
     from tensorflow.python.data.ops import structured_function
 

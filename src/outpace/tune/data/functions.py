@@ -1,5 +1,6 @@
-"""Parts of a traced function's graph: imported into a new function, so that no Python of the user's runs again; and whether a function takes
-whole batches instead of single elements."""
+"""Parts of a traced function's graph: imported into a new function, so that no Python of the user's
+runs again; and whether a function takes whole batches instead of single elements.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from outpace.tune.purity.evidence import rows, same
 
 
 def imported(wrapper: Any, definition: Any, feeds: Sequence[tuple[str, Any]], fetches: Sequence[Any]) -> list[Any]:
-    """Inside a function under construction: the tensors `fetches` of a (pruned) graph, with `feeds` for some of its tensors.
+    """Inside a function under construction: the tensors `fetches` of a (pruned) graph, with `feeds`
+    for some of its tensors.
 
     What the original function captured is captured again.
     """
@@ -47,7 +49,8 @@ def flat_arguments(wrapper: Any) -> list[Any]:
 
 
 def made(wrapper: Any, input_structure: Any, body: Callable[[list[Any]], Any]) -> Any:
-    """A new traced function for elements of `input_structure`; `body` gets the element's flat tensors.
+    """A new traced function for elements of `input_structure`; `body` gets the element's flat
+    tensors.
 
     The new one keeps the old one alive (its Python callbacks and tables), by `_func`.
     """
@@ -74,8 +77,10 @@ SEEN = 33  # elements: what a loop over vectors makes, and its rest
 
 
 def takes_batches(mapping: Stage) -> bool:
-    """Whether a map's function makes of a batch what it makes of the elements one by one, bit by bit; seen on the first elements that any
-    shuffle would be given. Where a Python function would run, or something be written, it is not looked at."""
+    """Whether a map's function makes of a batch what it makes of the elements one by one, bit by
+    bit; seen on the first elements that any shuffle would be given. Where a Python function would
+    run, or something be written, it is not looked at.
+    """
     found = [facts for stage in mapping.walk() for facts in stage.functions]
     if mapping.functions[0].random or any(_runs_code(facts) for facts in found):
         return False

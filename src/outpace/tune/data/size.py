@@ -30,8 +30,9 @@ class CacheSize:
 
 
 def cache_size(dataset: Any, sample: int = SAMPLE, clock: Callable[[], float] = time.perf_counter) -> CacheSize:
-    """Measure the elements of a pipeline and multiply by its cardinality. It runs the pipeline for `sample` elements; where TensorFlow does
-    not know the cardinality, the stage that decides it is run to its end, within COUNTED elements and SECONDS.
+    """Measure the elements of a pipeline and multiply by its cardinality. It runs the pipeline for
+    `sample` elements; where TensorFlow does not know the cardinality, the stage that decides it is
+    run to its end, within COUNTED elements and SECONDS.
 
     Raises RebuildError when the number of elements is infinite or not known, or there are none.
     """
@@ -47,7 +48,9 @@ def cache_size(dataset: Any, sample: int = SAMPLE, clock: Callable[[], float] = 
 
 
 def _deciding(dataset: Any) -> Any:
-    """The data set whose elements a pipeline hands on one for one: its expensive maps need not run only to be counted."""
+    """The data set whose elements a pipeline hands on one for one: its expensive maps need not run
+    only to be counted.
+    """
     for stage in describe(dataset).spine():
         if stage.op not in _ONE_FOR_ONE:
             return stage.dataset
@@ -68,7 +71,9 @@ def _counted(dataset: Iterable[Any], clock: Callable[[], float]) -> int:
 
 
 def element_bytes(element: Any) -> int:
-    """Bytes of all tensors of one element; a text counts its characters and 24 bytes of bookkeeping."""
+    """Bytes of all tensors of one element; a text counts its characters and 24 bytes of
+    bookkeeping.
+    """
     import tensorflow as tf
 
     total = 0

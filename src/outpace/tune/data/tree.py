@@ -1,4 +1,6 @@
-"""`describe`: the stages of a pipeline that exists, read from its objects and joined with the record of its construction."""
+"""`describe`: the stages of a pipeline that exists, read from its objects and joined with the
+record of its construction.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Any
 
 from outpace.capture.pipeline import READERS, PipelineRecorder
 from outpace.store.record import PipelineStage
-from outpace.store.tree import near
+from outpace.store.tree import relative_path
 from outpace.tune.data.classes import op_of
 from outpace.tune.purity import traced
 from outpace.tune.purity.evidence import keeps_order, plain, settled
@@ -21,10 +23,11 @@ _ARGUMENTS = ("num_parallel_calls", "cycle_length", "deterministic", "filename")
 class Stage:
     """One stage of a pipeline.
 
-    `op` is the public operation (None: a class that is not known, an *opaque* stage), `arguments` those that matter, as plain values,
-    `inputs` the stages that feed it. `record` is what the recorder noted at construction (file, line, text, label), where it was
-    installed. `settled`: the stage itself gives the same elements whenever its inputs do; `deterministic`: in the same order, too.
-    `dataset` is the data set object itself.
+    `op` is the public operation (None: a class that is not known, an *opaque* stage), `arguments`
+    those that matter, as plain values, `inputs` the stages that feed it. `record` is what the
+    recorder noted at construction (file, line, text, label), where it was installed. `settled`: the
+    stage itself gives the same elements whenever its inputs do; `deterministic`: in the same order,
+    too. `dataset` is the data set object itself.
     """
 
     class_name: str
@@ -54,7 +57,7 @@ class Stage:
         """`map(load) at train.py:12`: how sentences name the stage."""
         called = "" if self.op == "from_generator" else ", ".join(facts.name for facts in self.functions[:1])
         name = f"{self.op or self.class_name}({called})" if called else self.op or self.class_name
-        return f"{name} at {near(self.place)}" if self.place else name
+        return f"{name} at {relative_path(self.place)}" if self.place else name
 
     def walk(self) -> Iterator[Stage]:
         """This stage and all behind it, each once, from the end to the sources."""
@@ -80,7 +83,9 @@ class Pipeline:
         return list(self.root.walk())
 
     def spine(self) -> list[Stage]:
-        """The stages from the end along the only input of each, down to a source or to the first stage with several inputs."""
+        """The stages from the end along the only input of each, down to a source or to the first
+        stage with several inputs.
+        """
         found = [self.root]
         while len(found[-1].inputs) == 1:
             found.append(found[-1].inputs[0])
@@ -111,7 +116,8 @@ class Pipeline:
 def describe(dataset: Any, recorder: PipelineRecorder | None = None) -> Pipeline:
     """Read a pipeline. A class that is not known becomes an opaque stage; nothing is run or traced.
 
-    `recorder` is the one that was installed while the pipeline was built; without it, only functions have file and line.
+    `recorder` is the one that was installed while the pipeline was built; without it, only
+    functions have file and line.
     """
     done: dict[int, Stage] = {}
 
@@ -146,13 +152,17 @@ def _stage(node: Any, inputs: tuple[Stage, ...], recorder: PipelineRecorder | No
 
 
 def _is_generator(node: Any) -> bool:
-    """`from_generator` is a flat_map over one element whose function makes the generator's data set."""
+    """`from_generator` is a flat_map over one element whose function makes the generator's data
+    set.
+    """
     wrapper = getattr(node, "_map_func", None) if type(node).__name__ == "_FlatMapDataset" else None
     return wrapper is not None and any(node.op == "GeneratorDataset" for node in traced.nodes_of(wrapper))
 
 
 def _inputs(node: Any) -> list[Any]:
-    """The data sets that feed this one; of a file reader, the data set of file names, which it hides behind the stage that reads each."""
+    """The data sets that feed this one; of a file reader, the data set of file names, which it
+    hides behind the stage that reads each.
+    """
     return list(getattr(node, "_impl", node)._inputs() if op_of(node) in READERS else node._inputs())
 
 

@@ -1,9 +1,12 @@
-"""The guard of trials: a process that runs the user's script, and all that it starts, changes none of the user's files.
+"""The guard of trials: a process that runs the user's script, and all that it starts, changes none
+of the user's files.
 
-Two ways to the same end. *overlay*: the kernel shows the process its files through private overlays (`overlay`); whatever writes, in whichever
-language, writes to memory that goes with the process. *redirect*, where the kernel lends none: Python's functions write to a private folder,
-the frameworks' savers are off by name, and the rest is forbidden where the kernel has Landlock (`redirect` says what is not seen). In both,
-experiment trackers write to this machine alone. Not guarded is what lies outside of the machine's files: servers, data bases, other machines.
+Two ways to the same end. *overlay*: the kernel shows the process its files through private overlays
+(`overlay`); whatever writes, in whichever language, writes to memory that goes with the process.
+*redirect*, where the kernel lends none: Python's functions write to a private folder, the
+frameworks' savers are off by name, and the rest is forbidden where the kernel has Landlock
+(`redirect` says what is not seen). In both, experiment trackers write to this machine alone. Not
+guarded is what lies outside of the machine's files: servers, data bases, other machines.
 
     guard = begin([folder_of_the_command])    # first of all, before there are threads
     ...
@@ -54,8 +57,10 @@ class Inherited:
 
 @dataclass(frozen=True)
 class Guard:
-    """A guard that was begun. how: "overlay" or "redirect"; why: the reason where it is no overlay; seconds: what it took; room: a folder of
-    the real disk for large files of Outpace's own; sealed: what Python's functions do not see cannot write either."""
+    """A guard that was begun. how: "overlay" or "redirect"; why: the reason where it is no overlay;
+    seconds: what it took; room: a folder of the real disk for large files of Outpace's own; sealed:
+    what Python's functions do not see cannot write either.
+    """
 
     how: str
     why: str
@@ -68,15 +73,19 @@ class Guard:
     _placed: dict[str, bytes]
 
     def place(self, contents: Mapping[str, bytes]) -> None:
-        """Let this process, and those that it starts, find other contents in files, by their real paths. Where the guard is another's, or a
-        file may not be written, only what reads through Python's import system finds them."""
+        """Let this process, and those that it starts, find other contents in files, by their real
+        paths. Where the guard is another's, or a file may not be written, only what reads through
+        Python's import system finds them.
+        """
         for path, content in contents.items() if not isinstance(self._source, Inherited) else ():
             with contextlib.suppress(OSError), open(path, "wb") as file:
                 self._placed[path] = content
                 file.write(content)
 
     def changed(self) -> list[str]:
-        """Files of the user's that would have been written or removed, as paths from here where they lie below; and savers that were off."""
+        """Files of the user's that would have been written or removed, as paths from here where
+        they lie below; and savers that were off.
+        """
         written = [path for path in [*self._source.written()] if not self._as_placed(path)]
         return sorted({*_shown(written, self._temporary), *self._off})
 
@@ -89,8 +98,10 @@ class Guard:
 
 
 def begin(keep: Sequence[str] = ()) -> Guard:
-    """Guard this process and all that it will start, for ever. keep: folders that exist and are really written to; the first one is given
-    to large files of Outpace's own. Call it before there are threads. A second call gives the same guard."""
+    """Guard this process and all that it will start, for ever. keep: folders that exist and are
+    really written to; the first one is given to large files of Outpace's own. Call it before there
+    are threads. A second call gives the same guard.
+    """
     if _begun:
         return _begun[0]
     began = time.perf_counter()
@@ -136,7 +147,9 @@ def room(otherwise: str) -> str:
 
 
 def _why_no_overlay(keep: Sequence[str], choice: str) -> str:
-    """Empty where an overlay can be built, which a forked process finds out: half built, it could not be left."""
+    """Empty where an overlay can be built, which a forked process finds out: half built, it could
+    not be left.
+    """
     if choice in (_REDIRECT, _PYTHON):
         return "so chosen"
     ours, theirs = os.pipe()

@@ -1,6 +1,8 @@
-"""System calls of Linux that Python has no functions for: mounts, namespaces, capabilities, Landlock. Standard library only.
+"""System calls of Linux that Python has no functions for: mounts, namespaces, capabilities,
+Landlock. Standard library only.
 
-Each raises OSError with the call's name. Numbers of calls are those that all architectures share (from 424 on); the others go by libc.
+Each raises OSError with the call's name. Numbers of calls are those that all architectures share
+(from 424 on); the others go by libc.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ def mount(source: str, target: str, kind: str | None, flags: int = 0, data: str 
 
 
 def clone_tree(path: str) -> int:
-    """A file descriptor of a copy of what is mounted at `path` and below, which `put` mounts elsewhere."""
+    """A file descriptor of a copy of what is mounted at `path` and below, which `put` mounts
+    elsewhere.
+    """
     flags = ctypes.c_uint(_CLONE | _TREE | _CLOEXEC)
     return _checked(f"open_tree {path}", _libc().syscall(_OPEN_TREE, _HERE, os.fsencode(path), flags))
 
@@ -95,7 +99,9 @@ def map_self(user: int, group: int) -> None:
 
 
 def drop_capabilities() -> None:
-    """Those of a new user namespace: with them, files that are read-only to the user would not be."""
+    """Those of a new user namespace: with them, files that are read-only to the user
+    would not be.
+    """
     header = (ctypes.c_uint32 * 2)(_CAPABILITIES_3, 0)
     _checked("capset", _libc().capset(header, (ctypes.c_uint32 * 6)()))
     dumpable()
@@ -112,7 +118,9 @@ def landlock_version() -> int:
 
 
 def landlock(handled: int, allowed: dict[str, int]) -> None:
-    """Give up, for ever and with all processes started from now on, the rights `handled` but below the paths of `allowed`."""
+    """Give up, for ever and with all processes started from now on, the rights `handled` but below
+    the paths of `allowed`.
+    """
     libc = _libc()
     attributes = ctypes.c_uint64(handled)
     size = ctypes.c_size_t(8)

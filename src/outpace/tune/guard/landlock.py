@@ -1,6 +1,8 @@
-"""Landlock as a backstop: what slips through a redirection gets PermissionError instead of changing a file. Standard library only.
+"""Landlock as a backstop: what slips through a redirection gets PermissionError instead of changing
+a file. Standard library only.
 
-Rights over content and folders only: it does not know `chmod`, `chown`, times and extended attributes.
+Rights over content and folders only: it does not know `chmod`, `chown`, times and extended
+attributes.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ _CACHES = ("~/.nv",)  # of compiled kernels, which CUDA writes by itself
 
 
 def restrict(writable: Sequence[str]) -> bool:
-    """Let this process, and all that it starts, write below these folders and to devices alone; whether the kernel can."""
+    """Let this process, and all that it starts, write below these folders and to devices alone;
+    whether the kernel can.
+    """
     try:
         version = kernel.landlock_version()
         if not version:

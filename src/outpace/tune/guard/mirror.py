@@ -1,4 +1,6 @@
-"""The mirror of a redirected process: which of the user's paths stand where in the private folder. Standard library only."""
+"""The mirror of a redirected process: which of the user's paths stand where in the private folder.
+Standard library only.
+"""
 
 from __future__ import annotations
 

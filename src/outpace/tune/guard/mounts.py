@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from outpace._dataclass import dataclass
 
-# File systems in which no files of the user's are: they show the kernel, devices, or belong to a daemon.
+# File systems in which no files of the user's are: they show the kernel, devices, or belong to a
+# daemon.
 _KERNELS = frozenset(
     {
         *(
@@ -47,7 +48,9 @@ class Mount:
 
 
 def mounts() -> tuple[Mount, ...]:
-    """All mounts of this process, outer ones first; of several at one place, the last, which is seen."""
+    """All mounts of this process, outer ones first; of several at one place, the last, which is
+    seen.
+    """
     with open("/proc/self/mountinfo", "rb") as file:
         found = {each.place: each for each in map(_mount, file.read().splitlines())}
     return tuple(found[place] for place in sorted(found, key=lambda place: (place.count("/") if place != "/" else 0, place)))

@@ -1,13 +1,15 @@
-"""The private overlay: a mount namespace whose every writable place is an overlayfs over the real one. Standard library only.
+"""The private overlay: a mount namespace whose every writable place is an overlayfs over the real
+one. Standard library only.
 
-What is written goes to a tmpfs that belongs to the namespace: it goes with its last process, however that one ends, and there is nothing to
-tidy up, neither on disk nor by anybody. A folder on disk would stay after `kill -9`, and cost a copy of what the pages hold already; the price
-is memory, at most half of what is free, beyond which a writer is told that the disk is full. Large files of Outpace's own (caches on disk)
-belong into a `keep` folder.
+What is written goes to a tmpfs that belongs to the namespace: it goes with its last process,
+however that one ends, and there is nothing to tidy up, neither on disk nor by anybody. A folder on
+disk would stay after `kill -9`, and cost a copy of what the pages hold already; the price is
+memory, at most half of what is free, beyond which a writer is told that the disk is full. Large
+files of Outpace's own (caches on disk) belong into a `keep` folder.
 
-Root needs a mount namespace alone. Everybody else gets a user namespace, too, in which he is who he was; what belongs to others, or to
-another of his groups, cannot be copied there and so cannot be changed either (EOVERFLOW): where that holds for the current folder, there is
-no overlay.
+Root needs a mount namespace alone. Everybody else gets a user namespace, too, in which he is who he
+was; what belongs to others, or to another of his groups, cannot be copied there and so cannot be
+changed either (EOVERFLOW): where that holds for the current folder, there is no overlay.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class Impossible(Exception):
 
 @dataclass(frozen=True)
 class Overlay:
-    """What was built. upper: a descriptor of the private tmpfs; covered: each place that an overlay covers, by its folder in there."""
+    """What was built. upper: a descriptor of the private tmpfs; covered: each place that an overlay
+    covers, by its folder in there.
+    """
 
     upper: int
     covered: dict[str, str]
@@ -52,8 +56,10 @@ class Overlay:
 
 
 def build(keep: Sequence[str], as_user: bool = False) -> Overlay:
-    """Let this process, and all that it starts, see the files through overlays; `keep`: folders that stay as they are. `as_user`: root does
-    not use its rights. Raises OSError or Impossible, half way: try it in another process first."""
+    """Let this process, and all that it starts, see the files through overlays; `keep`: folders
+    that stay as they are. `as_user`: root does not use its rights. Raises OSError or Impossible,
+    half way: try it in another process first.
+    """
     user, group, here = os.getuid(), os.getgid(), os.getcwd()
     seen = mounts()
     own = not as_user and _left_as_root()
@@ -94,7 +100,9 @@ def _leave_as_user(user: int, group: int) -> None:
 
 
 class _Builder:
-    """Builds the new root, below the scaffold. owner: user and group that may be copied; None where all may."""
+    """Builds the new root, below the scaffold. owner: user and group that may be copied; None where
+    all may.
+    """
 
     def __init__(self, seen: Sequence[Mount], here: str, owner: tuple[int, int] | None) -> None:
         self.root = f"{_SCAFFOLD}/root"
@@ -132,7 +140,9 @@ class _Builder:
         return outermost([*REAL, *([DAEMONS] if os.path.isdir(DAEMONS) else []), *rest])
 
     def _require_attributes(self) -> None:
-        """Without them a folder cannot be made where one was removed (tmpfs has them since Linux 6.6)."""
+        """Without them a folder cannot be made where one was removed (tmpfs has them since Linux
+        6.6).
+        """
         try:
             os.setxattr(self.root, "user.outpace", b"1")
             os.removexattr(self.root, "user.outpace")
@@ -140,7 +150,9 @@ class _Builder:
             raise Impossible("this kernel's tmpfs has no attributes for users (Linux 6.6 has)") from error
 
     def _cover(self, place: str) -> None:
-        """One folder, as a whole where the kernel lets us, else by what is in it: mounts of others below it may not be uncovered."""
+        """One folder, as a whole where the kernel lets us, else by what is in it: mounts of others
+        below it may not be uncovered.
+        """
         try:
             self._over(place)
             return
@@ -205,7 +217,9 @@ class _Builder:
         self.covered[name] = place
 
     def _prepare(self, place: str, upper: str) -> None:
-        """Folders of others, which cannot be copied when something is written below them, stand there already."""
+        """Folders of others, which cannot be copied when something is written below them, stand
+        there already.
+        """
         for path in self._others(place):
             made = os.path.join(upper, os.path.relpath(path, place))
             with contextlib.suppress(OSError):
@@ -214,7 +228,9 @@ class _Builder:
                 os.chmod(made, 0o777 if os.access(path, os.W_OK) else mode & ~0o222 | 0o555)
 
     def _others(self, place: str) -> Iterator[str]:
-        """Folders of others in which something of the user's may be, and what is written or named."""
+        """Folders of others in which something of the user's may be, and what is
+        written or named.
+        """
         named = [text for text in (*sys.argv[1:], *os.environ.values()) if text.startswith("/")]
         for path in {self._here, *self._needed, os.path.expanduser("~"), *named}:
             real = os.path.realpath(path)

@@ -1,10 +1,12 @@
-"""The second choice where the kernel lends no overlay: Python's functions for files write to others, in a private folder, for all threads.
+"""The second choice where the kernel lends no overlay: Python's functions for files write to
+others, in a private folder, for all threads.
 
-The private folder mirrors the user's tree: `files` holds what was written, `gone` a mark for each path that was removed. Reads see the mirror
-first. Only what goes through `builtins`, `io` and `os` is seen: SQLite, HDF5, C++ savers and programs that are started write by system calls
-of their own. Those of the frameworks are switched off by name (`writers`); the rest fails with PermissionError where the kernel has Landlock
-(Linux 5.13), and **without Landlock it changes the user's file**. Python processes that the script starts are redirected, too. Standard
-library only.
+The private folder mirrors the user's tree: `files` holds what was written, `gone` a mark for each
+path that was removed. Reads see the mirror first. Only what goes through `builtins`, `io` and `os`
+is seen: SQLite, HDF5, C++ savers and programs that are started write by system calls of their own.
+Those of the frameworks are switched off by name (`writers`); the rest fails with PermissionError
+where the kernel has Landlock (Linux 5.13), and **without Landlock it changes the user's file**.
+Python processes that the script starts are redirected, too. Standard library only.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-# FOLDER stands for a private folder. Each tracker's documentation names its variables; an argument in the script (`mode="online"`) is stronger.
+# FOLDER stands for a private folder. Each tracker's documentation names its variables; an argument
+# in the script (`mode="online"`) is stronger.
 _OFFLINE = {
     "WANDB_MODE": "offline",
     "WANDB_DIR": "FOLDER",

@@ -1,4 +1,6 @@
-"""What frameworks write by code of their own, which no function of Python's sees: switched off by name. Standard library only."""
+"""What frameworks write by code of their own, which no function of Python's sees: switched off by
+name. Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ class Writers:
         return method
 
     def switch_off_on_import(self) -> None:
-        """All of them as soon as their frameworks are imported, and TensorFlow's files of summaries."""
+        """All of them as soon as their frameworks are imported, and TensorFlow's files of
+        summaries.
+        """
 
         def imported(module: ModuleType) -> None:
             self.switch_off()

@@ -1,1 +1,3 @@
-"""Training loops that the user wrote, as programs that can be tuned: the loop itself is the clock."""
+"""Training loops that the user wrote, as programs that can be tuned: the loop itself is
+the clock.
+"""

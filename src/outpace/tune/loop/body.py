@@ -1,4 +1,6 @@
-"""The innermost loop around a step, taken apart: what makes its inputs, the calls that make the step, and what comes after them."""
+"""The innermost loop around a step, taken apart: what makes its inputs, the calls that make the
+step, and what comes after them.
+"""
 
 from __future__ import annotations
 
@@ -55,11 +57,13 @@ _SCAN = '''def {name}(carried, stack, fixed):
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """A `for` loop. before, steps, after: its statements up to the first call of a compiled function, those up to the last one, and the rest.
+    """A `for` loop. before, steps, after: its statements up to the first call of a compiled
+    function, those up to the last one, and the rest.
 
-    carried: names that a step needs of the one before it. inputs: others that the loop assigns. fixed: of values that a call of several steps
-    is given besides. results: names that it gives to what comes after it. beside: names that the loop assigns, which only that reads.
-    outline: what some of its statements shall become, whose call then stands for them.
+    carried: names that a step needs of the one before it. inputs: others that the loop assigns.
+    fixed: of values that a call of several steps is given besides. results: names that it gives to
+    what comes after it. beside: names that the loop assigns, which only that reads. outline: what
+    some of its statements shall become, whose call then stands for them.
     """
 
     frame: FrameType
@@ -83,7 +87,9 @@ class Body:
         return self.frame.f_code.co_filename
 
     def text(self, statements: Sequence[ast.stmt]) -> str:
-        """Statements as they stand in the file, with the comments right above them, from the left on, without a line's end."""
+        """Statements as they stand in the file, with the comments right above them, from the left
+        on, without a line's end.
+        """
         last = {each.lineno: each for each in (*self.before, *self.steps, *self.after)}  # several may say one line
         parts = list[str]()
         for plain, group in itertools.groupby(statements, lambda each: not hasattr(each, SAID)):
@@ -107,14 +113,17 @@ class Body:
 
     @classmethod
     def makes_step(cls, statement: ast.stmt, names: Mapping[str, Any]) -> bool:
-        """Whether a statement calls a function that is compiled, or one of the user's that takes gradients."""
+        """Whether a statement calls a function that is compiled, or one of the user's that takes
+        gradients.
+        """
         called = (meant(each.func, names) for each in ast.walk(statement) if isinstance(each, ast.Call))
         return any(compiled_calls(statement, names)) or any(map(differentiates, called))
 
     @classmethod
     def prepare(cls, loop: ast.For, names: Mapping[str, Any]) -> None:
-        """Let arguments of a step be made before it, where several steps as one function could not make them. Nothing else that the loop does
-        changes."""
+        """Let arguments of a step be made before it, where several steps as one function could not
+        make them. Nothing else that the loop does changes.
+        """
         changing = {*assigned([loop.target]), *assigned(loop.body)}
         for at, each in reversed(list(enumerate(loop.body))):
             if isinstance(each, (ast.Assign, ast.Expr)) and isinstance(each.value, ast.Call) and cls.makes_step(each, names):
@@ -124,13 +133,17 @@ class Body:
 
     @staticmethod
     def made_before(argument: ast.expr, names: Mapping[str, Any], changing: set[str]) -> bool:
-        """Whether an argument is to be made before the step: slices of arrays, since a traced function has no values for their bounds."""
+        """Whether an argument is to be made before the step: slices of arrays, since a traced
+        function has no values for their bounds.
+        """
         bounds = [each for each in ast.walk(argument) if isinstance(each, ast.Slice)]
         return isinstance(argument, ast.Subscript) and any(read([each]) & changing for each in bounds)
 
     @staticmethod
     def given(value: Any) -> bool:
-        """Whether a function is given a value as an argument, numbers and arrays, and it is no part of the program's code."""
+        """Whether a function is given a value as an argument, numbers and arrays, and it is no part
+        of the program's code.
+        """
         jax: Any = sys.modules["jax"]
         return all(
             isinstance(each, (int, float, complex)) or hasattr(type(each), "dtype") for each in jax.tree_util.tree_leaves(value)
@@ -138,7 +151,9 @@ class Body:
 
     @classmethod
     def around(cls, frame: FrameType | None, outline: Outline | None = None) -> Body | str:
-        """Of the nearest of the user's frames that runs a loop; why not, where there is none whose steps can be told."""
+        """Of the nearest of the user's frames that runs a loop; why not, where there is none whose
+        steps can be told.
+        """
         found = innermost_around(frame)
         if found is None:
             return "the loop's source was not found"
@@ -192,8 +207,10 @@ class Body:
 
     @functools.cached_property
     def looks(self) -> tuple[ast.If, ...]:
-        """Conditions after a step that look at what several steps change, or end the loop, and are known before the step: several steps end
-        where one of them holds, so that what it does comes at its own time."""
+        """Conditions after a step that look at what several steps change, or end the loop, and are
+        known before the step: several steps end where one of them holds, so that what it does comes
+        at its own time.
+        """
         found = (each for each in self.after if isinstance(each, ast.If) and not each.orelse and self.disturbs(each))
         return tuple(each for each in found if _leaves_well(each) and self._foreseen(each) is not None)
 
@@ -208,8 +225,10 @@ class Body:
 
     @functools.cached_property
     def ends(self) -> str:
-        """Whether several steps end with one of them, as an expression of `item` (its inputs, and what is beside them) and `n` (its number,
-        from 1 on); empty where nothing ends them before they are as many as can be."""
+        """Whether several steps end with one of them, as an expression of `item` (its inputs, and
+        what is beside them) and `n` (its number, from 1 on); empty where nothing ends them before
+        they are as many as can be.
+        """
         found = [text for each in self.looks if (text := self._foreseen(each))]
         return " or ".join(found if len(found) == 1 else (f"({each})" for each in found))
 
@@ -228,7 +247,9 @@ class Body:
         return 0
 
     def _foreseen(self, condition: ast.If) -> str | None:
-        """The test of a condition, asked before the steps are made; None where it depends on what they give."""
+        """The test of a condition, asked before the steps are made; None where it depends on what
+        they give.
+        """
         item, stored = (*self.inputs, *self.beside), stores([self.loop])
         counted = {
             ast.unparse(each.target): each.lineno for each in self.after if isinstance(each, ast.AugAssign) and counts_one(each)
@@ -261,7 +282,9 @@ class Body:
         return ""
 
     def scan(self, name: str, module: str) -> str:
-        """The source of a function that makes several steps. `module`: how its file calls the framework."""
+        """The source of a function that makes several steps. `module`: how its file calls the
+        framework.
+        """
         parts = {"carried": self.carried, "inputs": self.inputs, "fixed": self.fixed}
         unpacked = [f"{listed(names)[1:-1]} = {part}" for part, names in parts.items() if names]
         return _SCAN.format(
@@ -294,7 +317,9 @@ def stands_for(statement: ast.stmt, outline: Outline | None) -> bool:
 
 
 def _with_call(loop: ast.For, outline: Outline) -> bool:
-    """Put the call of an outline into the place of its statements, where they are the loop's own; whether they are."""
+    """Put the call of an outline into the place of its statements, where they are the loop's own;
+    whether they are.
+    """
     at = next((at for at, each in enumerate(loop.body) if each.lineno == outline.first), None)
     if at is None:
         return False
@@ -311,7 +336,9 @@ def _with_call(loop: ast.For, outline: Outline) -> bool:
 
 
 def _first(body: Sequence[ast.stmt], first: int, last: int, names: Mapping[str, Any]) -> int:
-    """The first statement of a step: of arrays that a statement before the calls carries from step to step it is a part, too."""
+    """The first statement of a step: of arrays that a statement before the calls carries from step
+    to step it is a part, too.
+    """
     carrying = (at for at in range(first) if carries(body[at], body[at : last + 1], names))
     return next((at for at in carrying if not isinstance(body[at], _CONTROL)), first)
 

@@ -1,4 +1,6 @@
-"""Arguments of compiled functions that a step could give away (`donate_argnums`): the loop replaces them by what the step returns."""
+"""Arguments of compiled functions that a step could give away (`donate_argnums`): the loop replaces
+them by what the step returns.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """A call whose arguments at some `places` (or with some `names`) are assigned anew by its statement."""
+    """A call whose arguments at some `places` (or with some `names`) are assigned anew by its
+    statement.
+    """
 
     function: JaxFunction
     line: int
@@ -30,7 +34,9 @@ class Given:
 
 
 class Donation:
-    """What the steps of one loop could give away, by function. already: whether the user's own functions give something away."""
+    """What the steps of one loop could give away, by function. already: whether the user's own
+    functions give something away.
+    """
 
     def __init__(self, body: Body) -> None:
         calls = [(statement, *each) for statement in body.steps for each in compiled_calls(statement, body.names)]

@@ -1,4 +1,5 @@
-"""How a loop is found that trains without any `fit`, within its first steps, and what is known of it then.
+"""How a loop is found that trains without any `fit`, within its first steps, and what is known of
+it then.
 
 Started before the script imports a framework, and imports none.
 """
@@ -17,25 +18,27 @@ from typing import Any
 from outpace._dataclass import dataclass
 from outpace.capture.frames import code_of
 from outpace.capture.options import CaptureOptions
-from outpace.capture.session import Session
-from outpace.capture.steps_tf import LoopSteps, Reader, hook_marks
-from outpace.capture.window import Candidate, StepWindow
+from outpace.capture.session import CaptureSession
+from outpace.capture.steps_tf import LoopSteps, ReadSite, hook_marks
+from outpace.capture.window import StepCandidate, StepWindow
 from outpace.tune.loop.jax_calls import JaxCalls, JaxSteps
 from outpace.tune.loop.statement import Statement
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A loop that trains. dataset: what the script reads in each step; None where that is nothing of tf.data. step: the code of the function
-    whose calls are its steps then; None where they are made eagerly. jax: what the script calls of JAX, where that trains. whole: the code
-    of a `tf.function` that is given the data set and makes all its steps in one call; then no step of it can be seen. reader: what
-    reads the data set."""
+    """A loop that trains. dataset: what the script reads in each step; None where that is nothing
+    of tf.data. step: the code of the function whose calls are its steps then; None where they are
+    made eagerly. jax: what the script calls of JAX, where that trains. whole: the code of a
+    `tf.function` that is given the data set and makes all its steps in one call; then no step of it
+    can be seen. reader: what reads the data set.
+    """
 
     dataset: Any
     step: CodeType | None
     jax: JaxCalls | None = None
     whole: CodeType | None = None
-    reader: Reader | None = None
+    reader: ReadSite | None = None
 
 
 STEPS = 10  # of one kind, after which it is a loop that trains; preparations that look like one take no gradients
@@ -43,12 +46,16 @@ STEPS = 10  # of one kind, after which it is a loop that trains; preparations th
 _LOOKS = 100  # at gradients, for a loop around them
 
 
-class Loops(Session):
-    """Stands in for a capture's session: where that would open its window, the script has a loop of its own."""
+class Loops(CaptureSession):
+    """Stands in for a capture's session: where that would open its window, the script has a loop of
+    its own.
+    """
 
     def __init__(self, found: Callable[[Found], object], begins: Callable[[], object]) -> None:
-        """`found` is called in the loop's own thread, inside of a step; it may end the process. `begins`: at the first gradient that is taken
-        in a loop, and so before anything that this loop writes."""
+        """`found` is called in the loop's own thread, inside of a step; it may end the process.
+        `begins`: at the first gradient that is taken in a loop, and so before anything that this
+        loop writes.
+        """
         options = CaptureOptions(warmup=STEPS, steps=1, stop=False)
         super().__init__(options, "", "", lambda *_: None, lambda *_: None, lambda: None)
         self.window = StepWindow(options, self)
@@ -82,13 +89,13 @@ class Loops(Session):
         assert self._jax is not None
         self._tell_of(Found(self._read(count), code, self._calls))
 
-    def open(self, candidate: Candidate | None) -> bool:
+    def open(self, candidate: StepCandidate | None) -> bool:
         """Enough steps of one kind were seen."""
         assert self._steps is not None
-        if candidate is not None and (self._steps.trains or candidate.framework == "jax"):
+        if candidate is not None and (self._steps.has_gradients or candidate.framework == "jax"):
             jax = self._calls if candidate.framework == "jax" else None
             dataset = self._read(candidate.count)
-            code, reader = self._steps.code(candidate), self._steps.reader(dataset)
+            code, reader = self._steps.find_code(candidate), self._steps.find_reader(dataset)
             self._tell_of(Found(dataset, code, jax, reader=reader))
         return False
 
@@ -127,23 +134,25 @@ class Loops(Session):
         kind.__call__ = __call__
 
     def _whole(self, function: Any, dataset: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A function's first call with a data set: its graph, which the call would make, tells whether it takes gradients."""
-        if self._steps is None or self._steps.outside():
+        """A function's first call with a data set: its graph, which the call would make, tells
+        whether it takes gradients.
+        """
+        if self._steps is None or self._steps.is_outside():
             return
         self._looked.add(function)
-        before, self._steps.trains = self._steps.trains, False
+        before, self._steps.has_gradients = self._steps.has_gradients, False
         with contextlib.suppress(Exception):  # the call itself shall raise it
             function.get_concrete_function(*args, **kwargs)
-        trains, self._steps.trains = self._steps.trains, self._steps.trains or before
+        trains, self._steps.has_gradients = self._steps.has_gradients, self._steps.has_gradients or before
         code = code_of(function)
         if trains and code is not None:
             self._tell_of(Found(dataset, None, whole=code))
 
     def _taped(self) -> None:
-        if self._steps is None or self._steps.outside():
+        if self._steps is None or self._steps.is_outside():
             return
         self._tapes += 1
-        if self._tapes > STEPS and not self._steps.counted(self._tapes):
+        if self._tapes > STEPS and not self._steps.has_steps(self._tapes):
             self._tell_of(Found(None, None))
 
     def _tell_of(self, found: Found) -> None:
@@ -152,7 +161,7 @@ class Loops(Session):
 
     def _read(self, count: int) -> Any:
         """The data set that is read in most of so many steps."""
-        return self._steps.read(count) if self._steps is not None else None
+        return self._steps.find_dataset(count) if self._steps is not None else None
 
     def rest(self) -> None:
         """See nothing more."""
@@ -164,7 +173,7 @@ class Loops(Session):
     def resting(self) -> Iterator[None]:
         """See nothing inside the block."""
         steps, jax, listener = self._steps, self._calls, self._calls.listener if self._calls is not None else None
-        before = (steps.busy, steps.trains) if steps is not None else (False, False)
+        before = (steps.busy, steps.has_gradients) if steps is not None else (False, False)
         if steps is not None:
             steps.busy = True
         if jax is not None:
@@ -173,6 +182,6 @@ class Loops(Session):
             yield
         finally:
             if steps is not None:
-                steps.busy, steps.trains = before
+                steps.busy, steps.has_gradients = before
             if jax is not None:
                 jax.listener = listener

@@ -1,4 +1,6 @@
-"""What of a Python function would be frozen in a graph: state that it reads or changes in each call, which a traced function does once."""
+"""What of a Python function would be frozen in a graph: state that it reads or changes in each
+call, which a traced function does once.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ _BY_OTHERS = frozenset({"call", "run", "train_step", "test_step", "predict_step"
 
 
 def frozen(function: Any, calls: Sequence[tuple[Any, ...]] = ()) -> str | None:
-    """What would be frozen, as the end of a sentence that begins with "it"; None for nothing. calls: the arguments of some."""
+    """What would be frozen, as the end of a sentence that begins with "it"; None for nothing.
+    calls: the arguments of some.
+    """
     for values in zip(*calls, strict=False):
         if all(isinstance(value, _SCALARS) for value in values) and len(set(values)) > 1:
             return "is given Python numbers that change, for each of which a graph would be made"
@@ -76,7 +80,9 @@ def _found(function: Any, depth: int, seen: set[Any], given: Sequence[Any] = ())
 
 
 def _of(node: ast.AST, own: set[str], kept: bool) -> Iterator[str]:
-    """What a node of the function's source does to Python's state. `kept`: what it gives gets a name, or is returned."""
+    """What a node of the function's source does to Python's state. `kept`: what it gives gets a
+    name, or is returned.
+    """
     if isinstance(node, (ast.Global, ast.Nonlocal)):
         yield f"assigns {', '.join(node.names)} outside of itself"
     if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
@@ -97,7 +103,9 @@ def _of(node: ast.AST, own: set[str], kept: bool) -> Iterator[str]:
 
 
 def _chance(called: ast.expr, known: Mapping[str, Any]) -> str:
-    """What a call draws from, or asks, outside of the frameworks: by the real objects behind its names. Empty for nothing."""
+    """What a call draws from, or asks, outside of the frameworks: by the real objects behind its
+    names. Empty for nothing.
+    """
     text = ast.unparse(called)
     base, _, rest = text.partition(".")
     value = known.get(base)
@@ -114,7 +122,9 @@ def _chance(called: ast.expr, known: Mapping[str, Any]) -> str:
 
 
 def _held(node: ast.expr, known: Mapping[str, Any]) -> Any:
-    """What a name, or what is called of it, stands for; no code of the user's runs for that. None where it cannot be told."""
+    """What a name, or what is called of it, stands for; no code of the user's runs for that. None
+    where it cannot be told.
+    """
     if isinstance(node, ast.Name):
         return known.get(node.id)
     if not isinstance(node, ast.Attribute):
@@ -135,7 +145,9 @@ def _draws(value: Any) -> bool:
 
 
 def _contents(function: Any) -> set[str]:
-    """Names whose content a function's file, or the script, changes: an element of a dictionary, a list or an array."""
+    """Names whose content a function's file, or the script, changes: an element of a dictionary, a
+    list or an array.
+    """
     found = set()
     for tree in _files(function):
         for node in ast.walk(tree):
@@ -176,16 +188,19 @@ def _files(function: Any) -> list[ast.Module]:
 
 
 def _changes(node: ast.Attribute, changing: tuple[set[str], set[str]], known: Mapping[str, Any]) -> bool:
-    """Whether an attribute may be another one in a later step. What is no number is assigned while a program is set up, or by what a loop
-    reaches."""
+    """Whether an attribute may be another one in a later step. What is no number is assigned while
+    a program is set up, or by what a loop reaches.
+    """
     anywhere, in_loops = changing
     value = _held(node, known)
     return node.attr in (anywhere if value is None or isinstance(value, _SCALARS) else in_loops)
 
 
 def _attributes(function: Any) -> tuple[set[str], set[str]]:
-    """The attributes that a function's file, or the script, assigns, but in constructors; and those of them that loops assign, or functions
-    that a loop reaches: by its names, or because others call them."""
+    """The attributes that a function's file, or the script, assigns, but in constructors; and those
+    of them that loops assign, or functions that a loop reaches: by its names, or because others
+    call them.
+    """
     found: set[str] = set()
     todo: list[ast.AST] = [*_files(function)]
     while todo:
@@ -216,7 +231,9 @@ def _mentioned(node: ast.AST) -> str:
 
 
 def _assigned(name: str, function: Any) -> int:
-    """How often a file assigns a name; an assignment inside of a loop or a function counts as several."""
+    """How often a file assigns a name; an assignment inside of a loop or a function counts as
+    several.
+    """
     tree = _file(function)
     plain = sum(_stores(node, name) for node in tree.body)
     nested = [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While))]
@@ -236,4 +253,4 @@ def _base(node: ast.AST) -> str:
 def _users(function: types.FunctionType) -> bool:
     from outpace.capture import frames
 
-    return frames.users(function.__code__.co_filename)
+    return frames.is_user_file(function.__code__.co_filename)

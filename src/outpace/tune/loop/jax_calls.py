@@ -1,4 +1,6 @@
-"""What a script calls of JAX: compiled functions and gradients, through one listener. Nothing of `jax` is imported here: the script does."""
+"""What a script calls of JAX: compiled functions and gradients, through one listener. Nothing of
+`jax` is imported here: the script does.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,16 @@ Listener = Callable[["JaxFunction", tuple[Any, ...], dict[str, Any]], Any]
 
 
 class JaxFunction:
-    """A function that `jax.jit`, `jax.grad` or the like has made, with everything that it can do. python: what it was made of, by which maker
-    and with which options; None where not all of these were given by name."""
+    """A function that `jax.jit`, `jax.grad` or the like has made, with everything that it can do.
+    python: what it was made of, by which maker and with which options; None where not all of these
+    were given by name.
+    """
 
     def __init__(self, calls: JaxCalls, maker: str, made: Any, python: Any, options: dict[str, Any] | None = None) -> None:
         self.calls, self.maker, self.made, self.python, self.options = calls, maker, made, python, options
         self.kind = _MAKERS[maker]
-        # Its names alone: the attributes of one that was made of another (`jit(grad(f))`) are not that one's.
+        # Its names alone: the attributes of one that was made of another (`jit(grad(f))`) are not
+        # that one's.
         functools.update_wrapper(self, python if hasattr(python, "__name__") else made, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -61,10 +66,14 @@ class JaxFunction:
 
 
 class JaxCalls:
-    """Tells the listener of the outermost calls in the script's main thread, which then runs them."""
+    """Tells the listener of the outermost calls in the script's main thread, which then
+    runs them.
+    """
 
     def __init__(self, jax: ModuleType, taken: Callable[[], object] = lambda: None) -> None:
-        """`taken` is told of gradients that a listener would hear of, or of traces that take them."""
+        """`taken` is told of gradients that a listener would hear of, or of traces that
+        take them.
+        """
         self.jax: Any = jax
         self._taken = taken
         self.listener: Listener | None = None
@@ -121,11 +130,14 @@ class JaxCalls:
 
 
 class JaxSteps:
-    """Finds the function whose calls are the steps: that takes gradients, or at least gives back what it was given, changed, again and again;
-    or the gradients that a step without one takes."""
+    """Finds the function whose calls are the steps: that takes gradients, or at least gives back
+    what it was given, changed, again and again; or the gradients that a step without one takes.
+    """
 
     def __init__(self, calls: JaxCalls, steps: int, found: Callable[[CodeType | None, int], object]) -> None:
-        """`found`: told once, of the function's code (None: gradients that are taken eagerly) and of how often it was called."""
+        """`found`: told once, of the function's code (None: gradients that are taken eagerly) and
+        of how often it was called.
+        """
         self._calls, self._steps, self._found = calls, steps, found
         self._counts: dict[Any, int] = {}
         self._needed: dict[Any, int] = {}  # calls, until it is the step
@@ -152,14 +164,18 @@ class JaxSteps:
 
     @property
     def _gradients_again(self) -> bool:
-        """Whether a function that takes gradients is called again and again: it is the step then, and no update of one parameter."""
+        """Whether a function that takes gradients is called again and again: it is the step then,
+        and no update of one parameter.
+        """
         return any(self._counts[key] > 1 for key, needed in self._needed.items() if needed == self._steps)
 
 
 def static_arguments(jax: Any, function: Any, calls: Sequence[tuple[tuple[Any, ...], dict[str, Any]]]) -> tuple[str, ...]:
-    """The parameters whose values `jax.jit` of a function must know while it traces (`static_argnames`), from calls of it.
+    """The parameters whose values `jax.jit` of a function must know while it traces
+    (`static_argnames`), from calls of it.
 
-    Values that are no numbers must be known; whole numbers that never change are where the trace fails without them.
+    Values that are no numbers must be known; whole numbers that never change are where the trace
+    fails without them.
     """
     try:
         signature = inspect.signature(function)
@@ -203,14 +219,18 @@ def _constant(values: Sequence[Any]) -> bool:
 
 
 def _no_array(value: Any) -> bool:
-    """Whether a value is a text, a truth value, a function, or a tuple of such and of whole numbers."""
+    """Whether a value is a text, a truth value, a function, or a tuple of such and of whole
+    numbers.
+    """
     if isinstance(value, tuple):
         return bool(value) and all(isinstance(each, int) or _no_array(each) for each in value)
     return isinstance(value, (str, bool, FunctionType, type))
 
 
 def _carries(jax: Any, result: Any, args: tuple[Any, ...]) -> bool:
-    """Whether a result, or a part of it, is of the form of an argument that holds several arrays."""
+    """Whether a result, or a part of it, is of the form of an argument that holds
+    several arrays.
+    """
     parts = [result, *(result if isinstance(result, (tuple, list)) else ())]
     forms = {_form(jax, each) for each in args}
     return any(_form(jax, part) in forms for part in parts if len(jax.tree_util.tree_leaves(part)) > 1)
@@ -222,8 +242,9 @@ def _form(jax: Any, tree: Any) -> Any:
 
 
 def compiled_calls(node: ast.AST, names: Mapping[str, Any]) -> Iterator[tuple[ast.Call, JaxFunction, int]]:
-    """The calls of functions that `jax.jit` made, and how many arguments these have been given before; LIBRARYS where a library
-    is in between."""
+    """The calls of functions that `jax.jit` made, and how many arguments these have been given
+    before; LIBRARYS where a library is in between.
+    """
     for each in ast.walk(node):
         if isinstance(each, ast.Call):
             function: Any = meant(each.func, names)

@@ -1,4 +1,6 @@
-"""Statements of a loop that read values in every step, and so wait for the device: which may come later, for many steps at once."""
+"""Statements of a loop that read values in every step, and so wait for the device: which may come
+later, for many steps at once.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class Sync:
 
 @dataclass(frozen=True, eq=False)
 class Moved:
-    """A statement that may come later. later: its text then; aside: what is evaluated in its step for that, as (name, expression)."""
+    """A statement that may come later. later: its text then; aside: what is evaluated in its step
+    for that, as (name, expression).
+    """
 
     line: int
     later: str
@@ -45,8 +49,10 @@ class Moved:
 
 @dataclass(frozen=True, eq=False)
 class Later:
-    """Of a loop, which begins at a line of a file. moved: the statements that may come later; given: the names that they need of each step.
-    stay: (line, why) of statements that read a value, and must stay where they are."""
+    """Of a loop, which begins at a line of a file. moved: the statements that may come later;
+    given: the names that they need of each step. stay: (line, why) of statements that read a value,
+    and must stay where they are.
+    """
 
     file: str
     line: int
@@ -57,7 +63,9 @@ class Later:
 
 
 def later_of(frame: FrameType, loop: ast.For | ast.While, makes_step: Callable[[ast.stmt], bool]) -> Later:
-    """Look at a loop that a frame is in. `makes_step`: whether one of its statements makes the step, or a part of it."""
+    """Look at a loop that a frame is in. `makes_step`: whether one of its statements makes the
+    step, or a part of it.
+    """
     values = {**frame.f_globals, **frame.f_locals}
     made = assigned([loop])
     tensors = {name for name in made if _holds_tensor(values.get(name))}
@@ -152,8 +160,10 @@ def _is_read(call: ast.Call, tensors: set[str]) -> bool:
 
 
 class _Later(ast.NodeTransformer):
-    """Statements of a loop as they may come later: names that the loop assigns stay names, and what else depends on the moment of a step
-    (attributes, parts, calls that read no value) becomes some, which are `given`."""
+    """Statements of a loop as they may come later: names that the loop assigns stay names, and what
+    else depends on the moment of a step (attributes, parts, calls that read no value) becomes some,
+    which are `given`.
+    """
 
     def __init__(
         self, loop: ast.For | ast.While, moved: Sequence[ast.stmt], values: Mapping[str, Any], tensors: set[str]
@@ -178,7 +188,9 @@ class _Later(ast.NodeTransformer):
         return tuple(Moved(each.lineno, ast.unparse(self.texts_of[each]), self._aside[each]) for each in self.moved)
 
     def touched(self, group: Sequence[ast.stmt]) -> set[str]:
-        """Names of the program's objects that some of them may change or read: neither functions, modules nor numbers."""
+        """Names of the program's objects that some of them may change or read: neither functions,
+        modules nor numbers.
+        """
         names = read([self.texts_of[each] for each in group]) - {*self.given} - self._own
         objects = {name: self._values[name] for name in names if name in self._values}
         plain = (int, float, str, type(sys))

@@ -1,5 +1,7 @@
-"""A training loop as it is seen while it runs: what it reads, which functions make its steps, and how its innermost loop comes apart. It runs
-on as it is; hooks on iterators, functions and tapes see some steps, and tell when they have seen enough."""
+"""A training loop as it is seen while it runs: what it reads, which functions make its steps, and
+how its innermost loop comes apart. It runs on as it is; hooks on iterators, functions and tapes see
+some steps, and tell when they have seen enough.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.capture.frames import code_of, in_keras
+from outpace.capture.frames import code_of, is_keras_code
 from outpace.capture.iterators import iterator_class
 from outpace.model.errors import UsageError
 from outpace.tune.loop.body import Body, differentiates
@@ -37,7 +39,9 @@ _LEAST = 3  # steps that tell anything
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A call of the function that makes the steps. kwargs: empty where its arguments were seen in its frame."""
+    """A call of the function that makes the steps. kwargs: empty where its arguments were seen in
+    its frame.
+    """
 
     function: Any
     args: tuple[Any, ...]
@@ -45,7 +49,9 @@ class Call:
 
 
 class Loop:
-    """One loop, from inside of one of its steps on. Raises UsageError where its source is not at hand, or nothing tells its steps."""
+    """One loop, from inside of one of its steps on. Raises UsageError where its source is not at
+    hand, or nothing tells its steps.
+    """
 
     def __init__(self, found: Found, frame: FrameType) -> None:
         statement = Statement.around(frame)
@@ -81,7 +87,9 @@ class Loop:
 
     @property
     def dataset(self) -> Any:
-        """What it, or the function of its steps, reads in each of them; None where that is nothing of tf.data."""
+        """What it, or the function of its steps, reads in each of them; None where that is nothing
+        of tf.data.
+        """
         return self.reads.dataset
 
     @property
@@ -107,7 +115,9 @@ class Loop:
 
     @property
     def compiles(self) -> bool:
-        """Whether XLA compiles the user's own functions of TensorFlow, and so what calls them; JAX needs no asking."""
+        """Whether XLA compiles the user's own functions of TensorFlow, and so what calls them; JAX
+        needs no asking.
+        """
         own = [getattr(function, "_jit_compile", None) for function in self.compilable]
         return self.jax is None and bool(own) and all(own)
 
@@ -123,7 +133,9 @@ class Loop:
 
     @property
     def compilable(self) -> list[Any]:
-        """The functions that it calls, without those of Keras models which nobody compiled: they predict."""
+        """The functions that it calls, without those of Keras models which nobody compiled: they
+        predict.
+        """
         models = ((function, keras_model(function)) for function in self.functions)
         return [function for function, model in models if model is None or compiled_at(model) is not None]
 
@@ -132,11 +144,13 @@ class Loop:
         if self.taken is not None and self.jax is not None:
             return [self.taken.place(self.taken.body.loop.lineno)]
         step = self.eager_step
-        found = [f"{code.co_filename}:{code.co_firstlineno} {code.co_name}" for code in self.codes() if not in_keras(code)]
+        found = [f"{code.co_filename}:{code.co_firstlineno} {code.co_name}" for code in self.codes() if not is_keras_code(code)]
         return [step.place, *found] if step is not None and step.outline is not None else found
 
     def watch(self, seen: Callable[[], object]) -> None:
-        """See what its steps call and read. `seen` is called in the script's thread, at the end of a step, once enough were."""
+        """See what its steps call and read. `seen` is called in the script's thread, at the end of
+        a step, once enough were.
+        """
         self._seen = seen
         owned = iterator_class()
         if owned is not None:
@@ -190,7 +204,9 @@ class Loop:
         return step
 
     def _hook(self, kind: Any, name: str, ours: Callable[..., Any]) -> None:
-        """See calls of a method that the script's thread makes itself, outside of graphs; `ours` is given the original one first."""
+        """See calls of a method that the script's thread makes itself, outside of graphs; `ours` is
+        given the original one first.
+        """
         original = getattr(kind, name)
 
         def method(this: Any, *args: Any, **kwargs: Any) -> Any:
@@ -267,7 +283,9 @@ class Loop:
 
 
 def _called_step(found: Found, statement: Statement, frame: FrameType) -> Step | None:
-    """The eager function that makes the steps, where the loop calls it by a name; None where nothing shows that before a step runs."""
+    """The eager function that makes the steps, where the loop calls it by a name; None where
+    nothing shows that before a step runs.
+    """
     if found.jax is None:
         names: Mapping[str, Any] = {**statement.frame.f_globals, **statement.frame.f_locals}
         called = _called([statement.node], names)

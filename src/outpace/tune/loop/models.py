@@ -1,5 +1,6 @@
-"""Keras models that a loop calls eagerly, one operation after the other, or whose `predict` it calls with a few examples (to choose an action,
-to sample, for a metric); and each as a graph."""
+"""Keras models that a loop calls eagerly, one operation after the other, or whose `predict` it
+calls with a few examples (to choose an action, to sample, for a metric); and each as a graph.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _KEPT = 2  # calls whose arguments are looked at
 _DEEPEST = 3  # attributes that lead to a model
 CALL, PREDICT = "call", "predict"
 FEW = 256  # examples: what `predict` does for more is worth its time
-# What stands for a model's `predict`: that makes a data set of what it is given, and a loop over its batches.
+# What stands for a model's `predict`: that makes a data set of what it is given, and a loop over
+# its batches.
 PREDICTED = f"""\
 def {{name}}(model):
     call, whole = {{maker}}(lambda x: model(x, training=False)), model.predict
@@ -44,8 +46,10 @@ def {{name}}(model):
 
 @dataclass(eq=False)
 class Called:
-    """A model that was called. method: `call` or `predict`. name: what leads to it from before the loop; empty for nothing. place: the line of
-    the first call. calls: the arguments of the first ones. seen: how many there were."""
+    """A model that was called. method: `call` or `predict`. name: what leads to it from before the
+    loop; empty for nothing. place: the line of the first call. calls: the arguments of the first
+    ones. seen: how many there were.
+    """
 
     model: Any
     method: str
@@ -82,7 +86,9 @@ class Models:
             hook(keras.Model, "predict", functools.partial(self._met, PREDICT))
 
     def _met(self, method: str, original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
-        """A model is called eagerly, or asked to predict; a model that it consists of is a part of the call."""
+        """A model is called eagerly, or asked to predict; a model that it consists of is a part of
+        the call.
+        """
         if self._inside or method in vars(model):
             return original(model, *args, **kwargs)
         self._inside = True
@@ -120,7 +126,7 @@ class Models:
             given: list[Any] = [(type(layer).call, (layer,)), (getattr(layer, "function", None), ())]  # the latter of a Lambda
             for function, values in given:
                 code = getattr(inspect.unwrap(function), "__code__", None) if function is not None else None
-                why = frozen(function, [values]) if code is not None and frames.users(code.co_filename) else None
+                why = frozen(function, [values]) if code is not None and frames.is_user_file(code.co_filename) else None
                 if why is not None:
                     return f"{type(layer).__name__}.{function.__name__} {why}"
         if called.method == PREDICT:
@@ -168,5 +174,5 @@ def _attributes(held: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """What objects of the user's own classes hold."""
     for name, value in held.items():
         module = sys.modules.get(type(value).__module__)
-        if not isinstance(value, type) and frames.users(getattr(module, "__file__", None) or "<"):
+        if not isinstance(value, type) and frames.is_user_file(getattr(module, "__file__", None) or "<"):
             yield from ((f"{name}.{attribute}", each) for attribute, each in getattr(value, "__dict__", {}).items())

@@ -1,4 +1,6 @@
-"""A step that is made of the loop's own statements: the function that a person would write of them, to put them into a graph."""
+"""A step that is made of the loop's own statements: the function that a person would write of them,
+to put them into a graph.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,10 @@ _APPLIES = frozenset({"apply_gradients", "apply", "assign_sub", "minimize"})  # 
 
 
 def outlined(statement: Statement, frame: FrameType | None = None, *, jax: bool = False) -> Outline | None:
-    """The statements of a loop that take gradients and apply them, or those of a loop in a function that it calls, which `frame` is inside of;
-    None where there are none. `jax`: they train with JAX, else with TensorFlow."""
+    """The statements of a loop that take gradients and apply them, or those of a loop in a function
+    that it calls, which `frame` is inside of; None where there are none. `jax`: they train with
+    JAX, else with TensorFlow.
+    """
     span = _jax_span if jax else _span
     found = _outlined(statement, span)
     while found is None and frame is not None and frame is not statement.frame:
@@ -51,7 +55,9 @@ def outlined(statement: Statement, frame: FrameType | None = None, *, jax: bool 
 
 
 def _outlined(statement: Statement, span: Span, aside: ast.AST | None = None) -> Outline | None:
-    """`aside`: the definition of the function that the statement stands in, from whose names the outline shall be free."""
+    """`aside`: the definition of the function that the statement stands in, from whose names the
+    outline shall be free.
+    """
     names = {**statement.frame.f_globals, **statement.frame.f_locals}
     for body in _bodies(statement.node, statement.frame.f_lineno):
         found = span(body, names, _around(statement.node, body))
@@ -81,8 +87,9 @@ def _in_function(statement: Statement, span: Span) -> Outline | None:
 
 
 def _bodies(node: ast.AST, line: int) -> Iterator[list[ast.stmt]]:
-    """The bodies of a loop, and of loops in it, the innermost first; not those of functions. Of a condition the branch that runs now, at that
-    line: another one may never run."""
+    """The bodies of a loop, and of loops in it, the innermost first; not those of functions. Of a
+    condition the branch that runs now, at that line: another one may never run.
+    """
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
             yield from _bodies(child, line)
@@ -94,7 +101,9 @@ def _bodies(node: ast.AST, line: int) -> Iterator[list[ast.stmt]]:
 
 @dataclass(frozen=True)
 class Parted:
-    """Statements in their order, so many: those of a step, and those among them that only look at what it has made, and may follow it."""
+    """Statements in their order, so many: those of a step, and those among them that only look at
+    what it has made, and may follow it.
+    """
 
     count: int
     step: Sequence[ast.stmt]
@@ -102,8 +111,9 @@ class Parted:
 
     @classmethod
     def of(cls, between: Sequence[ast.stmt], own: Callable[[ast.stmt], bool]) -> Parted | None:
-        """own: whether a statement that assigns no name is of the step all the same. None where one that looks sees other names behind the
-        step than where it stands, or may leave the loop."""
+        """own: whether a statement that assigns no name is of the step all the same. None where one
+        that looks sees other names behind the step than where it stands, or may leave the loop.
+        """
         looks = [*_looks(between, own)]
         step = [each for each in map(_Without(looks).visit, between) if each is not None]
         stored = [
@@ -147,9 +157,9 @@ Span = Callable[[Sequence[ast.stmt], Mapping[str, Any], "set[str]"], "Parted | N
 
 
 def _span(body: Sequence[ast.stmt], names: Mapping[str, Any], changing: set[str]) -> Parted | None:
-    """From the first statement that takes gradients to the last one that applies them, or updates a metric right behind it. None where they
-    need numbers of the loops around. `changing`: names that these assign. A graph is built anew for each object, and each number, that it is
-    given.
+    """From the first statement that takes gradients to the last one that applies them, or updates a
+    metric right behind it. None where they need numbers of the loops around. `changing`: names that
+    these assign. A graph is built anew for each object, and each number, that it is given.
     """
     first = next((at for at, each in enumerate(body) if _tapes(each, names)), None)
     if first is None:
@@ -169,7 +179,9 @@ def takes_gradients(function: Any) -> bool:
 
 
 def _tapes(statement: ast.stmt, names: Mapping[str, Any]) -> bool:
-    """Whether a statement takes gradients: by a tape of its own, or in a plain function of the user's that it calls."""
+    """Whether a statement takes gradients: by a tape of its own, or in a plain function of the
+    user's that it calls.
+    """
     for each in ast.walk(statement):
         if isinstance(each, ast.Call):
             if ast.unparse(each.func).endswith(TAPE):
@@ -195,7 +207,9 @@ def _changes(statement: ast.stmt) -> bool:
 
 
 def _counts(statement: ast.stmt, changing: set[str]) -> bool:
-    """Whether a statement updates a metric that the loop does not make anew: `accuracy.update_state(labels, logits)`."""
+    """Whether a statement updates a metric that the loop does not make anew:
+    `accuracy.update_state(labels, logits)`.
+    """
     func = statement.value.func if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) else None
     return isinstance(func, ast.Attribute) and func.attr == "update_state" and not read([func.value]) & changing
 
@@ -208,9 +222,10 @@ _BEYOND = (ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await)  # wha
 
 
 def _jax_span(body: Sequence[ast.stmt], names: Mapping[str, Any], changing: set[str]) -> Parted | None:
-    """From the statement that takes gradients, or from what makes the arrays before it that a step leaves to the next one, to the last one
-    that assigns such. None where one of them does more than assign names, and where compiled functions make all of the step, or one function
-    of the user's."""
+    """From the statement that takes gradients, or from what makes the arrays before it that a step
+    leaves to the next one, to the last one that assigns such. None where one of them does more than
+    assign names, and where compiled functions make all of the step, or one function of the user's.
+    """
     first = next((at for at, each in enumerate(body) if _differentiates(each, names)), None)
     if first is None:
         return None
@@ -231,8 +246,9 @@ def _never(statement: ast.stmt) -> bool:
 
 
 def _begin(body: Sequence[ast.stmt], first: int, last: int, names: Mapping[str, Any]) -> int:
-    """Where a step begins whose gradients are taken by the first statement: with the functions that it defines for that, and the arrays that
-    it carries on right before."""
+    """Where a step begins whose gradients are taken by the first statement: with the functions that
+    it defines for that, and the arrays that it carries on right before.
+    """
     while True:
         needed, _ = order(body[first : last + 1])
         earliest = min((at for at in range(first) if _functions([body[at]], names) & set(needed)), default=first)
@@ -282,7 +298,9 @@ def _differentiates(statement: ast.stmt, names: Mapping[str, Any]) -> bool:
 
 
 def _inline(statement: ast.stmt, names: Mapping[str, Any]) -> bool:
-    """Whether a statement takes gradients itself: `jax.grad(loss)(weights)`, or a name for `jax.grad(loss)`."""
+    """Whether a statement takes gradients itself: `jax.grad(loss)(weights)`, or a name for
+    `jax.grad(loss)`.
+    """
     calls = (each.func for each in ast.walk(statement) if isinstance(each, ast.Call))
     made = (each for each in calls if isinstance(each, ast.Call))
     return any(ast.unparse(each.func).rpartition(".")[2] in GRADIENTS for each in made) or any(
@@ -345,7 +363,9 @@ def _made(statement: Statement, parted: Parted, aside: ast.AST | None) -> Outlin
 
 
 def _compiled(text: str, name: str, frame: types.FrameType, aside: bool) -> types.FunctionType:
-    """The function of a text, which sees what the frame sees, or (`aside`) only its file; its source is at hand for who asks."""
+    """The function of a text, which sees what the frame sees, or (`aside`) only its file; its
+    source is at hand for who asks.
+    """
     file = f"{frame.f_code.co_filename}#{name}"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     inside = frame.f_code.co_name != "<module>" and not aside

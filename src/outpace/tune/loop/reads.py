@@ -10,7 +10,9 @@ from outpace.tune.data.tree import describe
 
 
 class Reads:
-    """The reads of a loop's iterators. dataset: what its steps read; None where that is nothing of tf.data."""
+    """The reads of a loop's iterators. dataset: what its steps read; None where that is nothing of
+    tf.data.
+    """
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
@@ -18,7 +20,9 @@ class Reads:
         self._shapes: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
     def trains(self, iterator: Any) -> bool:
-        """Whether an iterator reads the training's data set, or one that the loop has made anew in the same way."""
+        """Whether an iterator reads the training's data set, or one that the loop has made anew in
+        the same way.
+        """
         dataset = getattr(iterator, "_dataset", None)
         if dataset is None or dataset is self.dataset:
             return dataset is not None

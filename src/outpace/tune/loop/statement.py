@@ -1,4 +1,6 @@
-"""The loop in the user's source that makes the training steps, found in the stack; and the names that statements read and assign."""
+"""The loop in the user's source that makes the training steps, found in the stack; and the names
+that statements read and assign.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class Statement:
 
     @classmethod
     def around(cls, frame: FrameType | None) -> Statement | None:
-        """The outermost loop of the user's code that a frame, or one that called it, is in; None where there is none."""
+        """The outermost loop of the user's code that a frame, or one that called it, is in; None
+        where there is none.
+        """
         found = None
         while frame is not None:
             if in_script(frame):
@@ -47,8 +51,10 @@ class Statement:
 
 
 def in_script(frame: FrameType) -> bool:
-    """Whether a frame is of the user's own code, and no generator, whose loops are those of another one."""
-    return frames.users(frame.f_code.co_filename) and not frame.f_code.co_flags & _GENERATORS
+    """Whether a frame is of the user's own code, and no generator, whose loops are those of another
+    one.
+    """
+    return frames.is_user_file(frame.f_code.co_filename) and not frame.f_code.co_flags & _GENERATORS
 
 
 def loop_at(frame: FrameType) -> ast.For | ast.While | None:
@@ -76,7 +82,9 @@ def innermost(tree: ast.AST, line: int) -> ast.For | ast.While | None:
 
 
 def innermost_around(frame: FrameType | None) -> tuple[FrameType, ast.For | ast.While] | None:
-    """The nearest of the user's frames that runs a loop, and the innermost one there; None for none."""
+    """The nearest of the user's frames that runs a loop, and the innermost one there; None for
+    none.
+    """
     while frame is not None:
         found = innermost(source_of(frame)[0], frame.f_lineno) if in_script(frame) else None
         if found is not None:
@@ -139,7 +147,9 @@ def read(body: Sequence[ast.AST]) -> set[str]:
 
 
 def reached(body: Sequence[ast.AST], names: Mapping[str, Any]) -> set[str]:
-    """Names that are read, by the statements or by plain functions that these name, and those that they name."""
+    """Names that are read, by the statements or by plain functions that these name, and those that
+    they name.
+    """
     found, todo = read(body), list(read(body))
     while todo:
         function = names.get(todo.pop())
@@ -235,7 +245,9 @@ def arguments_before(
     loop: ast.For,
     wanted: Callable[[ast.expr], bool],
 ) -> list[ast.stmt]:
-    """Statements that make those arguments of a call that are `wanted`, for which names stand in it then."""
+    """Statements that make those arguments of a call that are `wanted`, for which names stand in it
+    then.
+    """
     places: list[tuple[Any, str]] = [(arg, name) for arg, name in zip(call.args, _parameters(function), strict=False)]
     places += [(word.value, word.arg) for word in call.keywords if word.arg is not None]
     if any(isinstance(arg, ast.Starred) for arg in call.args) or len(places) < len(call.args) + len(call.keywords):

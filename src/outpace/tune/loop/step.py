@@ -21,9 +21,11 @@ from outpace.tune.texts.parsed import parsed
 
 @dataclass(frozen=True, eq=False)
 class Outline:
-    """Statements (so many) from line `first` to `last` of a file, which become a function: before their loop, or (`aside`) at the top of the
-    file, where a function that the loop calls has them. looks: lines of those in between that follow the call. given, returned: the names
-    that it needs and gives. text: its definition, without a decorator. function: made of it."""
+    """Statements (so many) from line `first` to `last` of a file, which become a function: before
+    their loop, or (`aside`) at the top of the file, where a function that the loop calls has them.
+    looks: lines of those in between that follow the call. given, returned: the names that it needs
+    and gives. text: its definition, without a decorator. function: made of it.
+    """
 
     file: str
     first: int
@@ -47,7 +49,9 @@ class Outline:
 
 @dataclass(eq=False)
 class Step:
-    """A function that the loop calls in each step. owner: the class that it is a method of; None for a plain function."""
+    """A function that the loop calls in each step. owner: the class that it is a method of; None
+    for a plain function.
+    """
 
     name: str
     function: types.FunctionType
@@ -56,7 +60,9 @@ class Step:
 
     @functools.cached_property
     def peeled(self) -> Peeled | None:
-        """The function without the values that its `return` reads; None where that reads none, or another place may."""
+        """The function without the values that its `return` reads; None where that reads none, or
+        another place may.
+        """
         return Peeled.of(self.function) if self.outline is None else None
 
     @property
@@ -66,7 +72,9 @@ class Step:
 
     @classmethod
     def of(cls, frame: FrameType, caller: FrameType) -> Step | None:
-        """The function that a frame runs, which another one called; None where nothing holds it by a name."""
+        """The function that a frame runs, which another one called; None where nothing holds it by
+        a name.
+        """
         code, receiver = frame.f_code, next(iter(frame.f_locals.values()), None)
         for kind in type(receiver).__mro__ if receiver is not None else ():
             found = vars(kind).get(code.co_name)
@@ -80,7 +88,9 @@ class Step:
 
     @classmethod
     def in_loop(cls, frame: FrameType | None) -> Step | None:
-        """The function that the innermost loop around a frame calls there; None where the loop makes the step itself."""
+        """The function that the innermost loop around a frame calls there; None where the loop
+        makes the step itself.
+        """
         inner = None
         while frame is not None:
             if in_script(frame):
@@ -91,7 +101,9 @@ class Step:
         return None
 
     def given(self, frame: FrameType) -> Sequence[str] | None:
-        """The names of what it is given in a frame that runs it, or its statements; None for another frame."""
+        """The names of what it is given in a frame that runs it, or its statements; None for
+        another frame.
+        """
         out, code = self.outline, frame.f_code
         if out is not None:
             return out.given if code.co_filename == out.file and out.first <= frame.f_lineno <= out.last else None
@@ -108,8 +120,10 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Peeled:
-    """A function whose `return` gives tensors for the values that another one's reads of them. reads: by place in what it returns, how the
-    other one reads the value: as `{}.numpy()` or `float({})`, or (`{}`) not; single: it returns one thing, and no tuple."""
+    """A function whose `return` gives tensors for the values that another one's reads of them.
+    reads: by place in what it returns, how the other one reads the value: as `{}.numpy()` or
+    `float({})`, or (`{}`) not; single: it returns one thing, and no tuple.
+    """
 
     function: types.FunctionType
     definition: ast.FunctionDef
@@ -171,7 +185,9 @@ def _read(node: ast.expr) -> tuple[ast.expr, str]:
 
 
 def _made(node: ast.FunctionDef, like: types.FunctionType) -> types.FunctionType:
-    """A function of a definition that sees what another one sees; its source is at hand for who asks."""
+    """A function of a definition that sees what another one sees; its source is at hand for who
+    asks.
+    """
     file, free = f"{like.__code__.co_filename}#{node.name}", like.__code__.co_freevars
     text = ast.unparse(ast.fix_missing_locations(node)) + "\n"
     if free:
@@ -189,14 +205,15 @@ def _made(node: ast.FunctionDef, like: types.FunctionType) -> types.FunctionType
 
 def users_frame(frame: FrameType | None) -> FrameType | None:
     """The nearest frame of the user's own code."""
-    while frame is not None and not frames.users(frame.f_code.co_filename):
+    while frame is not None and not frames.is_user_file(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
 
 
 def called_by(frame: FrameType | None, loop: CodeType) -> tuple[FrameType, FrameType] | None:
-    """Of the calls that lead to a frame: the user's frame right inside of the one that runs the loop, and that one. None where the frame is
-    the loop's own, or not inside of it."""
+    """Of the calls that lead to a frame: the user's frame right inside of the one that runs the
+    loop, and that one. None where the frame is the loop's own, or not inside of it.
+    """
     inner = users_frame(frame)
     while inner is not None:
         outer = users_frame(inner.f_back)

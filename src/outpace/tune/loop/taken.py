@@ -1,4 +1,6 @@
-"""The innermost loop around a step, taken apart, as patches write it anew, with several steps per call."""
+"""The innermost loop around a step, taken apart, as patches write it anew, with several steps per
+call.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,18 @@ class Taken:
         return f"{os.path.relpath(self.body.file)}:{line}"
 
     def per_call(self, dataset: Any) -> int:
-        """Steps per call: what divides an epoch well, where its length is known. dataset: what the steps read; None for nothing of tf.data."""
+        """Steps per call: what divides an epoch well, where its length is known. dataset: what the
+        steps read; None for nothing of tf.data.
+        """
         known = length_of(self.body.loop.iter, self.body.names)
         known = known or (max(int(dataset.cardinality()), 0) if dataset is not None else 0)
         return size_for(known, self.body.period)
 
 
 def taken_of(frame: FrameType, outermost: FrameType, outline: Outline | None, *, jax: bool) -> Taken | str:
-    """The innermost loop around a frame; why it is left as it is. outermost: the frame that runs the outermost one."""
+    """The innermost loop around a frame; why it is left as it is. outermost: the frame that runs
+    the outermost one.
+    """
     if outline is not None and outline.aside:
         return "the step stands in a function that the loop calls, and is compiled first"
     body = kind_of(jax=jax).around(frame, outline)
@@ -52,7 +58,9 @@ def kind_of(*, jax: bool) -> type[Body]:
 
 
 def length_of(node: ast.expr, names: Mapping[str, Any]) -> int:
-    """Items of what a loop goes over, as far as that is known without going over it; 0 for not known."""
+    """Items of what a loop goes over, as far as that is known without going over it; 0 for not
+    known.
+    """
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         lengths = [length_of(each, names) for each in node.args]
         if node.func.id in ("enumerate", "reversed", "list", "tuple", "sorted", "zip") and lengths:
@@ -71,8 +79,9 @@ def length_of(node: ast.expr, names: Mapping[str, Any]) -> int:
 
 
 def size_for(length: int, period: int = 0) -> int:
-    """Steps per call: as few calls as an epoch of a length allows, those of single steps that are left over included. period: every how many
-    steps they end in any case. 0 for what is not known."""
+    """Steps per call: as few calls as an epoch of a length allows, those of single steps that are
+    left over included. period: every how many steps they end in any case. 0 for what is not known.
+    """
 
     def calls(steps: int, size: int) -> int:
         return steps // size + steps % size

@@ -1,4 +1,6 @@
-"""Several steps of a TensorFlow loop in one call: whether its statements allow that, and the function that a patch writes of them."""
+"""Several steps of a TensorFlow loop in one call: whether its statements allow that, and the
+function that a patch writes of them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from outpace.capture.frames import users
+from outpace.capture.frames import is_user_file
 from outpace.tune.loop.body import Body, listed, stands_for
 from outpace.tune.loop.outline import takes_gradients
 from outpace.tune.loop.statement import GIVES, SAID, assigned, meant, order, reached
@@ -35,13 +37,17 @@ _SCAN = '''def {name}({given}):
 
 
 class TensorBody(Body):
-    """A `for` loop whose steps functions of TensorFlow make, which hold their state in variables."""
+    """A `for` loop whose steps functions of TensorFlow make, which hold their state in
+    variables.
+    """
 
     framework: ClassVar[str] = "tensorflow"
 
     @classmethod
     def makes_step(cls, statement: ast.stmt, names: Mapping[str, Any]) -> bool:
-        """Whether a statement calls a `tf.function`, or a function of the user's that takes gradients."""
+        """Whether a statement calls a `tf.function`, or a function of the user's that takes
+        gradients.
+        """
         called = (meant(each.func, names) for each in ast.walk(statement) if isinstance(each, ast.Call))
         return hasattr(statement, GIVES) or any(map(_makes_step, called))
 
@@ -55,7 +61,9 @@ class TensorBody(Body):
 
     @staticmethod
     def made_before(argument: ast.expr, names: Mapping[str, Any], changing: set[str]) -> bool:
-        """Whether an argument is to be made before the step: of what several steps are given, TensorFlow alone can make something."""
+        """Whether an argument is to be made before the step: of what several steps are given,
+        TensorFlow alone can make something.
+        """
         return not _by_tensorflow(argument, names) and _gives_tensor(argument, names)
 
     @property
@@ -87,7 +95,9 @@ class TensorBody(Body):
 
     @staticmethod
     def given(value: Any) -> bool:
-        """Whether a function is given a value as an argument: what else a step needs are the program's objects."""
+        """Whether a function is given a value as an argument: what else a step needs are the
+        program's objects.
+        """
         return isinstance(value, _SIMPLE) or _is_array(value)
 
     def _calls(self, statement: ast.Assign | ast.Expr) -> bool:
@@ -98,7 +108,9 @@ class TensorBody(Body):
         )
 
     def scan(self, name: str, module: str) -> str:
-        """The source of a function that makes several steps. `module`: how its file calls TensorFlow."""
+        """The source of a function that makes several steps. `module`: how its file calls
+        TensorFlow.
+        """
         inputs, stack, step = (_beside(each, order(self.steps)[0]) for each in ("inputs", "stack", "one_step"))
         unpacked = f"{listed(self.inputs)[1:-1]} = {inputs}\n" if self.inputs else ""
         values = [self.known.get(each) for each in self.results]
@@ -164,11 +176,13 @@ def _signature(value: Any, module: str) -> str:
 
 
 def _calm(value: Any) -> bool:
-    """Whether an object is nothing that a step of TensorFlow may change or need, so that it may be looked at after several steps."""
+    """Whether an object is nothing that a step of TensorFlow may change or need, so that it may be
+    looked at after several steps.
+    """
     if isinstance(value, (*_SIMPLE, types.FunctionType, types.BuiltinFunctionType)) or _is_array(value):
         return True  # what a function of the user's reads is looked at as well
     if isinstance(value, types.ModuleType):
-        return not users(getattr(value, "__file__", None) or "<built-in>")
+        return not is_user_file(getattr(value, "__file__", None) or "<built-in>")
     if isinstance(value, _HOLDS):
         inner = list(value.values()) if isinstance(value, dict) else list(value)
         return all(isinstance(each, _HOLDS) or _calm(each) for each in inner[:_MANY])
@@ -194,11 +208,11 @@ def _settings(value: Any) -> bool:
 
 
 def results_in_step(loop: ast.For, first: int, last: int, names: Mapping[str, Any]) -> None:
-    """Let what metrics say after each step (`accuracy.result()`) be asked for in the step: names stand for it behind the step's last statement,
-    and right behind that statements assign them.
+    """Let what metrics say after each step (`accuracy.result()`) be asked for in the step: names
+    stand for it behind the step's last statement, and right behind that statements assign them.
 
-    first, last: where the step's statements are. Not where statements before the step, or behind it up to the last that asks, have other uses
-    for a metric.
+    first, last: where the step's statements are. Not where statements before the step, or behind it
+    up to the last that asks, have other uses for a metric.
     """
     asking = [at for at in range(last + 1, len(loop.body)) if _asked(loop.body[at], names)]
     between = loop.body[last + 1 : asking[-1] + 1] if asking else []

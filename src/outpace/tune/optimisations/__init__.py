@@ -1,4 +1,6 @@
-"""Everything that Outpace tries or explains, files by subject. A module lists what it has in `OPTIMISATIONS`: nothing else names it."""
+"""Everything that Outpace tries or explains, files by subject. A module lists what it has in
+`OPTIMISATIONS`: nothing else names it.
+"""
 
 from __future__ import annotations
 

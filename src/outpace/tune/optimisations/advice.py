@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from outpace._dataclass import dataclass
-from outpace.model.units import Unit, counted, humanize
+from outpace.model.units import Unit, format_count, humanize
 from outpace.tune.optimisations.facts import Facts, Layer
 
 
@@ -14,7 +14,8 @@ from outpace.tune.optimisations.facts import Facts, Layer
 class Advice:
     """One practice that fits a program.
 
-    sentence: what it would mean here, with numbers of this program. reason: why it is advice and no trial. source: the text that names it.
+    sentence: what it would mean here, with numbers of this program. reason: why it is advice and no
+    trial. source: the text that names it.
     """
 
     id: str
@@ -49,10 +50,12 @@ def listed(names: list[str], shown: int = 4) -> str:
 
 
 def least_bandwidth(step_seconds: float, gradient_bytes: float) -> float:
-    """Bytes per second from which several devices that share a batch are faster than one, where nothing overlaps.
+    """Bytes per second from which several devices that share a batch are faster than one, where
+    nothing overlaps.
 
-    In a ring each of N devices sends 2 (N - 1) / N times the gradients' bytes:
-    step / N + 2 (N - 1) / N * bytes / bandwidth < step, both sides times N / (N - 1): 2 * bytes / bandwidth < step, for every N.
+    In a ring each of N devices sends 2 (N - 1) / N times the gradients' bytes: step / N + 2 (N - 1)
+    / N * bytes / bandwidth < step, both sides times N / (N - 1): 2 * bytes / bandwidth < step, for
+    every N.
     """
     return 2 * gradient_bytes / step_seconds
 
@@ -69,7 +72,9 @@ def _whole(layer: Layer) -> int:
 
 
 def _separable(layer: Layer) -> int:
-    """Of a depthwise separable one: k * k * Cin for each channel by itself, and Cin * Cout to mix them."""
+    """Of a depthwise separable one: k * k * Cin for each channel by itself, and Cin * Cout to mix
+    them.
+    """
     height, width, channels, filters = layer.kernel or (0, 0, 0, 0)
     return height * width * channels + channels * filters
 
@@ -142,7 +147,7 @@ PRACTICES = (
         "channels_last",
         "Channels last (NHWC)",
         _first,
-        lambda facts: f"Channels come first in {counted(len(_first(facts)), 'layer')} ({listed(_first(facts))}).",
+        lambda facts: f"Channels come first in {format_count(len(_first(facts)), 'layer')} ({listed(_first(facts))}).",
         "The input's layout has to change with the layers', also where the data are stored, and axes that the program names (those of "
         "BatchNormalization, Concatenate, Reshape) with them.",
         PROFILER,
@@ -169,7 +174,7 @@ PRACTICES = (
         "Depthwise separable convolutions",
         _full,
         lambda facts: (
-            f"{counted(len(_full(facts)), 'Conv2D layer')} ({listed([layer.name for layer in _full(facts)])}) could be SeparableConv2D, "
+            f"{format_count(len(_full(facts)), 'Conv2D layer')} ({listed([layer.name for layer in _full(facts)])}) could be SeparableConv2D, "
             f"with {_fewer(_full(facts)):.1f} times fewer weights."
         ),
         "It is another architecture, which must be trained and judged anew; and depthwise convolutions use the hardware less well than "
@@ -208,7 +213,7 @@ PRACTICES = (
         "Metrics every few steps",
         lambda facts: facts.metrics,
         lambda facts: (
-            f"Each training step updates {counted(len(facts.metrics), 'metric')} besides the loss ({listed(list(facts.metrics))})."
+            f"Each training step updates {format_count(len(facts.metrics), 'metric')} besides the loss ({listed(list(facts.metrics))})."
         ),
         "What fit returns, and what callbacks such as EarlyStopping watch, would change: whether a metric is needed in each step, only its "
         "reader knows. Metrics of the validation alone cost the training step nothing.",
@@ -219,7 +224,7 @@ PRACTICES = (
         "Mixed precision",
         _in_32_bits,
         lambda facts: (
-            f"{counted(len(_in_32_bits(facts)), 'layer computes', 'layers compute')} in float32: "
+            f"{format_count(len(_in_32_bits(facts)), 'layer computes', 'layers compute')} in float32: "
             'keras.mixed_precision.set_global_policy("mixed_bfloat16") before the model is made, or "mixed_float16", which scales the loss.'
         ),
         "The numbers change by rounding, and hardware without units for 16 bits is slower.",
@@ -230,7 +235,7 @@ PRACTICES = (
         "Pruning",
         _kernels,
         lambda facts: (
-            f"The kernels of {counted(len(_kernels(facts)), 'layer')} could be pruned; it makes the stored model smaller, and inference "
+            f"The kernels of {format_count(len(_kernels(facts)), 'layer')} could be pruned; it makes the stored model smaller, and inference "
             "faster where sparse kernels exist."
         ),
         "A training step becomes no faster: dense kernels multiply zeros too, and pruning adds masks to each step.",

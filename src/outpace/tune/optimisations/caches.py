@@ -1,4 +1,6 @@
-"""Cache in memory what is the same in every epoch, in the same order or in any, or the part of a map that depends on its element alone."""
+"""Cache in memory what is the same in every epoch, in the same order or in any, or the part of a
+map that depends on its element alone.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Cache(Rewrite):
     risk = Risk.EXACT
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
-        """Where a place exists, its elements fit into half of the free memory, and Python functions repeat themselves."""
+        """Where a place exists, its elements fit into half of the free memory, and Python functions
+        repeat themselves.
+        """
         try:
             stage, place = caching.best_place(pipeline, self.keeps_order)
             kept = caching.to_cache(place)
@@ -71,7 +75,9 @@ class Cache(Rewrite):
 
 
 class CacheAnyOrder(Cache):
-    """Caches what is the same in every epoch but for its order: a shuffle behind the cache renews that."""
+    """Caches what is the same in every epoch but for its order: a shuffle behind the cache renews
+    that.
+    """
 
     id = "cache_any_order"
     title = "Cache in memory, shuffle behind"
@@ -101,7 +107,9 @@ def exceeds_memory(measured: size.CacheSize) -> str | None:
 
 
 class SplitMap(Rewrite):
-    """Splits a map's function into the part that depends on its element alone, which is cached, and the random rest."""
+    """Splits a map's function into the part that depends on its element alone, which is cached, and
+    the random rest.
+    """
 
     fills = True
     id = "split_map"
@@ -109,7 +117,9 @@ class SplitMap(Rewrite):
     practice = "Cache data after time-consuming operations, before random augmentation"
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
-        """A map whose function does work before it draws or reads state, with a place for a cache that fits into memory."""
+        """A map whose function does work before it draws or reads state, with a place for a cache
+        that fits into memory.
+        """
         refusals: list[str] = []
         for stage in _stateful_maps(pipeline):
             outcome = _outcome(pipeline, stage)
@@ -153,7 +163,9 @@ def _outcome(pipeline: Pipeline, stage: Stage) -> Applies | NotApplicable:
 
 
 def _measured(stage: Stage, kept: Any) -> size.CacheSize:
-    """What a cache behind a stage would hold, measured once: counting the elements may take seconds. Raises RebuildError."""
+    """What a cache behind a stage would hold, measured once: counting the elements may take
+    seconds. Raises RebuildError.
+    """
     if stage.dataset not in _SIZES:
         _SIZES[stage.dataset] = size.cache_size(kept)
     return _SIZES[stage.dataset]

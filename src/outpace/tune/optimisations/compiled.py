@@ -1,4 +1,6 @@
-"""How the training step of a Keras model is compiled: a graph or eager execution, XLA, and how many steps one call makes."""
+"""How the training step of a Keras model is compiled: a graph or eager execution, XLA, and how many
+steps one call makes.
+"""
 
 from __future__ import annotations
 
@@ -64,9 +66,11 @@ class JitCompile(Knob):
 
 
 def _applies(program: Program, sentence: str, risk: Risk) -> Applies:
-    """It may help, at a risk that is larger where the data end without notice: a graph that asks for the next batch itself then counts a step
-    that has none, while it waits (Keras 3.15: the optimizer's `iterations` and random layers' seeds are 48 after 3 epochs of 15 batches); XLA,
-    calls of several steps and eager steps do not."""
+    """It may help, at a risk that is larger where the data end without notice: a graph that asks
+    for the next batch itself then counts a step that has none, while it waits (Keras 3.15: the
+    optimizer's `iterations` and random layers' seeds are 48 after 3 epochs of 15 batches); XLA,
+    calls of several steps and eager steps do not.
+    """
     if program.batches is not None or program.arguments.get("steps_per_epoch"):
         return Applies(sentence, risk)
     counts = (
@@ -97,7 +101,9 @@ class StepsPerExecution(Knob):
         return steps_for(program) or 1
 
     def applies(self, program: Program, /) -> Answer:
-        """Where the user has one step per call, at least two calls fit into an epoch, and no callback of the user's acts on each batch."""
+        """Where the user has one step per call, at least two calls fit into an epoch, and no
+        callback of the user's acts on each batch.
+        """
         if program.model.run_eagerly:
             return NotApplicable("the model runs eagerly, one step at a time")
         if program.steps_per_call > 1:
@@ -120,9 +126,10 @@ class StepsPerExecution(Knob):
 def steps_for(program: Program) -> int | None:
     """How many steps a call may make; None where fewer than 4 are possible.
 
-    16, and of short steps as many as a call of 0.1 s holds, at most 128: what a call costs in Python weighs the more the shorter they are.
-    An epoch holds at least two calls. Numbers of steps that were given to `fit` must be multiples: Keras makes whole calls, and would make
-    more steps than were asked for. The end of the data ends a call early.
+    16, and of short steps as many as a call of 0.1 s holds, at most 128: what a call costs in
+    Python weighs the more the shorter they are. An epoch holds at least two calls. Numbers of steps
+    that were given to `fit` must be multiples: Keras makes whole calls, and would make more steps
+    than were asked for. The end of the data ends a call early.
     """
     epoch = program.arguments.get("steps_per_epoch")
     given = [int(steps) for steps in (epoch, program.arguments.get("validation_steps")) if steps]
@@ -167,7 +174,9 @@ def _differs(callback: Any, base: type, name: str) -> bool:
 
 
 def _by_epoch(callback: Any) -> bool:
-    """Whether one of Keras' own callbacks, which all override the methods of batches, has nothing to do for a batch."""
+    """Whether one of Keras' own callbacks, which all override the methods of batches, has nothing
+    to do for a batch.
+    """
     if type(callback).__name__ in ("History", "ProgbarLogger", "CallbackList"):
         return True
     return getattr(callback, "save_freq", None) == "epoch" or getattr(callback, "update_freq", None) == "epoch"

@@ -1,5 +1,5 @@
-"""Settings that must be there before TensorFlow starts: what is known of the machine and of the script's process before one is tried, and each
-setting. They are tried in processes of their own.
+"""Settings that must be there before TensorFlow starts: what is known of the machine and of the
+script's process before one is tried, and each setting. They are tried in processes of their own.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import field
 from typing import Protocol
 
 from outpace._dataclass import dataclass
-from outpace.capture.notes import granted_cpus, usable_cpus
-from outpace.model.units import counted
+from outpace.capture.record import affinity_cpus, available_cpus
+from outpace.model.units import format_count
 from outpace.tune.optimisations.optimisation import Answer, Applies, Explained, NotApplicable, Optimisation
 from outpace.tune.risk import Risk
 
@@ -24,11 +24,13 @@ _ALLOCATORS = ("tcmalloc_minimal", "tcmalloc", "jemalloc")
 class Observed:
     """What a process told of itself after its warm-up.
 
-    variables: the environment's variables of TensorFlow, XLA, OpenMP and the loader, as the script left them. pool_threads: threads that
-    TensorFlow started with its first use, those of the intra-op and inter-op pools (and of GPU pools); None where that was not seen.
-    configured: thread counts that the script set itself, by pool, 0 for none. onednn: whether its kernels are on. gpus: in use. xla: whether
-    something was compiled by XLA. allocators: file names of loaded memory allocators. xla_options: those that differ from XLA's defaults,
-    only where the process was asked for them.
+    variables: the environment's variables of TensorFlow, XLA, OpenMP and the loader, as the script
+    left them. pool_threads: threads that TensorFlow started with its first use, those of the
+    intra-op and inter-op pools (and of GPU pools); None where that was not seen. configured: thread
+    counts that the script set itself, by pool, 0 for none. onednn: whether its kernels are on.
+    gpus: in use. xla: whether something was compiled by XLA. allocators: file names of loaded
+    memory allocators. xla_options: those that differ from XLA's defaults, only where the process
+    was asked for them.
     """
 
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -45,9 +47,9 @@ class Observed:
 class Host:
     """The machine and the script as it is.
 
-    cores: that this process may use at once; visible: that TensorFlow counts, which does not know of a container's quota. environment: the
-    user's. observed: the script's process as it is. allocators: libraries that could be preloaded. wide_vectors: whether the processor has
-    AVX-512.
+    cores: that this process may use at once; visible: that TensorFlow counts, which does not know
+    of a container's quota. environment: the user's. observed: the script's process as it is.
+    allocators: libraries that could be preloaded. wide_vectors: whether the processor has AVX-512.
     """
 
     cores: int
@@ -60,11 +62,11 @@ class Host:
     @classmethod
     def here(cls, observed: Observed) -> Host:
         """This machine, with what the script's process told."""
-        visible = usable_cpus()
+        visible = affinity_cpus()
         libraries = (ctypes.util.find_library(name) for name in _ALLOCATORS)
         found = tuple(dict.fromkeys(library for library in libraries if library))
         return cls(
-            granted_cpus(),
+            available_cpus(),
             visible,
             dict(os.environ),
             observed,
@@ -73,7 +75,9 @@ class Host:
         )
 
     def taken(self, *names: str) -> NotApplicable | None:
-        """The reason not to touch variables that the user's environment or the script sets; None where all are free."""
+        """The reason not to touch variables that the user's environment or the script sets; None
+        where all are free.
+        """
         for name in names:
             if name in self.environment:
                 return NotApplicable(f"the environment sets {name}={self.environment[name]}, which is left as it is")
@@ -92,8 +96,9 @@ def _read(path: str) -> str:
 
 @dataclass(frozen=True)
 class Setting:
-    """One value of a knob: the variables to set. `noting`: further ones for the trial's process alone, given an empty folder, that make
-    the process note down evidence there."""
+    """One value of a knob: the variables to set. `noting`: further ones for the trial's process
+    alone, given an empty folder, that make the process note down evidence there.
+    """
 
     title: str
     variables: Mapping[str, str]
@@ -101,25 +106,33 @@ class Setting:
 
 
 class EnvironmentKnob(Optimisation[Host], Protocol):
-    """One practice that must be set before TensorFlow starts. What the user or the script sets is never overridden."""
+    """One practice that must be set before TensorFlow starts. What the user or the script sets is
+    never overridden.
+    """
 
     def settings(self, host: Host) -> tuple[Setting, ...]:
         """The values to try, where it applies; none of what is only explained."""
         return ()
 
     def proof(self, setting: Setting, seen: Observed, host: Host) -> str | None:
-        """Evidence, from what the setting's process told, that it took effect; None where there is none."""
+        """Evidence, from what the setting's process told, that it took effect; None where there is
+        none.
+        """
         return None
 
 
 def _more_threads(seen: Observed, host: Host) -> int | None:
-    """Threads of pools that a process started, beside those of the script as it is; None where they were not seen."""
+    """Threads of pools that a process started, beside those of the script as it is; None where they
+    were not seen.
+    """
     now, before = seen.pool_threads, host.observed.pool_threads
     return now - before if now is not None and before is not None else None
 
 
 class PoolThreads(EnvironmentKnob):
-    """The size of one of TensorFlow's pools on the host. TensorFlow's default is the number of cores that it sees."""
+    """The size of one of TensorFlow's pools on the host. TensorFlow's default is the number of
+    cores that it sees.
+    """
 
     def __init__(self, pool: str, variable: str, title: str, practice: str, order: int) -> None:
         self.id = f"{pool}_op_threads"
@@ -161,14 +174,18 @@ class PoolThreads(EnvironmentKnob):
 
 
 class IntraOpThreads(PoolThreads):
-    """Fewer threads per operation: small operations lose more by sharing their work than they gain, and the input needs cores too."""
+    """Fewer threads per operation: small operations lose more by sharing their work than they gain,
+    and the input needs cores too.
+    """
 
     def __init__(self) -> None:
         practice = "Set the number of intra-op threads: an operation that is split too finely waits for its own threads."
         super().__init__("intra", "TF_NUM_INTRAOP_THREADS", "Intra-op threads", practice, 10)
 
     def sizes(self, host: Host) -> tuple[int, ...]:
-        """One, half of the cores, and all of them where a container's quota gives fewer than TensorFlow sees."""
+        """One, half of the cores, and all of them where a container's quota gives fewer than
+        TensorFlow sees.
+        """
         wanted = {1, host.cores // 2, host.cores} - {0, host.visible}
         return tuple(sorted(wanted))
 
@@ -219,7 +236,9 @@ _MODE, _COUNT = "TF_GPU_THREAD_MODE", "TF_GPU_THREAD_COUNT"
 
 
 class GpuThreads(EnvironmentKnob):
-    """A private pool per GPU, so that launching does not wait for the threads of the input pipeline."""
+    """A private pool per GPU, so that launching does not wait for the threads of the input
+    pipeline.
+    """
 
     id = "gpu_threads"
     title = "Private GPU threads"
@@ -245,9 +264,7 @@ class GpuThreads(EnvironmentKnob):
         wanted = int(setting.variables[_COUNT]) * host.observed.gpus
         if _more_threads(seen, host) != wanted:
             return None
-        return (
-            f"TensorFlow started {counted(wanted, 'more thread')}, {seen.pool_threads} instead of {host.observed.pool_threads}"
-        )
+        return f"TensorFlow started {format_count(wanted, 'more thread')}, {seen.pool_threads} instead of {host.observed.pool_threads}"
 
 
 _FLAGS = "XLA_FLAGS"
@@ -256,7 +273,9 @@ _HIDING = ("XLA's latency-hiding scheduler", "xla_gpu_enable_latency_hiding_sche
 
 
 class XlaFlags(EnvironmentKnob):
-    """Few flags on purpose: most of XLA's are defaults already, for debugging, or change the mathematics."""
+    """Few flags on purpose: most of XLA's are defaults already, for debugging, or change the
+    mathematics.
+    """
 
     id = "xla_flags"
     title = "XLA flags"
@@ -326,12 +345,16 @@ class Allocator(EnvironmentKnob):
 
 
 def _stem(library: str) -> str:
-    """A library's name without folder and version: what is loaded carries a longer version than what was asked for."""
+    """A library's name without folder and version: what is loaded carries a longer version than
+    what was asked for.
+    """
     return os.path.basename(library).split(".so")[0]
 
 
 class ExplainedSetting(EnvironmentKnob):
-    """A practice for GPUs that no variable can make, or that is not about speed: it is explained."""
+    """A practice for GPUs that no variable can make, or that is not about speed: it is
+    explained.
+    """
 
     def __init__(self, name: str, title: str, practice: str, order: int, why: str) -> None:
         self.id, self.title, self.practice, self.order = name, title, practice, order

@@ -22,9 +22,11 @@ _MOVES_PIXELS = {"ReverseV2", "Transpose", "Slice", "StridedSlice", "CropAndResi
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer: its name and class, the shape of its kernel (None: it has none), the type that it computes in, and how it was made.
+    """One layer: its name and class, the shape of its kernel (None: it has none), the type that it
+    computes in, and how it was made.
 
-    idle_bias: whether nothing but batch normalisations, which subtract it again, reads what it adds a bias to.
+    idle_bias: whether nothing but batch normalisations, which subtract it again, reads what it adds
+    a bias to.
     """
 
     name: str
@@ -40,11 +42,13 @@ class Layer:
 class Facts:
     """A program in plain values.
 
-    parameters, parameter_bytes: of trainable variables. metrics: classes of compiled metrics, without the loss. gpus: visible ones.
-    replicas: in the model's distribution strategy. decodes_jpeg: whether the input pipeline does. casts_early: the stage of it that casts
-    bytes to floats and then moves pixels; keeps_order: that waits for its slowest call; empty for none. batches_between: whether a loop of
-    JAX makes its batches in Python between its steps.
-    step_seconds: of one training step on data in memory; input_bound: whether the input alone is slower than that; None: not measured.
+    parameters, parameter_bytes: of trainable variables. metrics: classes of compiled metrics,
+    without the loss. gpus: visible ones. replicas: in the model's distribution strategy.
+    decodes_jpeg: whether the input pipeline does. casts_early: the stage of it that casts bytes to
+    floats and then moves pixels; keeps_order: that waits for its slowest call; empty for none.
+    batches_between: whether a loop of JAX makes its batches in Python between its steps.
+    step_seconds: of one training step on data in memory; input_bound: whether the input alone is
+    slower than that; None: not measured.
     """
 
     layers: tuple[Layer, ...] = ()
@@ -142,7 +146,9 @@ def _with_input(facts: Facts, pipeline: Pipeline) -> Facts:
 
 
 def _casts_early(graph: Any) -> bool:
-    """Whether a function casts bytes to floats and moves pixels afterwards, perhaps in a function that it calls."""
+    """Whether a function casts bytes to floats and moves pixels afterwards, perhaps in a function
+    that it calls.
+    """
     library = graph.as_graph_def().library.function
     called_moves = any(node.op in _MOVES_PIXELS for function in library for node in function.node_def)
     floats = set[str]()

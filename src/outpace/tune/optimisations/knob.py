@@ -25,16 +25,20 @@ def serves(knob: Knob, program: Program) -> bool:
 
 
 class Knob(Optimisation["Program"], Protocol):
-    """One optimisation of the training step of a model, or of a loop of the user's (`loops`), or (`reads`) of an input that is no pipeline
-    of tf.data. minor: usually a few per cent, so that others are raced before it."""
+    """One optimisation of the training step of a model, or of a loop of the user's (`loops`), or
+    (`reads`) of an input that is no pipeline of tf.data. minor: usually a few per cent, so that
+    others are raced before it.
+    """
 
     minor: bool = False
     reads: bool = False
     loops: bool = False
 
     def keywords(self, program: Program) -> dict[str, str]:
-        """The arguments that say the same in the user's source, by name, as source text; empty where there are none: of `compile`, or, of a
-        knob that `reads`, of the base class's constructor."""
+        """The arguments that say the same in the user's source, by name, as source text; empty
+        where there are none: of `compile`, or, of a knob that `reads`, of the base class's
+        constructor.
+        """
         return {}
 
 
@@ -49,7 +53,9 @@ class ReaderKnob(Knob, Protocol):
 
 
 class LoopKnob(Knob, Protocol):
-    """A knob of `loops`: it is written into the functions that the loop calls, or the loop itself. framework: that the loop trains with."""
+    """A knob of `loops`: it is written into the functions that the loop calls, or the loop itself.
+    framework: that the loop trains with.
+    """
 
     loops: bool = True
     framework: str
@@ -59,4 +65,6 @@ class LoopKnob(Knob, Protocol):
         return program.loop.places() if program.loop is not None else ()
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
-        """Write it; `edits_of`: the edits of a file by its path. Raises Unpatchable where the place is not found."""
+        """Write it; `edits_of`: the edits of a file by its path. Raises Unpatchable where the place
+        is not found.
+        """

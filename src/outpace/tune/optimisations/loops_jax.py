@@ -1,4 +1,6 @@
-"""Optimisations of a JAX loop of the user's own: its step compiled, its arguments given away, the loop written anew around it."""
+"""Optimisations of a JAX loop of the user's own: its step compiled, its arguments given away, the
+loop written anew around it.
+"""
 
 from __future__ import annotations
 

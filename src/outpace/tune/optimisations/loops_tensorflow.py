@@ -1,4 +1,6 @@
-"""Optimisations of a TensorFlow loop of the user's own: its step as a graph, compiled by XLA, its values read later, its models as graphs."""
+"""Optimisations of a TensorFlow loop of the user's own: its step as a graph, compiled by XLA, its
+values read later, its models as graphs.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from outpace.capture.frames import in_keras
+from outpace.capture.frames import is_keras_code
 from outpace.tune.loop.later import AT_ONCE
 from outpace.tune.loop.models import CALL, PREDICT
 from outpace.tune.optimisations.advice import listed
@@ -38,7 +40,9 @@ class LoopGraph(LoopKnob):
         return self.framework == "jax"
 
     def applies(self, program: Program, /) -> Answer:
-        """Where a function of the user's makes the step eagerly, and nothing in it would be frozen in a graph."""
+        """Where a function of the user's makes the step eagerly, and nothing in it would be frozen
+        in a graph.
+        """
         from outpace.tune.loop.frozen import frozen
 
         loop = program.loop
@@ -104,12 +108,14 @@ class LoopXla(LoopKnob):
         for model in program.loop.models():
             write_compile(model, self.keywords(program), edits_of)
         for code in program.loop.codes():
-            if not in_keras(code):
+            if not is_keras_code(code):
                 edit_function(code, self.keywords(program), edits_of)
 
 
 class LoopReads(LoopKnob):
-    """Keeps tensors, and prints, adds up or appends their values later, so that Python does not wait for each step."""
+    """Keeps tensors, and prints, adds up or appends their values later, so that Python does not
+    wait for each step.
+    """
 
     title = "values read later"
     practice = (
@@ -152,7 +158,9 @@ class LoopReads(LoopKnob):
 
 
 class LoopModels(LoopKnob):
-    """Lets Keras models that the loop calls eagerly, or asks to predict a few examples, run as graphs."""
+    """Lets Keras models that the loop calls eagerly, or asks to predict a few examples, run as
+    graphs.
+    """
 
     id = "loop_models"
     title = "models as graphs"
@@ -189,7 +197,9 @@ class LoopModels(LoopKnob):
         return [f"{each.place} {each.name}" for each in self._fitting(program)[1]]
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
-        """Write an assignment for each, before the loop. Raises Unpatchable where that is not found."""
+        """Write an assignment for each, before the loop. Raises Unpatchable where that is not
+        found.
+        """
         from outpace.tune.patch.step_edit import write_models
 
         models, fitting = self._fitting(program)
@@ -197,7 +207,9 @@ class LoopModels(LoopKnob):
 
     @staticmethod
     def _ready(program: Program, found: Sequence[Called]) -> list[Called]:
-        """Those that are no part of a step which shall become a graph first: a graph predicts nothing."""
+        """Those that are no part of a step which shall become a graph first: a graph predicts
+        nothing.
+        """
         first = isinstance(OPTIMISATIONS[0].applies(program), Applies)
         return [each for each in found if each.method == PREDICT or not first]
 
@@ -225,7 +237,9 @@ class LoopSeveral(LoopKnob):
         return program.loop.per_call if program.loop is not None else 1
 
     def applies(self, program: Program, /) -> Answer:
-        """Where steps are short, and the loop comes apart and does nothing between them that could not wait."""
+        """Where steps are short, and the loop comes apart and does nothing between them that could
+        not wait.
+        """
         loop = program.loop
         if loop is None or loop.taken is None:
             return untaken(program)

@@ -1,7 +1,9 @@
-"""`Optimisation`: one practice of the guides, whatever it changes, and what it answers to a program.
+"""`Optimisation`: one practice of the guides, whatever it changes, and what it answers to a
+program.
 
-Rewrites of the input, options of the training step, settings of the environment and advice are its kinds: each is asked about something
-else (`Subject`), and all give one of four answers. A `Rewrite` also says how it changes the calls of a pipeline in the source.
+Rewrites of the input, options of the training step, settings of the environment and advice are its
+kinds: each is asked about something else (`Subject`), and all give one of four answers. A `Rewrite`
+also says how it changes the calls of a pipeline in the source.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ Subject = TypeVar("Subject", contravariant=True)
 
 @dataclass(frozen=True)
 class Answer:
-    """What an optimisation says of a program, as a sentence. word: the outcome where it goes no further than that."""
+    """What an optimisation says of a program, as a sentence. word: the outcome where it goes no
+    further than that.
+    """
 
     sentence: str
     word: ClassVar[str] = ""
@@ -27,7 +31,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Applies(Answer):
-    """It may help here; the sentence says why. risk: what it may change. stage: of a pipeline, where it acts."""
+    """It may help here; the sentence says why. risk: what it may change. stage: of a pipeline,
+    where it acts.
+    """
 
     risk: Risk
     stage: Stage | None = None
@@ -42,16 +48,20 @@ class NotApplicable(Answer):
 
 @dataclass(frozen=True)
 class Explained(Answer):
-    """It is for this program and is not tried by Outpace: the sentence says what it would mean here, `reason` why it is not tried."""
+    """It is for this program and is not tried by Outpace: the sentence says what it would mean
+    here, `reason` why it is not tried.
+    """
 
     reason: str = ""
     word = "explained"
 
 
 class Optimisation(Protocol[Subject]):
-    """One practice. id: its name in files and options. title: its name for people. practice: what the guides recommend, in a sentence.
+    """One practice. id: its name in files and options. title: its name for people. practice: what
+    the guides recommend, in a sentence.
 
-    order: among others of its kind. instead_of: id of what changes less to the same end: where that can be written, this one is not raced.
+    order: among others of its kind. instead_of: id of what changes less to the same end: where that
+    can be written, this one is not raced.
     """
 
     id: str
@@ -64,7 +74,9 @@ class Optimisation(Protocol[Subject]):
         """What it says of a program's part; trains nothing."""
 
     def at_once(self, subject: Subject, /) -> int:
-        """Steps whose effects come together where it is written: between them the program holds what it held before."""
+        """Steps whose effects come together where it is written: between them the program holds
+        what it held before.
+        """
         return 1
 
 
@@ -72,10 +84,12 @@ class Optimisation(Protocol[Subject]):
 class Patch:
     """One change of the user's source, as structure. `call` is the record id of the call to change.
 
-    `keywords` are set on that call; `insert` is a call to add after it (its text). With `after`, the call itself goes, to come again behind
-    that one with the arguments that the user wrote. `options` are what the inserted call takes, by attribute of tf.data.Options. `divides` is
-    a map whose function is divided: a map with its first part stands between the call and what is inserted. Patches of one rewrite apply in
-    order; what they put behind the same call stands in that order. `note` says it in words.
+    `keywords` are set on that call; `insert` is a call to add after it (its text). With `after`,
+    the call itself goes, to come again behind that one with the arguments that the user wrote.
+    `options` are what the inserted call takes, by attribute of tf.data.Options. `divides` is a map
+    whose function is divided: a map with its first part stands between the call and what is
+    inserted. Patches of one rewrite apply in order; what they put behind the same call stands in
+    that order. `note` says it in words.
     """
 
     call: int
@@ -90,15 +104,18 @@ class Patch:
 class Rewrite(Optimisation[Pipeline], Protocol):
     """One optimisation of an input pipeline.
 
-    minor: usually a few per cent, so that others are raced before it. fills: it is at its speed once an epoch is over.
+    minor: usually a few per cent, so that others are raced before it. fills: it is at its speed
+    once an epoch is over.
     """
 
     minor: bool = False
     fills: bool = False
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
-        """Whether there is a stage to change. Runs nothing but a few elements: to size a cache (twice where Python functions are in it; where
-        TensorFlow does not know how many there are, the stage that decides that), and to see whether a function takes batches."""
+        """Whether there is a stage to change. Runs nothing but a few elements: to size a cache
+        (twice where Python functions are in it; where TensorFlow does not know how many there are,
+        the stage that decides that), and to see whether a function takes batches.
+        """
 
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
         """The same change in the user's source; empty where it cannot be said as source."""

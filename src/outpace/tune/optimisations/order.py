@@ -19,7 +19,8 @@ from outpace.tune.risk import Risk
 def passable(stage: Stage) -> list[Stage]:
     """The maps right before a stage that make always the same of an element.
 
-    Of a Python function that is only known under a condition, which who moves a stage does not state.
+    Of a Python function that is only known under a condition, which who moves a stage does not
+    state.
     """
     found: list[Stage] = []
     below = stage.inputs[0] if len(stage.inputs) == 1 else None
@@ -90,7 +91,9 @@ class ShuffleBeforeMap(Moved):
 
 
 class CacheBeforeShuffle(Moved):
-    """Cache before the shuffle: a shuffle before a cache happens once, and every epoch repeats its order."""
+    """Cache before the shuffle: a shuffle before a cache happens once, and every epoch repeats its
+    order.
+    """
 
     id = "cache_before_shuffle"
     title = "Cache before the shuffle"
@@ -110,7 +113,9 @@ class CacheBeforeShuffle(Moved):
 
 
 class BatchBeforeMap(Moved):
-    """Batch before a map whose function takes batches: one call per batch instead of one per element."""
+    """Batch before a map whose function takes batches: one call per batch instead of one per
+    element.
+    """
 
     id = "batch_before_map"
     title = "Batch before the map"

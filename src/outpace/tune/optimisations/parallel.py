@@ -1,5 +1,6 @@
-"""Stages of an input pipeline that run beside each other: `num_parallel_calls=AUTOTUNE` where TensorFlow does not parallelise by itself, a
-prefetch at the end, and threads of its own."""
+"""Stages of an input pipeline that run beside each other: `num_parallel_calls=AUTOTUNE` where
+TensorFlow does not parallelise by itself, a prefetch at the end, and threads of its own.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ _AUTOTUNE = -1
 
 
 class Parallel(Rewrite):
-    """`num_parallel_calls=AUTOTUNE` for the sequential stages of one operation that TensorFlow does not parallelise by itself."""
+    """`num_parallel_calls=AUTOTUNE` for the sequential stages of one operation that TensorFlow does
+    not parallelise by itself.
+    """
 
     op: str
 
@@ -87,7 +90,9 @@ class ParallelInterleave(Parallel):
         return f"{stage.title} is stateful ({causes})." if causes else None
 
     def why(self, stage: Stage) -> Answer:
-        """What TensorFlow does; where it chooses how many inputs take turns, it would choose another number."""
+        """What TensorFlow does; where it chooses how many inputs take turns, it would choose
+        another number.
+        """
         sentence = f"{stage.title} reads one element at a time: TensorFlow does not parallelise interleave by itself."
         if stage.arguments.get("cycle_length") == _AUTOTUNE:
             return Explained(
@@ -107,7 +112,9 @@ class Prefetch(Rewrite):
     practice = "Prefetch: prefetch(tf.data.AUTOTUNE) as the last stage"
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
-        """A pipeline that does not end in a prefetch, and for which TensorFlow's own is switched off."""
+        """A pipeline that does not end in a prefetch, and for which TensorFlow's own is switched
+        off.
+        """
         last = next((stage for stage in pipeline.spine() if stage.op not in _IDLE), pipeline.root)
         if last.op == "prefetch":
             return NotApplicable("The pipeline ends in a prefetch already.")

@@ -1,4 +1,6 @@
-"""Inputs that Python makes: the batches of a `PyDataset` are kept in memory, or made by several threads ahead of the step."""
+"""Inputs that Python makes: the batches of a `PyDataset` are kept in memory, or made by several
+threads ahead of the step.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _BY_EPOCH = ("on_epoch_begin", "on_epoch_end")
 
 
 class KeptBatches(ReaderKnob):
-    """Keeps what `__getitem__` returns, by its index; Keras shuffles the order of batches, not what they hold."""
+    """Keeps what `__getitem__` returns, by its index; Keras shuffles the order of batches, not what
+    they hold.
+    """
 
     id = "kept_batches"
     title = "batches kept in memory"
@@ -38,7 +42,9 @@ class KeptBatches(ReaderKnob):
         return {"__getitem__": "functools.cache"}
 
     def applies(self, program: Program, /) -> Answer:
-        """Where a PyDataset's batches are the same when they are made again, and fit into half of the free memory."""
+        """Where a PyDataset's batches are the same when they are made again, and fit into half of
+        the free memory.
+        """
         x = program.source.py_dataset
         if x is None:
             return NotApplicable("the input is no PyDataset")
@@ -63,7 +69,9 @@ class KeptBatches(ReaderKnob):
 
 
 def _other(x: Any, batches: int, threads: int = 1) -> int | None:
-    """Of some batches, spread over all, the first that is another when it is made again, by so many threads; None where all are the same."""
+    """Of some batches, spread over all, the first that is another when it is made again, by so many
+    threads; None where all are the same.
+    """
     spread = range(0, batches, -(-batches // ELEMENTS))
     first: dict[int, int | None] = {}
     began = time.perf_counter()
@@ -103,7 +111,9 @@ class Workers(ReaderKnob):
         return {"workers": "os.cpu_count()"}
 
     def applies(self, program: Program, /) -> Answer:
-        """Where a PyDataset is read by a single thread; several threads must make the same batches."""
+        """Where a PyDataset is read by a single thread; several threads must make the
+        same batches.
+        """
         x = program.source.py_dataset
         if x is None:
             return NotApplicable("the input is no PyDataset")

@@ -1,1 +1,3 @@
-"""What a tuning, a race and a search through the environment show: pages, and progress while they run."""
+"""What a tuning, a race and a search through the environment show: pages, and progress while they
+run.
+"""

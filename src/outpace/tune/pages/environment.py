@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from outpace.model import Page, Rows, Section, Table, Text
-from outpace.model.units import counted
+from outpace.model import Page, Paragraph, Section, Table, TableView
+from outpace.model.units import format_count
 from outpace.tune.climb.environment import EnvironmentOutcome
 from outpace.tune.pages.tried import TRIED, row_of, why_of
 from outpace.tune.trial.script import assignments
@@ -15,16 +15,18 @@ _SHOWN = ("practice", "outcome", "ratio", "low", "high")
 
 
 def page_of(outcome: EnvironmentOutcome, secrets: bool = False) -> Page:
-    """The page: what was tried in processes of its own, raced settings first, and the line to write, with or without dots for secrets."""
+    """The page: what was tried in processes of its own, raced settings first, and the line to
+    write, with or without dots for secrets.
+    """
     tried = sorted(outcome.tried, key=lambda each: (each.title not in outcome.kept, each.ratio is None))
     rows = [row_of(each, "kept" if each.title in outcome.kept else each.decision) for each in tried]
     sections: list[Section] = [
-        Rows(Table.from_rows(ID, TABLE, TRIED, rows), _SHOWN, limit=30),
-        Text("Why", "\n".join(map(why_of, tried))),
+        TableView(Table.from_rows(ID, TABLE, TRIED, rows), _SHOWN, limit=30),
+        Paragraph("Why", "\n".join(map(why_of, tried))),
     ]
     if outcome.variables:
-        sections.append(Text("How to keep it", outcome.command.line(secrets)))
-    sections.append(Text("How it was measured", _how(outcome)))
+        sections.append(Paragraph("How to keep it", outcome.command.line(secrets)))
+    sections.append(Paragraph("How it was measured", _how(outcome)))
     return Page(ID, TITLE, QUESTION, headline(outcome), tuple(sections))
 
 
@@ -41,6 +43,6 @@ def _how(outcome: EnvironmentOutcome) -> str:
         return "Nothing applied here, so nothing was raced."
     processes = max(len(experiment.trials) for experiment in outcome.races)
     return (
-        f"{counted(count, 'race')} of up to {processes} processes of the script, each stopped while others ran, the script as it is "
+        f"{format_count(count, 'race')} of up to {processes} processes of the script, each stopped while others ran, the script as it is "
         f"in two of them, in {outcome.seconds:.0f} s with all starts. What took no provable effect is not judged."
     )

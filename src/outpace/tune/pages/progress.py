@@ -1,4 +1,6 @@
-"""How a race goes, on stderr: one line that is replaced in a terminal, one line per event elsewhere."""
+"""How a race goes, on stderr: one line that is replaced in a terminal, one line per event
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class Progress(Watch):
 
     @property
     def so_far(self) -> str:
-        """What races that screen have said of changes, as the end of a sentence; empty where there was none."""
+        """What races that screen have said of changes, as the end of a sentence; empty where there
+        was none.
+        """
         found = "; ".join(f"{title} {said}" for title, said in self._learned.items())
         return f"; found so far, and not confirmed on fresh rounds: {found}" if found else ""
 

@@ -1,4 +1,6 @@
-"""The pages of a race, with who is how much faster, and of its replay, which stands beside the record."""
+"""The pages of a race, with who is how much faster, and of its replay, which stands beside the
+record.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,13 @@ from outpace.model import (
     Figures,
     Finding,
     Page,
+    Paragraph,
     Report,
-    Rows,
     Saving,
     Section,
     Severity,
     Table,
-    Text,
+    TableView,
     Unit,
 )
 from outpace.tune.trial.planning import Noise
@@ -46,14 +48,14 @@ def page_of(experiment: Experiment) -> Page:
         remark=f"ratio of rates; {experiment.baseline} is 1",
     )
     shown = ("variant", "rate", "ratio", "low", "high", "verdict")
-    sections: list[Section] = [Rows(standing, shown, limit=30, remark="From, To: 95% CI of the ratio")]
+    sections: list[Section] = [TableView(standing, shown, limit=30, remark="From, To: 95% CI of the ratio")]
     if len(drawn) > 1:
         sections.append(chart)
-    sections += [Text(verdict.arm, _story(experiment, verdict)) for verdict in experiment.verdicts]
+    sections += [Paragraph(verdict.arm, _story(experiment, verdict)) for verdict in experiment.verdicts]
     failure = experiment.trial(experiment.baseline).failure
     if failure:
-        sections.append(Text(experiment.baseline, f"The baseline failed: {failure}"))
-    sections += [*_doubts(experiment), Rows(_variants(experiment), limit=30), _how(experiment), _where(experiment)]
+        sections.append(Paragraph(experiment.baseline, f"The baseline failed: {failure}"))
+    sections += [*_doubts(experiment), TableView(_variants(experiment), limit=30), _how(experiment), _where(experiment)]
     question = f"Which variant trains faster than {experiment.baseline}, and by how much?"
     return Page(ID, "Race", question, headline_of(experiment), tuple(sections))
 
@@ -156,7 +158,7 @@ def _story(experiment: Experiment, verdict: Verdict) -> str:
     return " ".join(parts)
 
 
-def _doubts(experiment: Experiment) -> list[Text]:
+def _doubts(experiment: Experiment) -> list[Paragraph]:
     """What a reader must know before comparing: steps that are not the same work."""
     trials = [trial for trial, _ in _rows(experiment) if trial.first_seconds is not None]
     sizes = {trial.examples for trial in trials}
@@ -164,7 +166,7 @@ def _doubts(experiment: Experiment) -> list[Text]:
         return []
     each = "; ".join(f"{trial.arm}: {trial.step}" for trial in trials)
     hint = " Compare rates per example with --per example." if None not in sizes else ""
-    return [Text("Steps differ", f"A step is not the same work in every variant ({each}).{hint}")]
+    return [Paragraph("Steps differ", f"A step is not the same work in every variant ({each}).{hint}")]
 
 
 def _variants(experiment: Experiment) -> Table:
@@ -224,12 +226,12 @@ def _apart(experiment: Experiment, phase: Phase) -> Figure:
     return Figure("Baseline against itself (A/A)", _interval(control), Unit.TEXT, "should hold 1")
 
 
-def _where(experiment: Experiment) -> Text:
+def _where(experiment: Experiment) -> Paragraph:
     """Machine, load and versions."""
     found = experiment.environment
     load = "load " + " before, ".join(f"{value:g}" for value in found.load) + " after" if len(found.load) == 2 else ""
     versions = ", ".join(f"{name} {version}" for name, version in sorted({"Python": found.python, **found.versions}.items()))
-    return Text(
+    return Paragraph(
         "Where",
         "; ".join(part for part in (f"{found.machine}, {found.cores} cores", load, versions, found.started) if part) + ".",
     )
@@ -263,9 +265,9 @@ def replay_page_of(before: Experiment, after: Experiment, judged: bool = False) 
     shown = ("variant", "before_verdict", "before_ratio", "now_verdict", "now_ratio", "agree")
     headline = _headline("Judging the samples again" if judged else "The repetition", [old.arm for old, _ in pairs], differing)
     changed = _changes(before.environment, after.environment)
-    notes = (Text("What changed around it", changed),) if changed and not judged else ()
+    notes = (Paragraph("What changed around it", changed),) if changed and not judged else ()
     return Page(
-        REPLAY, "Replay", "Does the race give the same outcome again?", headline, (Rows(table, shown, limit=30), *notes)
+        REPLAY, "Replay", "Does the race give the same outcome again?", headline, (TableView(table, shown, limit=30), *notes)
     )
 
 
@@ -279,7 +281,9 @@ def _headline(again: str, arms: list[str], differing: list[str]) -> str:
 
 
 def agreement(old: Verdict, new: Verdict) -> str:
-    """`yes`, or what differs. Ratios agree when their distance lies within the two intervals' combined half width (95%)."""
+    """`yes`, or what differs. Ratios agree when their distance lies within the two intervals'
+    combined half width (95%).
+    """
     if old.decision is not new.decision:
         return "other verdict"
     if old.estimate is None or new.estimate is None:
@@ -321,5 +325,7 @@ def _changes(before: Environment, after: Environment) -> str:
 
 
 def raced(low: float, high: float, assumes: str) -> Saving:
-    """The saving of a change that is `low` to `high` times as fast: shares of the time per step as it was."""
+    """The saving of a change that is `low` to `high` times as fast: shares of the time per step as
+    it was.
+    """
     return Saving(max(0.0, 1 - 1 / low), max(0.0, 1 - 1 / high), (), assumes)

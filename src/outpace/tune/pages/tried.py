@@ -38,7 +38,9 @@ def row_of(tried: Tried, outcome: str) -> tuple[object, ...]:
 
 
 def why_of(tried: Tried) -> str:
-    """What an optimisation answers here and what the race said, or why it was not raced, in a line."""
+    """What an optimisation answers here and what the race said, or why it was not
+    raced, in a line.
+    """
     return " ".join(
         [f"{tried.title}:", *(f"{text[:1].upper()}{text[1:].rstrip('.')}." for text in (tried.why, tried.reason) if text)]
     )

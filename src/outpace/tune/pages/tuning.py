@@ -1,4 +1,6 @@
-"""The report of a tuning: what is known of the edited script, the limits, what was tried and why it was kept or not, and how to keep it."""
+"""The report of a tuning: what is known of the edited script, the limits, what was tried and why it
+was kept or not, and how to keep it.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,16 @@ from outpace.model import (
     Figures,
     Finding,
     Page,
-    Rows,
+    Paragraph,
     Section,
     Severity,
     Table,
-    Text,
+    TableView,
     Unit,
 )
 from outpace.model.report import Command, Report
-from outpace.model.secrets import mask
-from outpace.model.units import counted
+from outpace.model.secret_masking import mask_secrets
+from outpace.model.units import format_count
 from outpace.tune.climb.limits import BOUND
 from outpace.tune.climb.outcome import NOT_PROVEN, OPT_IN, USED_UP, Climbed, Tried
 from outpace.tune.optimisations import all_rewrites
@@ -71,21 +73,23 @@ _RUNS = (100, 1000, 10_000)  # steps of runs that a gain is told of
 
 
 def report_of(plan: Mapping[str, Any], searched: Searched, proof: Proof | None, *others: Page) -> Report:
-    """The report of a search, with the proof's own words where there was something to prove, and other pages."""
+    """The report of a search, with the proof's own words where there was something to prove, and
+    other pages.
+    """
     climbed, kept = searched.climbed, _kept(proof)
     recipe = [line for change in kept for line in change.recipe]
-    sections: list[Section] = [Text("What was compared", _proof(searched, proof))] if proof is not None else []
+    sections: list[Section] = [Paragraph("What was compared", _proof(searched, proof))] if proof is not None else []
     sections += _limits(climbed)
     ordered = _sorted(climbed, kept)
     table = Table.from_rows("tried", "What was tried", TRIED, [_row(each, kept, searched) for each in ordered])
     shown = sum(each.ratio is not None or each.id in {change.id for change in kept} for each in ordered)
     sections.append(
-        Rows(table, ("practice", "outcome", "ratio", "low", "high"), limit=min(max(1, shown), _MOST_SHOWN), remark=_WHY)
+        TableView(table, ("practice", "outcome", "ratio", "low", "high"), limit=min(max(1, shown), _MOST_SHOWN), remark=_WHY)
     )
     if recipe:
-        sections.append(Text("How to keep it", "\n".join(f"{at}. {line}" for at, line in enumerate(recipe, start=1))))
+        sections.append(Paragraph("How to keep it", "\n".join(f"{at}. {line}" for at, line in enumerate(recipe, start=1))))
     elif climbed.lines is not None:
-        sections.append(Rows(climbed.lines, LINES, limit=3, remark=SAMPLED))
+        sections.append(TableView(climbed.lines, LINES, limit=3, remark=SAMPLED))
     said = headline(searched, proof)
     page = Page(ID, TITLE, QUESTION, said, tuple(sections))
     pages = (page, _details(climbed, kept, proof), *others)
@@ -95,19 +99,21 @@ def report_of(plan: Mapping[str, Any], searched: Searched, proof: Proof | None, 
 def _details(climbed: Climbed, kept: Sequence[Any], proof: Proof | None) -> Page:
     """The reasons, the places and how it was measured."""
     shown = [each for each in _sorted(climbed, kept) if each.decision != NotApplicable.word]
-    sections: list[Section] = [Rows(_known(proof), tuple(field.name for field in KEPT))] if kept and proof is not None else []
-    sections += [Text("Why", "\n".join(map(why_of, shown)))] if shown else []
+    sections: list[Section] = (
+        [TableView(_known(proof), tuple(field.name for field in KEPT))] if kept and proof is not None else []
+    )
+    sections += [Paragraph("Why", "\n".join(map(why_of, shown)))] if shown else []
     sections += _not_applicable(climbed)
     if climbed.own:
-        sections.append(Text("In none of these rates", _uncalled(climbed.own)))
+        sections.append(Paragraph("In none of these rates", _uncalled(climbed.own)))
     if climbed.lines is not None:
-        sections.append(Rows(climbed.lines, LINES, limit=6, remark=SAMPLED))
+        sections.append(TableView(climbed.lines, LINES, limit=6, remark=SAMPLED))
     if climbed.parts is not None:
-        sections.append(Rows(climbed.parts, PARTS, limit=6, remark="of one step, under the profiler"))
+        sections.append(TableView(climbed.parts, PARTS, limit=6, remark="of one step, under the profiler"))
     advised = advice_section(climbed.advice)
     if advised is not None:
         sections.append(advised)
-    sections.append(Text("How it was measured", _how(climbed)))
+    sections.append(Paragraph("How it was measured", _how(climbed)))
     return Page(
         DETAILS,
         "Tuning, in detail",
@@ -173,7 +179,9 @@ def _proof(searched: Searched, proof: Proof) -> str:
 
 
 def _of_runs(race: Experiment, arm: str) -> Iterator[str]:
-    """What the gain of a step is of whole runs: a first call may take longer, and an epoch that fills a cache is as slow as before."""
+    """What the gain of a step is of whole runs: a first call may take longer, and an epoch that
+    fills a cache is as slow as before.
+    """
     known = [(steps, ratio) for steps in _RUNS if (ratio := race.of_run(arm, steps)) is not None]
     if known:
         told = ", ".join(f"{ratio:.2f}x of {steps:,} steps" for steps, ratio in known)
@@ -218,7 +226,9 @@ def _nothing_tried(climbed: Climbed) -> str:
 
 
 def _largest(climbed: Climbed) -> str:
-    """What takes most of the model's time, as a further sentence; empty where that was not looked at."""
+    """What takes most of the model's time, as a further sentence; empty where that was not looked
+    at.
+    """
     model = climbed.limits.model_ratio if climbed.limits is not None else None
     rows = list(climbed.parts.records())[:3] if climbed.parts is not None and model is not None and model.low <= BOUND else []
     named = ", ".join(f"{row['part']} {row['share']:.0%}" for row in rows)
@@ -226,7 +236,9 @@ def _largest(climbed: Climbed) -> str:
 
 
 def _holding(climbed: Climbed) -> str:
-    """What holds the program back, as a further sentence: its model, its input, or lines of its loop; empty where none is clear."""
+    """What holds the program back, as a further sentence: its model, its input, or lines of its
+    loop; empty where none is clear.
+    """
     model = climbed.limits.model_ratio if climbed.limits is not None else None
     if model is not None and model.low >= BOUND:
         low, high = (1 - 1 / end for end in (model.low, model.high))
@@ -235,7 +247,9 @@ def _holding(climbed: Climbed) -> str:
 
 
 def _busiest(climbed: Climbed) -> str:
-    """The lines of a loop that take most of its time, as a further sentence; empty where that was not looked at."""
+    """The lines of a loop that take most of its time, as a further sentence; empty where that was
+    not looked at.
+    """
     rows = list(climbed.lines.records())[:3] if climbed.lines is not None else []
     named = ", ".join(f"{row['share']:.0%} in {row['line']} ({row['function']})" for row in rows if row["share"] >= _MUCH)
     return f" A step spends {named}." if named else ""
@@ -276,14 +290,16 @@ def _row(tried: Tried, kept: Sequence[Any], searched: Searched) -> tuple[object,
 
 
 def _not_applicable(climbed: Climbed) -> list[Section]:
-    """What is not for this program, with the reasons; those of the input by name where they are many, the reasons in the table alone."""
+    """What is not for this program, with the reasons; those of the input by name where they are
+    many, the reasons in the table alone.
+    """
     those = [tried for tried in climbed.tried if tried.decision == NotApplicable.word]
     of_input = {rewrite.id for rewrite in all_rewrites()}
     named = [tried.title for tried in those if tried.id in of_input]
     told = [why_of(tried) for tried in those if tried.id not in of_input or len(named) <= _FEW]
     if len(named) > _FEW:
         told.append(f"Of the input: {', '.join(named)}. Why, of each: in the table above, in the HTML, CSV and JSON reports.")
-    return [Text("Not for this program", "\n".join(told))] if told else []
+    return [Paragraph("Not for this program", "\n".join(told))] if told else []
 
 
 def _sorted(climbed: Climbed, kept: Sequence[Any]) -> list[Tried]:
@@ -300,7 +316,7 @@ def _uncalled(own: Sequence[str]) -> str:
 def _how(climbed: Climbed) -> str:
     races = len(climbed.races)
     return (
-        f"{counted(races, 'race')} of short paired blocks in random order, of processes that run edited texts of the script, each with the "
+        f"{format_count(races, 'race')} of short paired blocks in random order, of processes that run edited texts of the script, each with the "
         f"baseline a second time, in {climbed.seconds:.0f} s; it ended because {climbed.ended}. A difference counts from 3% on. "
         "Its CIs are a little too narrow, because a race of the search is judged more than once: what was found is compared and raced "
         "anew afterwards, as an edited script."
@@ -308,7 +324,9 @@ def _how(climbed: Climbed) -> str:
 
 
 def _next(plan: Mapping[str, Any], searched: Searched) -> Iterator[Command]:
-    """A longer tuning where the budget was used up, and one with each class of consent that would gain something, the largest first."""
+    """A longer tuning where the budget was used up, and one with each class of consent that would
+    gain something, the largest first.
+    """
     if plan["only_limits"]:
         return
     allowed, climbed = [word for each in plan["allow"] for word in ("--allow", each)], searched.climbed
@@ -333,7 +351,7 @@ def _again(plan: Mapping[str, Any], options: Sequence[str], what: str) -> Comman
     """The same tuning with other options."""
     fit = ["--fit", str(plan["fit"])] if plan["fit"] != 1 else []
     module = ["-m"] * plan["module"]
-    given = plan["argv"] if plan["show_secrets"] else mask(plan["argv"])
+    given = plan["argv"] if plan["show_secrets"] else mask_secrets(plan["argv"])
     return Command(shlex.join(["outpace", "tune", *options, *fit, *module, plan["script"], *given]), what)
 
 
@@ -345,9 +363,11 @@ ADVICE_FIELDS = (
 )
 
 
-def advice_section(advice: Sequence[Advice]) -> Rows | None:
+def advice_section(advice: Sequence[Advice]) -> TableView | None:
     """A table with a row for each; None for none."""
     if not advice:
         return None
     rows = [(one.title, one.sentence, one.reason, one.source) for one in advice]
-    return Rows(Table.from_rows("advice", "Advice, not tried", ADVICE_FIELDS, rows), ("practice", "here", "reason"), limit=20)
+    return TableView(
+        Table.from_rows("advice", "Advice, not tried", ADVICE_FIELDS, rows), ("practice", "here", "reason"), limit=20
+    )

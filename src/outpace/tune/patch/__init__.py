@@ -1,4 +1,6 @@
-"""What was found as a change of the user's source: a unified diff with the fewest lines, and nobody's files are touched."""
+"""What was found as a change of the user's source: a unified diff with the fewest lines, and
+nobody's files are touched.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The pipeline as a row of calls, and what patches make of it. Nothing here reads source.
 
-A rewrite says its change as patches of single calls (`optimisations/optimisation.py`), which give the row that the edited source has to hold.
+A rewrite says its change as patches of single calls (`optimisations/optimisation.py`), which give
+the row that the edited source has to hold.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ UNSEEN = "the call was made where the recorder does not see it"
 
 
 class Unpatchable(Exception):
-    """A change that cannot be written into the source; the message is the reason, for the recipe."""
+    """A change that cannot be written into the source; the message is the reason, for
+    the recipe.
+    """
 
 
 @dataclass(frozen=True)
 class Call:
     """One call of the pipeline.
 
-    key: the id of the recorded call, negative for one that no record has. place: the record, None for a new call and for a stage that nobody
-    recorded. text: a new call as source, `.cache()`. moved: it stands elsewhere than the user wrote it. first_part_of: key of the call whose
-    function is divided; this one takes its first part. divided: its own function is the second part. options: what a new with_options sets,
-    by attribute.
+    key: the id of the recorded call, negative for one that no record has. place: the record, None
+    for a new call and for a stage that nobody recorded. text: a new call as source, `.cache()`.
+    moved: it stands elsewhere than the user wrote it. first_part_of: key of the call whose function
+    is divided; this one takes its first part. divided: its own function is the second part.
+    options: what a new with_options sets, by attribute.
     """
 
     key: int
@@ -50,7 +54,9 @@ def row_of(pipeline: Pipeline) -> tuple[Call, ...]:
 
 
 def arranged(row: Sequence[Call], patches: Sequence[Patch]) -> tuple[Call, ...]:
-    """The row after the patches of one rewrite, in order: calls that come, move and are divided. Raises Unpatchable with the reason."""
+    """The row after the patches of one rewrite, in order: calls that come, move and are divided.
+    Raises Unpatchable with the reason.
+    """
     arranging = _Arranging(row)
     for patch in patches:
         arranging.apply(patch)
@@ -78,8 +84,9 @@ class _Arranging:
             raise Unpatchable(patch.note)
 
     def standing(self, written: Sequence[int]) -> tuple[Call, ...]:
-        """The calls with `moved` only where the order against the calls that stay asks for it: moving behind what was inserted right before
-        a call is no move."""
+        """The calls with `moved` only where the order against the calls that stay asks for it:
+        moving behind what was inserted right before a call is no move.
+        """
         order = {key: at for at, key in enumerate(written)}
         kept = [call for call in self.calls if not call.new and not call.moved]
         found = []

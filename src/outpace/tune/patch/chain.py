@@ -1,4 +1,6 @@
-"""A chain of method calls taken apart into links, and put together in another order, with every comment kept beside its call."""
+"""A chain of method calls taken apart into links, and put together in another order, with every
+comment kept beside its call.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ from outpace.tune.patch.calls import Unpatchable
 class Link:
     """One `.name(...)` of a chain.
 
-    call: the call; its own receiver does not matter. dot: how the dot was written (None: as its neighbours are). comment: what stands behind
-    the call on its line. above: comment lines over it, where it had a statement of its own.
+    call: the call; its own receiver does not matter. dot: how the dot was written (None: as its
+    neighbours are). comment: what stands behind the call on its line. above: comment lines over it,
+    where it had a statement of its own.
     """
 
     call: cst.Call
@@ -32,7 +35,9 @@ class Link:
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """A base and the links on it, the first one first. `top` is the outermost call, whose parentheses hold all of it."""
+    """A base and the links on it, the first one first. `top` is the outermost call, whose
+    parentheses hold all of it.
+    """
 
     base: cst.BaseExpression
     links: tuple[Link, ...]
@@ -59,7 +64,9 @@ def chain_of(top: cst.Call, base: cst.BaseExpression) -> Chain:
 
 
 def joined(chain: Chain, links: Sequence[Link], base: cst.BaseExpression) -> cst.BaseExpression:
-    """The chain with these links instead, on `base` (the chain's own, as edited). New links are written as their neighbours are."""
+    """The chain with these links instead, on `base` (the chain's own, as edited). New links are
+    written as their neighbours are.
+    """
     model = next((link.dot for link in reversed(chain.links) if link.dot is not None), None)
     bare = base.with_changes(lpar=(), rpar=()) if not chain.links else base  # the parentheses of a lone base are the chain's
     node, comment = bare, chain.base_comment
@@ -81,7 +88,9 @@ def new_link(text: str) -> Link:
 
 
 def with_keywords(call: cst.Call, keywords: Mapping[str, str]) -> cst.Call:
-    """The call with arguments set by keyword: an argument of that name gets the new value, others come last."""
+    """The call with arguments set by keyword: an argument of that name gets the new value, others
+    come last.
+    """
     args = list(call.args)
     for name, text in keywords.items():
         value = cst.parse_expression(text)
@@ -94,7 +103,9 @@ def with_keywords(call: cst.Call, keywords: Mapping[str, str]) -> cst.Call:
 
 
 def function_argument(call: cst.Call) -> cst.Arg:
-    """The argument that gives a map its function. Raises Unpatchable where it is not written in the call."""
+    """The argument that gives a map its function. Raises Unpatchable where it is not written in the
+    call.
+    """
     for at, arg in enumerate(call.args):
         if (arg.keyword is None and at == 0 and not arg.star) or (arg.keyword is not None and arg.keyword.value == "map_func"):
             return arg

@@ -1,7 +1,9 @@
-"""Divides the source of a map's function into the part that depends on its element alone and the rest.
+"""Divides the source of a map's function into the part that depends on its element alone and the
+rest.
 
 The border is drawn in the source: statement by statement, and inside an expression around the
-largest parts of it that are pure, do work and depend on the element. Only straight-line functions are divided; anything else is refused.
+largest parts of it that are pure, do work and depend on the element. Only straight-line functions
+are divided; anything else is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ _LAZY = (
 
 
 class Kind(Enum):
-    """What a value depends on: nothing that changes, the element alone, or also chance, state or Python."""
+    """What a value depends on: nothing that changes, the element alone, or also chance, state or
+    Python.
+    """
 
     CONSTANT = 0
     CLEAN = 1
@@ -297,7 +301,9 @@ class _Taker(cst.CSTTransformer):
         return cst.Name(name)
 
     def _name(self, node: cst.BaseExpression) -> str:
-        """The name that the statement assigns, where it is free for the first part; else one made of it."""
+        """The name that the statement assigns, where it is free for the first part; else one made
+        of it.
+        """
         target, self.target = self.target, None
         if target is not None:
             return target

@@ -11,7 +11,7 @@ from typing import Any
 
 import libcst as cst
 
-from outpace.capture.frames import Place
+from outpace.capture.frames import CallSite
 from outpace.capture.pipeline import READERS, SOURCES, PipelineRecorder
 from outpace.store.record import PipelineStage
 from outpace.tune.data.tree import Pipeline
@@ -29,16 +29,20 @@ AUTOTUNE = "tf.data.AUTOTUNE"
 
 @dataclass(eq=False)
 class Editor:
-    """Edits of one program's files. `wrappers`: the traced function of each map, by the key of its call. `called`: the line that calls fit."""
+    """Edits of one program's files. `wrappers`: the traced function of each map, by the key of its
+    call. `called`: the line that calls fit.
+    """
 
     own: Sequence[PipelineStage]
     wrappers: Mapping[int, Any]
-    called: Place | None = None
+    called: CallSite | None = None
     _files: dict[str, SourceFile] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, pipeline: Pipeline, recorder: PipelineRecorder, called: Place | None = None) -> Editor:
-        """For a pipeline as the user built it; its own records are those of all stages, of what feeds them and of their functions."""
+    def of(cls, pipeline: Pipeline, recorder: PipelineRecorder, called: CallSite | None = None) -> Editor:
+        """For a pipeline as the user built it; its own records are those of all stages, of what
+        feeds them and of their functions.
+        """
         own: dict[int, PipelineStage] = {}
         todo = [stage.record.id for stage in pipeline.stages() if stage.record is not None]
         while todo:
@@ -57,7 +61,9 @@ class Editor:
         return self._files[path]
 
     def edits(self, row: Sequence[Call], patches: Sequence[Patch]) -> dict[str, Edits]:
-        """The edits of each file that make the patches of one rewrite of a row of calls. Raises Unpatchable with the reason."""
+        """The edits of each file that make the patches of one rewrite of a row of calls. Raises
+        Unpatchable with the reason.
+        """
         writing = _Writing(self, arranged(row, patches))
         for patch in patches:
             if patch.keywords:
@@ -66,7 +72,9 @@ class Editor:
         return writing.edited
 
     def located(self, stage: PipelineStage) -> tuple[SourceFile, cst.Call]:
-        """The call of a record, which may make other data sets as well: these change, too. Raises Unpatchable where it is not unique."""
+        """The call of a record, which may make other data sets as well: these change, too. Raises
+        Unpatchable where it is not unique.
+        """
         file = self.file(stage.file)
         return file, file.located(stage, sorted(self.own, key=lambda other: other.id))
 
@@ -104,7 +112,9 @@ class _Writing:
         return self.found[key]
 
     def arrange(self) -> None:
-        """Give every call a chain: its own, or for what is new or moved that of the call before it."""
+        """Give every call a chain: its own, or for what is new or moved that of the
+        call before it.
+        """
         for call in self.calls:
             if call.divided:
                 self._divide(call)
@@ -123,8 +133,9 @@ class _Writing:
     def _placed(
         self, segments: Mapping[cst.Call, Segment], home: Mapping[int, cst.Call]
     ) -> tuple[dict[cst.Call, list[Call]], set[cst.Call]]:
-        """The calls of each chain, and the chains that change. What comes behind a call that cannot be edited stands before the next one that
-        can, or where fit is called."""
+        """The calls of each chain, and the chains that change. What comes behind a call that cannot
+        be edited stands before the next one that can, or where fit is called.
+        """
         contents: dict[cst.Call, list[Call]] = {top: [] for top in segments}
         last: cst.Call | None = None
         touched: set[cst.Call] = set()
@@ -155,8 +166,9 @@ class _Writing:
         return call.place is not None and call.place.library is not None
 
     def _where_fit_is_called(self, calls: Sequence[Call], lost: str) -> None:
-        """New calls at the end of the pipeline, written behind the argument that fit is given. Raises Unpatchable with `lost` where that cannot
-        be."""
+        """New calls at the end of the pipeline, written behind the argument that fit is given.
+        Raises Unpatchable with `lost` where that cannot be.
+        """
         called = self.editor.called
         if called is None or called.library is not None:
             raise Unpatchable(lost)
@@ -174,8 +186,9 @@ class _Writing:
         ]
 
     def _same_block(self, segment: Segment, calls: Sequence[Call]) -> None:
-        """What belongs together must run together, where names mean the same: a call does not move into or out of a branch or a function,
-        nor does half of a function."""
+        """What belongs together must run together, where names mean the same: a call does not move
+        into or out of a branch or a function, nor does half of a function.
+        """
         for call in calls:
             other = call.key if call.moved else call.first_part_of
             if other is None:
@@ -204,7 +217,9 @@ class _Writing:
     def _link(
         self, call: Call, segment: Segment, segments: Mapping[cst.Call, Segment], home: Mapping[int, cst.Call]
     ) -> list[Link]:
-        """A call as links of a chain; calls that nobody recorded stay behind the one that they follow."""
+        """A call as links of a chain; calls that nobody recorded stay behind the one that they
+        follow.
+        """
         if call.options:
             return [new_link(f".with_options({segment.options_name})")]
         if call.first_part_of is not None:
@@ -255,7 +270,9 @@ class _Writing:
 
 
 def _definition(file: SourceFile, node: cst.Call, function: Any) -> cst.FunctionDef:
-    """The definition of the function that a map is called with. Raises Unpatchable when it is no plain function of the same file."""
+    """The definition of the function that a map is called with. Raises Unpatchable when it is no
+    plain function of the same file.
+    """
     named = function_argument(node).value
     if isinstance(named, cst.Lambda):
         raise Unpatchable("its function is a lambda, which has no statements to divide: write it as a function")
@@ -272,7 +289,9 @@ def _definition(file: SourceFile, node: cst.Call, function: Any) -> cst.Function
 
 
 def _data_of(fit: cst.Call) -> int | None:
-    """Which argument of a call of fit is its data; None where that is not a name, an attribute or a call."""
+    """Which argument of a call of fit is its data; None where that is not a name, an attribute or a
+    call.
+    """
     for at, arg in enumerate(fit.args):
         if (at == 0 and arg.keyword is None and not arg.star) or (arg.keyword is not None and arg.keyword.value == "x"):
             return at if isinstance(arg.value, (cst.Name, cst.Attribute, cst.Call)) else None
@@ -297,7 +316,9 @@ def _top(file: SourceFile, node: cst.Call) -> cst.Call:
 
 
 def _base(top: cst.Call, keys: Mapping[cst.Call, int], sources: Set[int]) -> tuple[cst.BaseExpression, int | None]:
-    """What a chain begins with, and its key where it is itself a call of the row (the source of the pipeline)."""
+    """What a chain begins with, and its key where it is itself a call of the row (the source of the
+    pipeline).
+    """
     node = top
     while isinstance(node.func, cst.Attribute) and isinstance(node.func.value, cst.Call):
         node = node.func.value

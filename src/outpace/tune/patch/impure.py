@@ -1,8 +1,10 @@
-"""Which names and calls in the source of a map's function are more than functions of their arguments.
+"""Which names and calls in the source of a map's function are more than functions of their
+arguments.
 
-Names are looked up through the real function (its globals and closure): variables, tables, generators and layers are state. Calls of
-TensorFlow's random and Python functions are known by name; what other calls do is seen in the traced graph, whose impure operations know
-the line that made them.
+Names are looked up through the real function (its globals and closure): variables, tables,
+generators and layers are state. Calls of TensorFlow's random and Python functions are known by
+name; what other calls do is seen in the traced graph, whose impure operations know the line that
+made them.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ class Purity:
         self._python = any(call.token not in evidence.clean(wrapper) for call in traced.facts(wrapper).calls)
 
     def learn(self, body: cst.CSTNode) -> None:
-        """Note which of the impure lines hold a call or name that is known to be impure: others on that line need no suspicion."""
+        """Note which of the impure lines hold a call or name that is known to be impure: others on
+        that line need no suspicion.
+        """
         for node in _nodes(body):
             known = (
                 self._known_impure(node)
@@ -79,8 +83,10 @@ class Purity:
 
 
 def impure_lines(wrapper: Any, file: str) -> set[int]:
-    """Lines of a file that made the impure operations of a traced function, and those that read captured state. What the graph split takes
-    for clean (Python functions that repeat themselves, constant tables) is clean here."""
+    """Lines of a file that made the impure operations of a traced function, and those that read
+    captured state. What the graph split takes for clean (Python functions that repeat themselves,
+    constant tables) is clean here.
+    """
     graph, function = wrapper.function.graph, wrapper.function
     library = {function.signature.name: function for function in graph.as_graph_def().library.function}
     clean = evidence.clean(wrapper)
@@ -99,7 +105,9 @@ def impure_lines(wrapper: Any, file: str) -> set[int]:
 
 
 def static(node: cst.BaseExpression) -> bool:
-    """Whether an expression gives a property of a tensor (its shape), which is no tensor and cannot be cached."""
+    """Whether an expression gives a property of a tensor (its shape), which is no tensor and cannot
+    be cached.
+    """
     while isinstance(node, (cst.Attribute, cst.Subscript)):
         if isinstance(node, cst.Attribute) and node.attr.value in _STATIC:
             return True
@@ -108,7 +116,9 @@ def static(node: cst.BaseExpression) -> bool:
 
 
 def _is_state(value: Any) -> bool:
-    """Whether an object's state may change while a training runs; a table that is filled once is none."""
+    """Whether an object's state may change while a training runs; a table that is filled once is
+    none.
+    """
     import tensorflow as tf
 
     if isinstance(value, (tf.Variable, tf.Module, tf.random.Generator)):

@@ -1,4 +1,6 @@
-"""Writes a loop anew: several steps per call, values read later, and the arguments that a step of JAX gives away."""
+"""Writes a loop anew: several steps per call, values read later, and the arguments that a step of
+JAX gives away.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ _FRAMEWORKS = {  # what these are written with
 
 
 def write_donation(loop: Loop, edits_of: Callable[[str], Edits]) -> None:
-    """Give the calls of `jax.jit` that make the step their `donate_argnums`. Raises Unpatchable where one is not found."""
+    """Give the calls of `jax.jit` that make the step their `donate_argnums`. Raises Unpatchable
+    where one is not found.
+    """
     assert loop.donation is not None and loop.taken is not None
     body = loop.taken.body
     for given in loop.donation.given.values():
@@ -95,7 +99,9 @@ def write_donation(loop: Loop, edits_of: Callable[[str], Edits]) -> None:
 
 
 def write_loop(loop: Loop, edits_of: Callable[[str], Edits]) -> None:
-    """Let the innermost loop of the steps make several of them in one call. Raises Unpatchable where it is not found."""
+    """Let the innermost loop of the steps make several of them in one call. Raises Unpatchable
+    where it is not found.
+    """
     assert loop.taken is not None
     edits, node = _found(loop.taken.body, edits_of)
     made = _Several(loop, loop.taken, edits)
@@ -106,7 +112,9 @@ def write_loop(loop: Loop, edits_of: Callable[[str], Edits]) -> None:
 
 
 def write_later(later: Later, edits_of: Callable[[str], Edits]) -> None:
-    """Let a loop keep what some of its statements need, and run these for many steps at once. Raises Unpatchable where one is not found."""
+    """Let a loop keep what some of its statements need, and run these for many steps at once.
+    Raises Unpatchable where one is not found.
+    """
     edits = edits_of(later.file)
     file, kept = edits.file, edits.file.unused("kept")
     loop = file.starting(later.line, (cst.For, cst.While))
@@ -149,8 +157,9 @@ def _node(file: SourceFile, loop: ast.For | ast.While) -> cst.CSTNode:
 
 
 class _Several:
-    """The text of a loop over groups of steps, and of the functions that it calls: at the top of the file, or, where they need what only the
-    function around the loop knows, `inner` ones."""
+    """The text of a loop over groups of steps, and of the functions that it calls: at the top of
+    the file, or, where they need what only the function around the loop knows, `inner` ones.
+    """
 
     def __init__(self, loop: Loop, taken: Taken, edits: Edits) -> None:
         self.body, self.edits, self.loop = taken.body, edits, loop

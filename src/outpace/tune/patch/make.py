@@ -1,5 +1,6 @@
-"""From an optimisation to the user's source with it, and the same in words, for those who make it by hand; and what is kept as a unified
-diff."""
+"""From an optimisation to the user's source with it, and the same in words, for those who make it
+by hand; and what is kept as a unified diff.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from outpace._dataclass import dataclass
-from outpace.capture.frames import Place
+from outpace.capture.frames import CallSite
 from outpace.capture.pipeline import PipelineRecorder
 from outpace.model.errors import OutputError, UsageError
-from outpace.model.files import whole
+from outpace.model.files import write_atomically
 from outpace.model.text import clean
-from outpace.store.tree import near
+from outpace.store.tree import relative_path
 from outpace.tune.optimisations.knob import is_knob
 from outpace.tune.optimisations.optimisation import Patch
 from outpace.tune.patch.calls import Unpatchable, row_of
@@ -39,8 +40,9 @@ class FileChange:
 
 @dataclass(frozen=True)
 class SourcePatch:
-    """What is kept, in the user's own source. titles: the changes that it holds. said: what is known of them, in lines; they stand above the
-    diff, where programs that apply it pass them over."""
+    """What is kept, in the user's own source. titles: the changes that it holds. said: what is
+    known of them, in lines; they stand above the diff, where programs that apply it pass them over.
+    """
 
     files: tuple[FileChange, ...]
     titles: tuple[str, ...]
@@ -56,7 +58,9 @@ class SourcePatch:
 
     @property
     def root(self) -> str:
-        """The folder that names in the diff start from: the present one, or that of the files where one lies outside (patch takes no `..`)."""
+        """The folder that names in the diff start from: the present one, or that of the files where
+        one lies outside (patch takes no `..`).
+        """
         here, folders = os.getcwd(), [os.path.dirname(os.path.abspath(change.path)) for change in self.files]
         return here if not folders or os.path.commonpath([here, *folders]) == here else os.path.commonpath(folders)
 
@@ -66,18 +70,24 @@ class SourcePatch:
         return "patch -p0" if self.root == os.getcwd() else f"patch -p0 -d {shlex.quote(self.root)}"
 
     def diff(self, root: str | None = None) -> str:
-        """A unified diff, which `patch -p0` and `git apply -p0` take in the folder `root` (`self.root` by default)."""
+        """A unified diff, which `patch -p0` and `git apply -p0` take in the folder `root`
+        (`self.root` by default).
+        """
         head = "".join(f"# {clean(line)}\n" for line in self.said)
         return head + "".join(line for change in self.files for line in _diff(change, root or self.root))
 
 
 def write_patch(patch: SourcePatch, path: Path, root: str | None = None) -> None:
-    """Write the diff. No file of the user's is touched. Raises OutputError where `path` exists or cannot be written."""
+    """Write the diff. No file of the user's is touched. Raises OutputError where `path` exists or
+    cannot be written.
+    """
     _write(path, patch.diff(root).encode("utf-8"))
 
 
 def require_new(path: Path) -> None:
-    """Raise OutputError where a patch could not be written at this place: best asked before the work that it is the result of."""
+    """Raise OutputError where a patch could not be written at this place: best asked before the
+    work that it is the result of.
+    """
     if path.exists():
         raise OutputError(f"{path} exists and is not overwritten. Give another place, or remove it.")
     if path.parent.exists() and not os.access(path.parent, os.W_OK):
@@ -86,7 +96,7 @@ def require_new(path: Path) -> None:
 
 def _write(path: Path, content: bytes) -> None:
     require_new(path)
-    with whole(path, "The patch") as file:
+    with write_atomically(path, "The patch") as file:
         file.write(content)
 
 
@@ -116,7 +126,7 @@ def recipe(program: Program, each: Optimisation[Any], subject: Any, recorder: Pi
 
 def _in_words(patch: Patch, title: str, recorder: PipelineRecorder | None) -> str:
     stage = next((s for s in recorder.stages if s.id == patch.call), None) if recorder is not None else None
-    where = f"{near(stage.file)}:{stage.line} {stage.op}" if stage is not None else title
+    where = f"{relative_path(stage.file)}:{stage.line} {stage.op}" if stage is not None else title
     parts = [f"add {', '.join(f'{k}={v}' for k, v in patch.keywords.items())}"] if patch.keywords else []
     if patch.insert:
         parts.append(f"put {patch.insert} after it")
@@ -128,10 +138,12 @@ def _in_words(patch: Patch, title: str, recorder: PipelineRecorder | None) -> st
 
 
 def edited(
-    program: Program, each: Optimisation[Any], subject: Any, recorder: PipelineRecorder | None, called: Place | None
+    program: Program, each: Optimisation[Any], subject: Any, recorder: PipelineRecorder | None, called: CallSite | None
 ) -> tuple[FileChange, ...]:
-    """An optimisation as an edit of the user's files; nothing is written. `subject`: what it is asked about. `called`: the line that calls
-    fit. Raises Unpatchable where it cannot be written, UsageError when libcst is not installed."""
+    """An optimisation as an edit of the user's files; nothing is written. `subject`: what it is
+    asked about. `called`: the line that calls fit. Raises Unpatchable where it cannot be written,
+    UsageError when libcst is not installed.
+    """
     try:
         from outpace.tune.patch.edit import Editor
         from outpace.tune.patch.source import SourceFile

@@ -1,4 +1,6 @@
-"""A user's file as libcst reads it: where recorded calls stand in it, and what it calls TensorFlow."""
+"""A user's file as libcst reads it: where recorded calls stand in it, and what it calls
+TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from pathlib import Path
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, PositionProvider
 
-from outpace.capture.pipeline import KEPT_TEXT, READERS
-from outpace.model.units import counted
+from outpace.capture.pipeline import MAX_TEXT, READERS
+from outpace.model.units import format_count
 from outpace.store.record import PipelineStage
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.texts.parsed import parsed
@@ -96,7 +98,8 @@ class SourceFile:
         return next(candidate for candidate in found if not self.names(candidate))
 
     def located(self, stage: PipelineStage, among: list[PipelineStage]) -> cst.Call:
-        """The call that a record speaks of; `among` are the records of the same pipeline, in the order in which they were made.
+        """The call that a record speaks of; `among` are the records of the same pipeline, in the
+        order in which they were made.
 
         Raises Unpatchable when the file is not the one that ran, or the place is not unique.
         """
@@ -107,20 +110,21 @@ class SourceFile:
             if len(calls) == 1 and stage is built[-1] and not self._reads_more(calls[0]):
                 return calls[0]
             raise Unpatchable(f"{where} calls {stage.library}, which builds the {stage.op} itself")
-        if not 0 < stage.line <= len(self.lines) or self.lines[stage.line - 1].strip()[:KEPT_TEXT] != stage.text:
+        if not 0 < stage.line <= len(self.lines) or self.lines[stage.line - 1].strip()[:MAX_TEXT] != stage.text:
             raise Unpatchable(f"{where} is not the line that ran: the file was edited since")
         found = sorted((c for c in self._calls if self.calls_at(c, stage.op, stage.line)), key=lambda c: self._end(c))
         alike = [s for s in among if (s.file, s.line, s.op) == (stage.file, stage.line, stage.op)]
         if len(found) != len(alike) or stage not in alike:
             raise Unpatchable(
-                f"{where} holds {counted(len(found), 'call')} of {stage.op} "
-                f"that gave {counted(len(alike), 'stage')} of the pipeline"
+                f"{where} holds {format_count(len(found), 'call')} of {stage.op} "
+                f"that gave {format_count(len(alike), 'stage')} of the pipeline"
             )
         return found[alike.index(stage)]
 
     def spelled(self, full: str, *, anywhere: bool = True) -> str | None:
-        """How this file would write `tf.data.AUTOTUNE`: by the name under which it imported TensorFlow, or a part of it; `anywhere`: in a
-        function, too."""
+        """How this file would write `tf.data.AUTOTUNE`: by the name under which it imported
+        TensorFlow, or a part of it; `anywhere`: in a function, too.
+        """
         wanted = full.replace("tf.", "tensorflow.", 1) if full.startswith("tf.") else full
         names: dict[str, str] = {}
         tree = parsed(self.text)
@@ -146,7 +150,9 @@ class SourceFile:
         return name
 
     def _reads_more(self, call: cst.Call) -> bool:
-        """Whether the file reads something of the name that a call is assigned to which only this library's data sets have (`class_names`)."""
+        """Whether the file reads something of the name that a call is assigned to which only this
+        library's data sets have (`class_names`).
+        """
         import tensorflow as tf
 
         line = self.statement(call)
@@ -157,8 +163,9 @@ class SourceFile:
         return any(isinstance(of, cst.Name) and of.value in own and not hasattr(tf.data.Dataset, name) for of, name in reads)
 
     def calls_at(self, call: cst.Call, name: str, line: int) -> bool:
-        """Whether a call of this name was made at a line. Python gives a method call the line of the method's name; older ones and other calls
-        the line where they begin."""
+        """Whether a call of this name was made at a line. Python gives a method call the line of
+        the method's name; older ones and other calls the line where they begin.
+        """
         if isinstance(call.func, cst.Attribute):
             return call.func.attr.value == name and self.position(call.func.attr).start.line == line
         named = isinstance(call.func, cst.Name) and (call.func.value == name or name in READERS)

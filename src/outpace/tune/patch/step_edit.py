@@ -1,6 +1,7 @@
-"""Where optimisations of the training step are written: options of a `tf.function` or a `jax.jit` (its decorator, or the call that makes
-it); the one `model.compile(...)` of a program; the class of a PyDataset; and statements of a loop, as a function that is a graph, or that
-reads the values of many steps at once.
+"""Where optimisations of the training step are written: options of a `tf.function` or a `jax.jit`
+(its decorator, or the call that makes it); the one `model.compile(...)` of a program; the class of
+a PyDataset; and statements of a loop, as a function that is a graph, or that reads the values of
+many steps at once.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import Any
 
 import libcst as cst
 
-from outpace.capture.frames import users
-from outpace.model.units import counted
+from outpace.capture.frames import is_user_file
+from outpace.model.units import format_count
 from outpace.tune.loop.models import CALL, PREDICT, PREDICTED
 from outpace.tune.loop.step import Outline, Peeled
 from outpace.tune.patch.calls import Unpatchable
@@ -29,8 +30,9 @@ STATEMENTS = (cst.BaseCompoundStatement, cst.SimpleStatementLine)
 
 
 def edit_function(code: CodeType, options: Mapping[str, str], edits_of: Callable[[str], Edits], full: str = MAKER) -> None:
-    """Give the `tf.function` (or what `full` names) of a Python function, which runs this code, some keywords; `edits_of`: those of a file by
-    its path. Raises Unpatchable where the place is not found.
+    """Give the `tf.function` (or what `full` names) of a Python function, which runs this code,
+    some keywords; `edits_of`: those of a file by its path. Raises Unpatchable where the place is
+    not found.
     """
     edits, maker, function = _place(code, edits_of, full)
     file, said = edits.file, _said(options)
@@ -48,7 +50,7 @@ def edit_function(code: CodeType, options: Mapping[str, str], edits_of: Callable
             return
     calls = [call for call in file.calls() if _names(call.func, maker) and _first_name(call) == code.co_name]
     if len(calls) != 1:
-        count = counted(len(calls), "call") if calls else "no call"
+        count = format_count(len(calls), "call") if calls else "no call"
         raise Unpatchable(f"{file.name}:{code.co_firstlineno} {code.co_name} is made a graph by {count} of {maker} in its file")
     edits.keywords[calls[0]] = {**edits.keywords.get(calls[0], {}), **options}
 
@@ -58,7 +60,9 @@ def _said(options: Mapping[str, str]) -> str:
 
 
 def made_with(edits: Edits, maker: str, options: str, full: str) -> str:
-    """A decorator with options; older versions of `jax.jit` take them by `functools.partial` alone."""
+    """A decorator with options; older versions of `jax.jit` take them by
+    `functools.partial` alone.
+    """
     if full == MAKER:
         return f"{maker}({options})"
     partial = edits.file.spelled("functools.partial")
@@ -75,8 +79,9 @@ def _first_is(call: cst.Call, maker: str) -> bool:
 def decorate(
     code: CodeType, edits_of: Callable[[str], Edits], maker: str = MAKER, options: Mapping[str, str] | None = None
 ) -> None:
-    """Decorate a Python function, which runs this code, with what makes a graph of it, and its options. Raises Unpatchable where it is not
-    found."""
+    """Decorate a Python function, which runs this code, with what makes a graph of it, and its
+    options. Raises Unpatchable where it is not found.
+    """
     edits, named, function = _place(code, edits_of, maker)
     if function.decorators:
         raise Unpatchable(f"{edits.file.name}:{code.co_firstlineno} {code.co_name} is decorated already")
@@ -91,7 +96,9 @@ def write_peeled(
     options: Mapping[str, str] | None = None,
     maker: str = MAKER,
 ) -> None:
-    """Let a function, which runs this code, read what one of its own returns, which is a graph. Raises Unpatchable where it is not found."""
+    """Let a function, which runs this code, read what one of its own returns, which is a graph.
+    Raises Unpatchable where it is not found.
+    """
     edits, named, function = _place(code, edits_of, maker)
     if function.decorators:
         raise Unpatchable(f"{edits.file.name}:{code.co_firstlineno} {code.co_name} is decorated already")
@@ -114,7 +121,7 @@ def write_peeled(
 
 def _place(code: CodeType, edits_of: Callable[[str], Edits], full: str = MAKER) -> tuple[Edits, str, cst.FunctionDef]:
     """The edits of a function's file, what that calls `full`, and the function's definition."""
-    if not users(code.co_filename):
+    if not is_user_file(code.co_filename):
         raise Unpatchable(f"{code.co_name} is a function of a library ({os.path.basename(code.co_filename)})")
     edits = edits_of(code.co_filename)
     maker = edits.file.spelled(full)
@@ -143,8 +150,9 @@ def _first_name(call: cst.Call) -> str:
 
 
 def write_models(path: str, line: int, methods: Sequence[tuple[str, str]], edits_of: Callable[[str], Edits]) -> None:
-    """Let methods of models (their names, and `call` or `predict`) run as graphs, by statements before the loop at a line. Raises Unpatchable
-    where that is not found."""
+    """Let methods of models (their names, and `call` or `predict`) run as graphs, by statements
+    before the loop at a line. Raises Unpatchable where that is not found.
+    """
     edits = edits_of(path)
     loop, maker = edits.file.starting(line, (cst.For, cst.While)), edits.file.spelled(MAKER)
     if loop is None or maker is None:
@@ -161,7 +169,9 @@ def write_models(path: str, line: int, methods: Sequence[tuple[str, str]], edits
 def write_outline(
     outline: Outline, edits_of: Callable[[str], Edits], options: Mapping[str, str] | None = None, full: str = MAKER
 ) -> None:
-    """Edit the file of a loop; `options` of the graph. Raises Unpatchable where the statements are not found."""
+    """Edit the file of a loop; `options` of the graph. Raises Unpatchable where the statements are
+    not found.
+    """
     edits = edits_of(outline.file)
     file, maker = edits.file, edits.file.spelled(full)
     where = f"{file.name}:{outline.first}"
@@ -186,9 +196,11 @@ _ARGUMENTS = {"optimizer", "loss", "metrics", "loss_weights", "jit_compile", "st
 def compile_call(
     script: str, read: Callable[[str], SourceFile], at: tuple[str, int] | None = None
 ) -> tuple[SourceFile, cst.Call]:
-    """The call at a known place (`at`: file and line), else that in the file that trains, else in the one module beside it that compiles.
+    """The call at a known place (`at`: file and line), else that in the file that trains, else in
+    the one module beside it that compiles.
 
-    Raises Unpatchable where there is none, or more than one, or its arguments come out of a dictionary.
+    Raises Unpatchable where there is none, or more than one, or its arguments come out of a
+    dictionary.
     """
     name = os.path.basename(script)
     found = _at(at, read) if at is not None else []
@@ -198,7 +210,7 @@ def compile_call(
         found = [(read(path), call) for path in _modules_beside(script) for call in _calls(read(path))]
     if len(found) != 1:
         raise Unpatchable(
-            f"{name} has {counted(len(found), 'call') if found else 'no call'} of compile: which one it is, is not known"
+            f"{name} has {format_count(len(found), 'call') if found else 'no call'} of compile: which one it is, is not known"
         )
     file, call = found[0]
     if any(arg.star == "**" for arg in call.args):
@@ -207,8 +219,9 @@ def compile_call(
 
 
 def write_compile(model: Any, keywords: Mapping[str, str], edits_of: Callable[[str], Edits], script: str | None = None) -> None:
-    """Give the call that compiled a model some keywords; `script`: the file that trains it. Raises Unpatchable where it is not known, or not
-    found."""
+    """Give the call that compiled a model some keywords; `script`: the file that trains it. Raises
+    Unpatchable where it is not known, or not found.
+    """
     place = compiled_at(model)
     start = script or (place[0] if place is not None else None)
     if start is None:
@@ -252,7 +265,8 @@ def _modules_beside(script: str) -> list[str]:
 def edit_class(
     kind: type, decorators: Mapping[str, str], constructor: Mapping[str, str], edits_of: Callable[[str], Edits]
 ) -> None:
-    """Decorate methods of a user's class (by name), and give `super().__init__` keywords; `edits_of`: those of a file by its path.
+    """Decorate methods of a user's class (by name), and give `super().__init__` keywords;
+    `edits_of`: those of a file by its path.
 
     Raises Unpatchable where the class, or the place in it, is not found.
     """

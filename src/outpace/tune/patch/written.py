@@ -20,7 +20,8 @@ Statements = list[cst.BaseStatement]
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A chain of the file: the keys of its calls, that of its base (None: no call of the row), and its links as they shall be.
+    """A chain of the file: the keys of its calls, that of its base (None: no call of the row), and
+    its links as they shall be.
 
     options: what the data set options that one of the links takes have to say.
     """
@@ -39,7 +40,9 @@ class Segment:
 
     @property
     def target(self) -> str | None:
-        """The name that the chain's value is assigned to, where it is one and nothing else stands on the line."""
+        """The name that the chain's value is assigned to, where it is one and nothing else stands
+        on the line.
+        """
         line = self.statement
         if line is None or len(line.body) != 1 or not isinstance(line.body[0], cst.Assign):
             return None
@@ -50,7 +53,9 @@ class Segment:
 
     @property
     def alone(self) -> bool:
-        """Whether the chain is one call in an assignment (`ds = ds.map(f)`): what is added then gets statements of its own."""
+        """Whether the chain is one call in an assignment (`ds = ds.map(f)`): what is added then
+        gets statements of its own.
+        """
         return self.target is not None and len(self.chain.links) + isinstance(self.chain.base, cst.Call) == 1
 
     @cached_property
@@ -145,7 +150,8 @@ class _Rewriter(cst.CSTTransformer):
         before, behind = self.edits.before.get(original, []), self.edits.behind.get(original, [])
         lines, comments = updated.leading_lines, [line for line in updated.leading_lines if line.comment is not None]
         blank = [cst.EmptyLine(indent=False)]
-        # Comments stay with the loop below functions, and stand above statements that begin what belongs to it.
+        # Comments stay with the loop below functions, and stand above statements that begin what
+        # belongs to it.
         led, own = (blank, comments) if before and isinstance(before[0], cst.FunctionDef) else (lines, [])
         made = []
         for each in before:
@@ -161,7 +167,9 @@ class _Rewriter(cst.CSTTransformer):
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement] | cst.RemovalSentinel:
-        """Chains of one call, each in a statement of its own; options before the statement that takes them."""
+        """Chains of one call, each in a statement of its own; options before the statement that
+        takes them.
+        """
         segment = self.lines.get(original_node)
         if segment is None:
             return updated_node
@@ -243,7 +251,9 @@ def _idle(line: cst.BaseStatement) -> bool:
 
 
 def _spaced(lines: Statements, user: cst.SimpleStatementLine) -> Statements:
-    """Blank lines over the user's statement stand over the first of the new ones, comments over the user's own."""
+    """Blank lines over the user's statement stand over the first of the new ones, comments over the
+    user's own.
+    """
     blank = [line for line in user.leading_lines if line.comment is None]
     comments = [line for line in user.leading_lines if line.comment is not None]
     found = [line for line in lines if isinstance(line, cst.SimpleStatementLine)]

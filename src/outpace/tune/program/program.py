@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
 from outpace.capture import frames
-from outpace.capture.choose import keras_backend
-from outpace.capture.steps_keras import of_keras_2, steps_per_execution
+from outpace.capture.frameworks import keras_backend
+from outpace.capture.steps_keras import is_keras_2, steps_per_execution
 from outpace.tune.program.source import Source
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def note_compiles(keras: Any) -> None:
     @functools.wraps(original)
     def compile(self: Any, *args: Any, **kwargs: Any) -> Any:
         with contextlib.suppress(Exception):
-            place = frames.caller()
+            place = frames.find_call_site()
             if place is not None:
                 _lines[self] = place.file, place.line
         return original(self, *args, **kwargs)
@@ -48,7 +48,7 @@ def compiled_at(model: Any) -> tuple[str, int] | None:
 def keras_model(function: Any) -> Any:
     """The Keras model whose own `tf.function` this is; None for another function."""
     code = frames.code_of(function)
-    if code is None or not frames.in_keras(code):
+    if code is None or not frames.is_keras_code(code):
         return None
     python = inspect.unwrap(function.python_function)
     cells = dict(zip(python.__code__.co_freevars, python.__closure__ or (), strict=True))
@@ -57,12 +57,15 @@ def keras_model(function: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """One call of `fit`, or a loop of the user's own, that was seen to make some steps. Its process ends with that.
+    """One call of `fit`, or a loop of the user's own, that was seen to make some steps. Its process
+    ends with that.
 
-    model: compiled and built; None where the input alone is tuned. dataset: what it reads, where that is the user's own pipeline of tf.data;
-    else None. arguments: the other arguments of `fit`. batches: batches in one epoch, None where unknown. spare: the first batch; None
-    where reading it would take it away. source: what `fit` reads. remark: why the input alone is tuned. step_seconds: of a training step,
-    as it was seen. loop: the user's own, where it is one; then there is no `model`. kept: ids of the changes that it has already.
+    model: compiled and built; None where the input alone is tuned. dataset: what it reads, where
+    that is the user's own pipeline of tf.data; else None. arguments: the other arguments of `fit`.
+    batches: batches in one epoch, None where unknown. spare: the first batch; None where reading it
+    would take it away. source: what `fit` reads. remark: why the input alone is tuned.
+    step_seconds: of a training step, as it was seen. loop: the user's own, where it is one; then
+    there is no `model`. kept: ids of the changes that it has already.
     """
 
     model: Any
@@ -78,7 +81,9 @@ class Program:
 
     @classmethod
     def of(cls, model: Any, x: Any, arguments: Mapping[str, Any], step_seconds: float | None, kept: tuple[str, ...]) -> Program:
-        """The program of `model.fit(x, **arguments)`. Raises UsageError where its input cannot be read."""
+        """The program of `model.fit(x, **arguments)`. Raises UsageError where its input cannot be
+        read.
+        """
         source, remark = Source(x, arguments), _step_alone(model)
         tuned = None if remark else model
         return cls(
@@ -124,8 +129,10 @@ class Program:
 
 
 def _step_alone(model: Any) -> str:
-    """Why the training step of a model cannot be tuned, so that its input alone is; empty where it can."""
-    if of_keras_2(model):
+    """Why the training step of a model cannot be tuned, so that its input alone is; empty where it
+    can.
+    """
+    if is_keras_2(model):
         return "This fit is Keras 2's: its step is not tuned, its input is."
     if keras_backend() != "tensorflow":
         return f"Keras trains with {keras_backend()} here: Outpace tunes steps of TensorFlow, and the input of any other."

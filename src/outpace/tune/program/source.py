@@ -14,8 +14,10 @@ from outpace.tune.reason import reason_of
 
 
 class Source:
-    """The input of one `fit`. own: whether it is the user's own tf.data pipeline. generator: whether it is one of Python's, which can be read
-    only once. py_dataset: where it is one of Keras."""
+    """The input of one `fit`. own: whether it is the user's own tf.data pipeline. generator:
+    whether it is one of Python's, which can be read only once. py_dataset: where it is one of
+    Keras.
+    """
 
     def __init__(self, x: Any, arguments: Mapping[str, Any]) -> None:
         tf, keras = sys.modules.get("tensorflow"), sys.modules.get("keras")  # Keras on JAX imports the first where it needs it
@@ -26,7 +28,9 @@ class Source:
 
     @property
     def dataset(self) -> Any:
-        """A data set of its batches, read anew by each iterator but those of a generator. Raises UsageError where Keras makes none."""
+        """A data set of its batches, read anew by each iterator but those of a generator. Raises
+        UsageError where Keras makes none.
+        """
         if self.own:
             return self._x
         try:
@@ -57,7 +61,9 @@ class Source:
 
     @property
     def batches(self) -> int | None:
-        """Batches in one epoch, None where they are not known, or without end. A generator is not asked."""
+        """Batches in one epoch, None where they are not known, or without end. A generator is not
+        asked.
+        """
         if self.generator:
             return None
         found = int(self._x.cardinality()) if self.own else self._adapter().num_batches

@@ -1,5 +1,5 @@
-"""Whether elements may be kept for later epochs: what a stage gives then, as far as it is known, and Python functions, which are run twice here
-and compared.
+"""Whether elements may be kept for later epochs: what a stage gives then, as far as it is known,
+and Python functions, which are run twice here and compared.
 
 Neither is a proof: the edited script is compared with the original (`same/`).
 """
@@ -27,10 +27,12 @@ _CLEAN: WeakKeyDictionary[Any, frozenset[str]] = WeakKeyDictionary()  # by trace
 
 
 def shown(stage: Any, dataset: Any, calls: Sequence[PythonCall], order: bool = True) -> str:
-    """Run what is to be cached (`dataset`, made of the data set `stage`) twice, if Python functions (`calls`) are in it; gives half a sentence
-    on what was seen. Where the elements come in another `order`, they are run once, with each function called twice.
+    """Run what is to be cached (`dataset`, made of the data set `stage`) twice, if Python functions
+    (`calls`) are in it; gives half a sentence on what was seen. Where the elements come in another
+    `order`, they are run once, with each function called twice.
 
-    Empty where no Python runs. Raises RebuildError when the second run gives something else than the first, or fails.
+    Empty where no Python runs. Raises RebuildError when the second run gives something else than
+    the first, or fails.
     """
     if not calls:
         return ""
@@ -48,14 +50,18 @@ def shown(stage: Any, dataset: Any, calls: Sequence[PythonCall], order: bool = T
 
 
 def see(wrapper: Any, dataset: Any) -> None:
-    """Run a traced function's `dataset` once, with each Python function that it calls called twice, for `clean`."""
+    """Run a traced function's `dataset` once, with each Python function that it calls called twice,
+    for `clean`.
+    """
     tokens = {call.token for call in traced.facts(wrapper).calls}
     if tokens and wrapper not in _CLEAN:
         _CLEAN[wrapper] = _calm(tokens, dataset)[0]
 
 
 def _called_twice(dataset: Any, tokens: set[str], names: str) -> int:
-    """For how many elements each of the Python functions ran, and gave the same when it was called twice. Raises RebuildError."""
+    """For how many elements each of the Python functions ran, and gave the same when it was called
+    twice. Raises RebuildError.
+    """
     calm, count = _calm(tokens, dataset)
     if tokens - calm:
         raise RebuildError(f"{names} gave something else when it was called a second time, or did not run.")
@@ -63,7 +69,9 @@ def _called_twice(dataset: Any, tokens: set[str], names: str) -> int:
 
 
 def _calm(tokens: set[str], dataset: Any) -> tuple[frozenset[str], int]:
-    """Which of these Python functions ran for the first elements, and gave the same when they were called twice; and for how many."""
+    """Which of these Python functions ran for the first elements, and gave the same when they were
+    called twice; and for how many.
+    """
     import tensorflow as tf
 
     ran: set[str] = set()
@@ -75,13 +83,17 @@ def _calm(tokens: set[str], dataset: Any) -> tuple[frozenset[str], int]:
 
 
 def clean(wrapper: Any) -> frozenset[str]:
-    """Tokens of the Python functions that a traced function calls and that were seen to give the same for the same arguments."""
+    """Tokens of the Python functions that a traced function calls and that were seen to give the
+    same for the same arguments.
+    """
     return _CLEAN.get(wrapper, frozenset())
 
 
 @contextlib.contextmanager
 def _twice(tokens: set[str], ran: set[str], other: set[str]) -> Iterator[None]:
-    """Meanwhile TensorFlow calls these Python functions twice; notes which `ran`, and of which the second call gave an `other` value."""
+    """Meanwhile TensorFlow calls these Python functions twice; notes which `ran`, and of which the
+    second call gave an `other` value.
+    """
     from tensorflow.python.ops import script_ops
 
     kind: Any = type(script_ops._py_funcs)
@@ -108,7 +120,9 @@ def _twice(tokens: set[str], ran: set[str], other: set[str]) -> Iterator[None]:
 
 
 def repeated(dataset: Any, names: str, clock: Callable[[], float] = time.perf_counter) -> int:
-    """On how many elements (up to ELEMENTS, within SECONDS) a second run gave what the first gave, bit by bit. Raises RebuildError."""
+    """On how many elements (up to ELEMENTS, within SECONDS) a second run gave what the first gave,
+    bit by bit. Raises RebuildError.
+    """
     import tensorflow as tf
 
     try:
@@ -138,7 +152,9 @@ def _taken(dataset: Any, count: int, seconds: float, clock: Callable[[], float])
 
 
 def rows(element: Any) -> list[Any]:
-    """An element's components as NumPy values; a data set as element (window) becomes the list of its rows."""
+    """An element's components as NumPy values; a data set as element (window) becomes the list of
+    its rows.
+    """
     import tensorflow as tf
 
     parts = tf.nest.flatten(element, expand_composites=False)
@@ -187,7 +203,9 @@ class Judged(Protocol):
 
     @property
     def deterministic(self) -> bool:
-        """Whether the stage itself gives the same elements in the same order whenever its inputs do."""
+        """Whether the stage itself gives the same elements in the same order whenever its inputs
+        do.
+        """
 
     @property
     def settled(self) -> bool:
@@ -199,7 +217,9 @@ class Judged(Protocol):
 
 
 def constant(stage: Judged, order: bool = True) -> bool:
-    """Whether what a stage gives may be kept for later epochs, as far as it depends on the stage itself. order: their order, too."""
+    """Whether what a stage gives may be kept for later epochs, as far as it depends on the stage
+    itself. order: their order, too.
+    """
     return (stage.deterministic if order else stage.settled) and stage.op != "repeat"
 
 
@@ -223,7 +243,9 @@ def keeps_order(op: str | None, arguments: Mapping[str, Any]) -> bool:
 
 
 def settled(node: Any, op: str | None, found: tuple[FunctionFacts, ...]) -> bool:
-    """A stage that is not known, draws, or reads mutable state is not; Python functions are run (`shown`)."""
+    """A stage that is not known, draws, or reads mutable state is not; Python functions are run
+    (`shown`).
+    """
     if op is None:
         return False
     if op == "random" and getattr(node, "_rerandomize", None):

@@ -1,8 +1,11 @@
-"""What a pipeline's traced function does: its stateful operations, what it captured, the Python functions and tables that it reads.
+"""What a pipeline's traced function does: its stateful operations, what it captured, the Python
+functions and tables that it reads.
 
-A function is a `StructuredFunctionWrapper` that TensorFlow traced: `function.graph` holds its operations, `function.captured_inputs`
-what it took from outside. A graph knows a Python function (py_function, numpy_function) by a token, and TensorFlow's registry the function
-by its token, for as long as the function lives. The registry is private: where it does not answer, the function has no name.
+A function is a `StructuredFunctionWrapper` that TensorFlow traced: `function.graph` holds its
+operations, `function.captured_inputs` what it took from outside. A graph knows a Python function
+(py_function, numpy_function) by a token, and TensorFlow's registry the function by its token, for
+as long as the function lives. The registry is private: where it does not answer, the function has
+no name.
 """
 
 from __future__ import annotations
@@ -15,8 +18,9 @@ from typing import Any
 
 from outpace.capture import stateful
 
-# Declared stateful, yet the same answer for the same argument: files are taken not to change while a training runs, a failed assertion
-# fails wherever it stands, and a table's state is named where the table comes from (captured, or made inside).
+# Declared stateful, yet the same answer for the same argument: files are taken not to change while
+# a training runs, a failed assertion fails wherever it stands, and a table's state is named where
+# the table comes from (captured, or made inside).
 REPEATABLE = frozenset({
     "ReadFile", "Assert", "CheckNumerics", "CheckNumericsV2", "Placeholder", "Arg", "_Arg", "_Retval", "LookupTableFindV2", "LookupTableSizeV2",
 })  # fmt: skip
@@ -30,9 +34,11 @@ _WRITES = re.compile(r"^(Assign|Resource(Scatter|Sparse|Apply|Count)|LookupTable
 
 @dataclass(frozen=True)
 class FunctionFacts:
-    """Of one traced function: where it stands (`file`, `line`; None when there is no source), its stateful operations as
-    `capture/stateful.py` names them, whether it draws random numbers, runs Python, writes to variables or tables, and reads captured ones
-    that may change (a table that is filled once does not). `calls`: the Python functions that it runs."""
+    """Of one traced function: where it stands (`file`, `line`; None when there is no source), its
+    stateful operations as `capture/stateful.py` names them, whether it draws random numbers, runs
+    Python, writes to variables or tables, and reads captured ones that may change (a table that is
+    filled once does not). `calls`: the Python functions that it runs.
+    """
 
     name: str
     file: str | None
@@ -47,13 +53,16 @@ class FunctionFacts:
 
     @property
     def repeatable(self) -> bool:
-        """The same argument gives the same result, in every epoch and in any order of calls; but for Python functions, of which nothing is
-        known before they have run (see evidence.py)."""
+        """The same argument gives the same result, in every epoch and in any order of calls; but
+        for Python functions, of which nothing is known before they have run (see evidence.py).
+        """
         return not self.changing
 
     @property
     def stateful_causes(self) -> tuple[str, ...]:
-        """What TensorFlow takes for state; reading files is not named (they are taken not to change)."""
+        """What TensorFlow takes for state; reading files is not named (they are taken not to
+        change).
+        """
         return tuple(kind for kind in self.stateful if kind not in REPEATABLE)
 
     @property
@@ -61,7 +70,7 @@ class FunctionFacts:
         """Those of the stateful causes that make it more than a function of its argument."""
         harmless = set(PYTHON_OPS)
         if not self.captures_resources:
-            harmless.add(stateful.CAPTURED)
+            harmless.add(stateful.CAPTURED_VARIABLE)
         return tuple(kind for kind in self.stateful_causes if kind not in harmless)
 
     @property
@@ -77,11 +86,11 @@ def facts(wrapper: Any) -> FunctionFacts:
     outside = [t for t in wrapper.function.captured_inputs if getattr(t.dtype, "name", "") in ("resource", "variant")]
     python_function = user_function(wrapper)
     file, line = _source(python_function)
-    causes = set(stateful.operations(wrapper))
+    causes = set(stateful.stateful_ops(wrapper))
     if kinds & PYTHON_OPS:  # PyFuncStateless is declared pure, which nobody checked
         causes |= kinds & PYTHON_OPS
     if outside:
-        causes.add(stateful.CAPTURED)
+        causes.add(stateful.CAPTURED_VARIABLE)
     return FunctionFacts(
         name=getattr(python_function, "__name__", "function"),
         file=file,
@@ -119,7 +128,9 @@ def user_function(wrapper: Any) -> Any:
 
 
 def _source(function: Any) -> tuple[str | None, int | None]:
-    """File and line of a function of the user's or a library's; of TensorFlow's own, none: nobody can change it there."""
+    """File and line of a function of the user's or a library's; of TensorFlow's own, none: nobody
+    can change it there.
+    """
     code = getattr(function, "__code__", None)
     if code is None or _TENSORFLOW in code.co_filename:
         return None, None
@@ -139,8 +150,10 @@ def impure_type(kind: str) -> bool:
 
 
 def impure(operation: Any, library: dict[str, Any], clean: frozenset[str] = frozenset()) -> bool:
-    """Whether an operation of a graph is impure; of a call, branch or loop: whether something inside it is, at any depth. `clean`: tokens
-    of the Python functions that are taken for functions of their arguments."""
+    """Whether an operation of a graph is impure; of a call, branch or loop: whether something
+    inside it is, at any depth. `clean`: tokens of the Python functions that are taken for functions
+    of their arguments.
+    """
     return _impure_node(operation.node_def, library, clean, frozenset())
 
 
@@ -172,7 +185,9 @@ _TENSORFLOW = "/tensorflow/python/"
 
 @dataclass(frozen=True)
 class PythonCall:
-    """One Python function that a graph calls: its `token` there, its `name`, and the function itself (None: not known)."""
+    """One Python function that a graph calls: its `token` there, its `name`, and the function
+    itself (None: not known).
+    """
 
     token: str
     name: str
@@ -195,7 +210,9 @@ def _call(token: str, generator: bool) -> PythonCall:
 
 
 def generator_of(function: Any) -> Any:
-    """The user's generator function behind one of the three functions that `from_generator` makes; None where it is not found."""
+    """The user's generator function behind one of the three functions that `from_generator` makes;
+    None where it is not found.
+    """
     cells = (cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
     for holder in (getattr(function, "__self__", None), *cells):
         if type(holder).__name__ == "_GeneratorState":
@@ -215,7 +232,9 @@ def _registered(token: str) -> Any:
 
 
 def _unwrapped(function: Any) -> Any:
-    """Behind the closures that TensorFlow puts around a function (no conversion by AutoGraph; composite tensors)."""
+    """Behind the closures that TensorFlow puts around a function (no conversion by AutoGraph;
+    composite tensors).
+    """
     for _ in range(4):
         code = getattr(function, "__code__", None)
         if code is None or _TENSORFLOW not in code.co_filename:
@@ -229,11 +248,12 @@ def _unwrapped(function: Any) -> Any:
 
 
 def constant_tables(wrapper: Any) -> frozenset[int]:
-    """Which lookup tables that a function reads cannot change, those that are filled once (StaticHashTable): ids of the captured tensors of a
-    function that are handles of tables which accept no more entries.
+    """Which lookup tables that a function reads cannot change, those that are filled once
+    (StaticHashTable): ids of the captured tensors of a function that are handles of tables which
+    accept no more entries.
 
-    TensorFlow has no question for that, but an insertion of no entries at all has an answer: it changes no table, and a table that is
-    filled once refuses it as not implemented.
+    TensorFlow has no question for that, but an insertion of no entries at all has an answer: it
+    changes no table, and a table that is filled once refuses it as not implemented.
     """
     types = _types(wrapper)
     handles = [tensor for tensor in wrapper.function.captured_inputs if getattr(tensor.dtype, "name", "") == "resource"]

@@ -1,6 +1,9 @@
-"""Chance fixed by the place that asks for it: Python's, NumPy's and TensorFlow's random numbers, and what seeds itself by the system's entropy.
+"""Chance fixed by the place that asks for it: Python's, NumPy's and TensorFlow's random numbers,
+and what seeds itself by the system's entropy.
 
-Two texts of a program draw the same numbers where the same line of the user's draws for the same time, whatever else has drawn in between."""
+Two texts of a program draw the same numbers where the same line of the user's draws for the same
+time, whatever else has drawn in between.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,16 @@ from collections.abc import Callable, Mapping
 from types import FrameType, ModuleType
 from typing import Any
 
-from outpace.capture.frames import GENERATED, mapped
+from outpace.capture.frames import AUTOGRAPH_PREFIX, find_mapped_call_site
 
 SEED = 20_011
 
 
 class Chance:
-    """Fixes chance in this process. users: whether a file is one of the user's. lines: by file, for each line of an edited text that of the
-    original, so that a place keeps its numbers where lines moved."""
+    """Fixes chance in this process. users: whether a file is one of the user's. lines: by file, for
+    each line of an edited text that of the original, so that a place keeps its numbers where lines
+    moved.
+    """
 
     def __init__(self, users: Callable[[str], bool], lines: Mapping[str, Mapping[int, int]]) -> None:
         self._users, self._lines = users, lines
@@ -67,7 +72,9 @@ class Chance:
 
     @property
     def coupled(self) -> frozenset[str]:
-        """Lines, in pairs, that draw the same numbers in TensorFlow's graphs, where the hashes that stand in for them do not."""
+        """Lines, in pairs, that draw the same numbers in TensorFlow's graphs, where the hashes that
+        stand in for them do not.
+        """
         return self._hashed.coupled if self._hashed is not None else frozenset()
 
     def seed(self) -> int:
@@ -83,7 +90,7 @@ class Chance:
     def _place(self, frame: FrameType | None) -> tuple[str, int]:
         while frame is not None:
             file, line = frame.f_code.co_filename, frame.f_lineno
-            if GENERATED in file and (place := mapped(None)) is not None:
+            if AUTOGRAPH_PREFIX in file and (place := find_mapped_call_site(None)) is not None:
                 file, line = place.file, place.line
             if self._users(file):
                 return os.path.basename(file), self._lines.get(os.path.realpath(file), {}).get(line, line)

@@ -1,10 +1,14 @@
-"""Random numbers of TensorFlow that are the same op by op, in a graph and compiled by XLA: a hash of a seed and of each number's place.
+"""Random numbers of TensorFlow that are the same op by op, in a graph and compiled by XLA: a hash
+of a seed and of each number's place.
 
-The generators that these use differ (Philox and ThreeFry, and streams that count what each graph has drawn); where two texts are compared all
-of them are replaced, but those of ops to which a script gives a seed. Uniform, normal and truncated normal numbers, and what TensorFlow and
-Keras make of them: dropout, initial values, noise; for other ops those stand in that take a seed. A pipeline's functions may run in any order:
-what `map` is given comes with a key of its own, by the iterator and the element's position in it, which is the seed; in functions of other
-stages the seed is a hash of the element and the how manieth time it comes."""
+The generators that these use differ (Philox and ThreeFry, and streams that count what each graph
+has drawn); where two texts are compared all of them are replaced, but those of ops to which a
+script gives a seed. Uniform, normal and truncated normal numbers, and what TensorFlow and Keras
+make of them: dropout, initial values, noise; for other ops those stand in that take a seed. A
+pipeline's functions may run in any order: what `map` is given comes with a key of its own, by the
+iterator and the element's position in it, which is the seed; in functions of other stages the seed
+is a hash of the element and the how manieth time it comes.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +43,12 @@ _GOLDEN, _FIRST, _SECOND = (
 
 
 class Hashed:
-    """Puts the hash in place of TensorFlow's generators. place: a number for the user's line that asks; line: the same in words.
+    """Puts the hash in place of TensorFlow's generators. place: a number for the user's line that
+    asks; line: the same in words.
 
-    What the hash does not have is a fault of TensorFlow's own streams: of a script that sets a global seed, the first ops of two graphs that
-    draw are given one seed, and draw the same numbers (`coupled`).
+    What the hash does not have is a fault of TensorFlow's own streams: of a script that sets a
+    global seed, the first ops of two graphs that draw are given one seed, and draw the same numbers
+    (`coupled`).
     """
 
     def __init__(self, tf: Any, place: Callable[[], int], line: Callable[[], str] = str) -> None:
@@ -73,7 +79,9 @@ class Hashed:
                 self._replace(plain, self._by_twin(plain, twin))
 
     def _seeding(self, plain: Callable[[Any], None]) -> Callable[[Any], None]:
-        """What TensorFlow makes of a seed: ops that run by themselves begin anew, by it; a graph keeps what it was traced with."""
+        """What TensorFlow makes of a seed: ops that run by themselves begin anew, by it; a graph
+        keeps what it was traced with.
+        """
 
         def set_seed(seed: Any) -> None:
             plain(seed)
@@ -86,8 +94,10 @@ class Hashed:
         return set_seed
 
     def _keyed(self, plain: Any, seed: int) -> Any:
-        """`map` of a data set whose elements come with their keys, which the function's draws take: the same numbers however many of its
-        calls run at once, whatever another stage has done to the element before, and others in each epoch."""
+        """`map` of a data set whose elements come with their keys, which the function's draws take:
+        the same numbers however many of its calls run at once, whatever another stage has done to
+        the element before, and others in each epoch.
+        """
         tf, keys = self._tf, self._keys
 
         @functools.wraps(plain)
@@ -151,8 +161,9 @@ class Hashed:
         return draw
 
     def _key(self, seed: Any) -> Any:
-        """What the op at the user's line draws by; None where that is its own: two ops of one seed draw the same in a graph, and not where each
-        runs by itself."""
+        """What the op at the user's line draws by; None where that is its own: two ops of one seed
+        draw the same in a graph, and not where each runs by itself.
+        """
         graph, place = pipeline_of(self._tf), self._place() ^ (0 if seed is None else int(seed))
         if graph is not None:
             return self._of_element(graph, place)
@@ -188,7 +199,9 @@ class Hashed:
         return tf.stack([tf.constant((place + self._base) % 2**31, tf.int64), tf.cast(count, tf.int64)])
 
     def _of_element(self, graph: Any, place: int) -> Any:
-        """A seed for the element that a function of a pipeline is given: by its key, else by what it is and the how manieth time it comes."""
+        """A seed for the element that a function of a pipeline is given: by its key, else by what
+        it is and the how manieth time it comes.
+        """
         tf = self._tf
         asked = self._asked[id(graph), place] = self._asked.get((id(graph), place), 0) + 1
         place = (place + 0x9E3779B9 * asked) % 2**31
@@ -227,7 +240,9 @@ class Hashed:
         name: str | None = None,
         **named: Any,
     ) -> Any:
-        """Numbers of a kind; `first` and `second` are the bounds, or mean and standard deviation."""
+        """Numbers of a kind; `first` and `second` are the bounds, or mean and standard
+        deviation.
+        """
         tf = self._tf
         first = named.get("minval", named.get("mean", first))
         second = named.get("maxval", named.get("stddev", second))
@@ -274,8 +289,9 @@ class Hashed:
 
 
 def pipeline_of(tf: Any) -> Any:
-    """The graph of the function of a tf.data pipeline that is being traced; None outside of one, and in a `tf.function` that it calls, which
-    other callers share."""
+    """The graph of the function of a tf.data pipeline that is being traced; None outside of one,
+    and in a `tf.function` that it calls, which other callers share.
+    """
     graph: Any = tf.compat.v1.get_default_graph() if not tf.executing_eagerly() else None
     while (
         graph is not None and type(graph).__name__ != "FuncGraph"

@@ -1,4 +1,6 @@
-"""The process that one text of a script runs in: `python -m outpace.tune.same.child PLAN`; its record is in the plan's `result` afterwards."""
+"""The process that one text of a script runs in: `python -m outpace.tune.same.child PLAN`; its
+record is in the plan's `result` afterwards.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from outpace.capture.ending import end_here, flush_files
-from outpace.capture.frames import users
+from outpace.capture.frames import is_user_file
 from outpace.capture.imports import ImportHooks
+from outpace.capture.process_exit import end_process, flush_files
 from outpace.capture.script import run_as_main
 from outpace.tune import guard
 from outpace.tune.same.chance import Chance
@@ -46,12 +48,15 @@ TRIES = 20  # to write what a training that goes on adds to: Python refuses to r
 
 
 class TextRun:
-    """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` and `every` (passes), `numbers` and `items` (`Shown`),
-    `surveyed` (whether these are looked up), `lasting` (null, or nothing is compared but what compiled functions keep, with what it is later,
-    but for what it says), `keeps` (of a lasting one: how much the original keeps, by place), `any_order` (likewise: whether examples that it
-    keeps may come in another order), `nudge` (a seed, or null), `limit` (seconds), `training` (seconds after its begin, or null), `far` (null,
-    or after how many seconds of training it is enough to have come to which pass, and how many there are in all), `behind`
-    (seconds after its end), `result` (where the record goes)."""
+    """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` and `every`
+    (passes), `numbers` and `items` (`Shown`), `surveyed` (whether these are looked up), `lasting`
+    (null, or nothing is compared but what compiled functions keep, with what it is later, but for
+    what it says), `keeps` (of a lasting one: how much the original keeps, by place), `any_order`
+    (likewise: whether examples that it keeps may come in another order), `nudge` (a seed, or null),
+    `limit` (seconds), `training` (seconds after its begin, or null), `far` (null, or after how many
+    seconds of training it is enough to have come to which pass, and how many there are in all),
+    `behind` (seconds after its end), `result` (where the record goes).
+    """
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.plan = plan
@@ -60,10 +65,10 @@ class TextRun:
         items = {key: [Items(*each) for each in runs] for key, runs in plan["items"].items()}
         shown = Shown(plan["cut"], plan["every"], tuple(plan["numbers"]), items)
         innermost = ".".join(map(str, loaded.place.path))
-        self.frozen = Frozen(users)
+        self.frozen = Frozen(is_user_file)
         known = plan["keeps"] if plan["lasting"] is not None else None
         self.remade = Remade(loaded.lines, self.frozen.paused, known, plan["any_order"])
-        self.lines = EachLine(self.frozen, self.remade, users, self._late) if plan["lasting"] is not None else None
+        self.lines = EachLine(self.frozen, self.remade, is_user_file, self._late) if plan["lasting"] is not None else None
         self.frozen.known = {(read, function) for read, function in plan["lasting"] or ()}
         each = self.lines.passed if self.lines is not None else None
         self.marks = Passes(shown, loaded.grouped, self._began, self._passed, innermost, plan["surveyed"], each)
@@ -83,11 +88,11 @@ class TextRun:
         self._behind = threading.Timer(0.0, self._late)  # not begun
         self.read: dict[tuple[str, int, int], State] = {}
         self.begin: State | None = None
-        self._reader, self._rest = Reader(users), Rest()
+        self._reader, self._rest = Reader(is_user_file), Rest()
         self._writing, self._written = threading.RLock(), False
         self.guard: guard.Guard | None = None
-        self.said = Said(users)
-        self.chance = Chance(users, loaded.lines)
+        self.said = Said(is_user_file)
+        self.chance = Chance(is_user_file, loaded.lines)
 
     def _now(self) -> Iterator[int]:
         """Numbers of the passes that are being made."""
@@ -98,7 +103,7 @@ class TextRun:
         """The loop begins for the first time, or the `fit` of a model."""
         self.numbers = tuple(_named(frame)) if self.plan["surveyed"] else ()
         self.before = {file: frozenset(lines) for file, lines in list(self.marks.ran.items())}  # threads add to it
-        for each in frames_of(frame, users):
+        for each in frames_of(frame, is_user_file):
             first = each.f_code.co_firstlineno if each.f_code.co_name != "<module>" else 0
             self.around.setdefault(os.path.realpath(each.f_code.co_filename), {})[first] = each.f_lineno
         self._start = self._last = time.monotonic()
@@ -110,7 +115,7 @@ class TextRun:
         if self.plan["surveyed"]:
             self.marks.between = self.fits.between = self._timed
         if self.plan["nudge"] is not None:
-            nudge = Nudge(users, self.plan["nudge"])
+            nudge = Nudge(is_user_file, self.plan["nudge"])
             nudge.frame(frame, (model,))
             self.marks.between = self.fits.between = nudge.again
         if self.lines is not None:
@@ -145,7 +150,9 @@ class TextRun:
             self._late()
 
     def _is_far(self) -> None:
-        """It has come as far as it has to, and would not come to its end in its time; else look again."""
+        """It has come as far as it has to, and would not come to its end in its time; else look
+        again.
+        """
         _, enough, in_all = self.plan["far"]
         made, took = self.made, time.monotonic() - self._start
         if enough <= made < in_all * took / self.plan["training"] < float("inf"):
@@ -225,7 +232,9 @@ class TextRun:
         return 0
 
     def _exit(self) -> str:
-        """Wait for the script's threads, and run what is left to do at its end; the exception that comes of it, or nothing."""
+        """Wait for the script's threads, and run what is left to do at its end; the exception that
+        comes of it, or nothing.
+        """
         failed: list[str] = []
         sys.unraisablehook = lambda found: failed.append(f"{found.exc_type.__name__}: {found.exc_value}")
         late = time.monotonic() + LEAVING
@@ -253,15 +262,17 @@ class TextRun:
             self.finish(CUT_SHORT)
         except Exception:
             traceback.print_exc()
-        end_here(0)
+        end_process(0)
 
 
 def _named(frame: FrameType) -> list[int]:
-    """Numbers that the user's modules name, by what they and the user's functions on the stack hold."""
+    """Numbers that the user's modules name, by what they and the user's functions on the stack
+    hold.
+    """
     found: set[int] = set()
-    for module in modules_of(users):
+    for module in modules_of(is_user_file):
         names: dict[str, Any] = dict(vars(module))
-        for each in reversed(list(frames_of(frame, users))):
+        for each in reversed(list(frames_of(frame, is_user_file))):
             names |= each.f_locals if each.f_globals is vars(module) else {}
         with contextlib.suppress(SyntaxError):
             found |= set(numbers_of(parsed("".join(linecache.getlines(str(module.__file__)))), names))
@@ -290,7 +301,7 @@ def main(arguments: Sequence[str]) -> None:
     run.said.begin()
     run.frozen.on_files()
     if plan["nudge"] is not None:
-        slow_clock(users)
+        slow_clock(is_user_file)
 
     def on_tensorflow(tf: Any) -> None:
         if run.lines is None:
@@ -311,7 +322,7 @@ def main(arguments: Sequence[str]) -> None:
     ImportHooks(hooks, lambda name, error: sys.exit(f"{name} could not be hooked: {error!r}")).install()
     script_begins()
     run.run()
-    end_here(0)  # threads of a pipeline that never ends would keep the interpreter
+    end_process(0)  # threads of a pipeline that never ends would keep the interpreter
 
 
 if __name__ == "__main__":

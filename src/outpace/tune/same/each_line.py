@@ -1,7 +1,9 @@
-"""Looks at each line of the user's whether what an edited script's functions have read is still so, and lets them be made again where it is
-not: of a run to the script's own end.
+"""Looks at each line of the user's whether what an edited script's functions have read is still so,
+and lets them be made again where it is not: of a run to the script's own end.
 
-It needs no original beside it: an edited script is fast, and what it keeps wrongly is found where the script changes that."""
+It needs no original beside it: an edited script is fast, and what it keeps wrongly is found where
+the script changes that.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from outpace.tune.same.remade import Remade, Share
 
 
 class EachLine:
-    """users: whether a file is one of the user's. found: called once, when something has changed."""
+    """users: whether a file is one of the user's. found: called once, when something
+    has changed.
+    """
 
     def __init__(self, frozen: Frozen, remade: Remade, users: Callable[[str], bool], found: Callable[[], None]) -> None:
         self._frozen, self._remade, self._users, self._found = frozen, remade, users, found

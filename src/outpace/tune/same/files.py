@@ -1,4 +1,6 @@
-"""What files hold that a run has written: lines of text, numbers and objects as NumPy, `pickle` and HDF5 store them, also in archives."""
+"""What files hold that a run has written: lines of text, numbers and objects as NumPy, `pickle` and
+HDF5 store them, also in archives.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def lines_of(paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def held_in(paths: Iterable[str]) -> dict[str, Any]:
-    """What files hold that are no short texts, by path and by what is inside of them; of one that cannot be read the digest."""
+    """What files hold that are no short texts, by path and by what is inside of them; of one that
+    cannot be read the digest.
+    """
     found: dict[str, Any] = {}
     for path in paths:
         content = _content(path)

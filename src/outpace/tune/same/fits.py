@@ -1,4 +1,6 @@
-"""Marks at a `fit` of Keras: after each of its batches, at the ends of its epochs, and behind it; of a longer one a part is made."""
+"""Marks at a `fit` of Keras: after each of its batches, at the ends of its epochs, and behind it;
+of a longer one a part is made.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.capture.choose import keras_backend
+from outpace.capture.frameworks import keras_backend
 from outpace.tune.same.passes import END, counted_in, due
 from outpace.tune.same.shown import Items, Shown, Span, number_of
 
@@ -43,10 +45,13 @@ def cut_of(shown: Shown) -> Cut:
 
 
 class Fits:
-    """Marks the n-th `fit`. shown: which epochs and batches are made. surveyed: whether batches are counted. began: told when it begins.
-    passed: told of each batch that is to be read, and of each end of an epoch. each: told of every batch instead, where a run is followed line
-    by line. items: what the data were seen to give. at: numbers of the epoch and of the batch that are made. made: batches. over: told
-    when it is over. between: told of every batch, once it was read, with the frame that calls `fit`, and the model."""
+    """Marks the n-th `fit`. shown: which epochs and batches are made. surveyed: whether batches are
+    counted. began: told when it begins. passed: told of each batch that is to be read, and of each
+    end of an epoch. each: told of every batch instead, where a run is followed line by line. items:
+    what the data were seen to give. at: numbers of the epoch and of the batch that are made. made:
+    batches. over: told when it is over. between: told of every batch, once it was read, with the
+    frame that calls `fit`, and the model.
+    """
 
     def __init__(
         self,
@@ -131,8 +136,10 @@ class Fits:
         setattr(kind, name, method)
 
     def _uncount(self) -> None:
-        """Take back what a step has counted that found no data: whether Keras makes one at the end of an epoch hangs on how it is compiled, and
-        an optimisation of which that is so says it (`optimisations/compiled.py`)."""
+        """Take back what a step has counted that found no data: whether Keras makes one at the end
+        of an epoch hangs on how it is compiled, and an optimisation of which that is so says it
+        (`optimisations/compiled.py`).
+        """
         for variable, held in self._counts:
             if not np.array_equal(np.asarray(variable), held):
                 variable.assign(held)
@@ -176,8 +183,10 @@ class Fits:
 
 
 def counts_of(model: Any) -> list[Any]:
-    """Variables of whole numbers that a model of TensorFlow and its optimizer hold: steps, and states of random layers. Other backends hand
-    data to a step, and put nothing into the variables before an epoch's end."""
+    """Variables of whole numbers that a model of TensorFlow and its optimizer hold: steps, and
+    states of random layers. Other backends hand data to a step, and put nothing into the variables
+    before an epoch's end.
+    """
     if keras_backend() != "tensorflow":
         return []
     found = [getattr(owner, "variables", ()) for owner in (model, getattr(model, "optimizer", None))]

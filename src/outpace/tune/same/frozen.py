@@ -1,6 +1,9 @@
-"""What compiled functions keep of Python's state: what the user's functions read while they were traced, and whether it has changed since.
+"""What compiled functions keep of Python's state: what the user's functions read while they were
+traced, and whether it has changed since.
 
-A traced function runs once, and what it read then is part of what runs from then on. Variables of a framework are read at each call."""
+A traced function runs once, and what it read then is part of what runs from then on. Variables of a
+framework are read at each call.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +37,11 @@ Getter = Callable[[], Any]
 
 
 class Frozen:
-    """Watches the traces of a process. users: whether a file is one of the user's. changed: by the text of what was read, the function that
-    keeps an old value; changes: how often. opaque: likewise what cannot be compared, with its type. rewritten: code of which a copy ran, which
-    tells nothing of its branches.
-    known: what may change, as pairs of a read's text and a function."""
+    """Watches the traces of a process. users: whether a file is one of the user's. changed: by the
+    text of what was read, the function that keeps an old value; changes: how often. opaque:
+    likewise what cannot be compared, with its type. rewritten: code of which a copy ran, which
+    tells nothing of its branches. known: what may change, as pairs of a read's text and a function.
+    """
 
     def __init__(self, users: Callable[[str], bool]) -> None:
         self._users, self._reader = users, Reader(users)
@@ -123,7 +127,9 @@ class Frozen:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """What the user's functions read meanwhile is kept: they are traced, or make what is used later."""
+        """What the user's functions read meanwhile is kept: they are traced, or make what is used
+        later.
+        """
         if self._paused:
             yield
             return
@@ -163,7 +169,9 @@ class Frozen:
             self._running.append((code, function.__globals__, dict(zip(code.co_varnames, given, strict=False)), closure))
 
     def _traced(self) -> None:
-        """The outermost trace is over: what its functions have read, as it is now that whatever is built at first is there."""
+        """The outermost trace is over: what its functions have read, as it is now that whatever is
+        built at first is there.
+        """
         running, self._running, self._functions = self._running, [], {}
         for code, names, given, closure in running:
             for each in reads_of(code):
@@ -201,7 +209,9 @@ class Frozen:
         return (lambda: _taken(names[read.root], read)) if read.root in names else None
 
     def check(self, quick: bool = False) -> None:
-        """Note what is no longer what it was when it was read. quick: of large arrays some numbers are looked at."""
+        """Note what is no longer what it was when it was read. quick: of large arrays some numbers
+        are looked at.
+        """
         if self._depth:  # what is read now is kept as it is afterwards
             return
         for (code, read), (getter, held, looks) in list(self._entries.items()):
@@ -248,7 +258,9 @@ class Frozen:
 
 
 def _taken(value: Any, read: Read) -> Any:
-    """What is at the end of a chain; an object, where the last thing is a method of it that is not the user's."""
+    """What is at the end of a chain; an object, where the last thing is a method of it that is not
+    the user's.
+    """
     for at, (kind, key) in enumerate(read.steps):
         if kind == "[":
             value = value[key]
@@ -294,7 +306,9 @@ def _array(value: Any, quick: bool) -> Any:
 
 
 def _of_python(text: str, names: Mapping[str, Any]) -> bool:
-    """Whether a text that is called means a function of Python's own library, which reads what it is given."""
+    """Whether a text that is called means a function of Python's own library, which reads what it
+    is given.
+    """
     root, *steps = text.split(".")
     found = names.get(root)
     for each in steps:

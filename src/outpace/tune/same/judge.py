@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.model.units import counted
+from outpace.model.units import format_count
 from outpace.tune.same.passes import END
 from outpace.tune.same.record import CUT_SHORT, Record
 from outpace.tune.same.state import BEYOND, State
@@ -38,8 +38,10 @@ _SHOWN = 3
 
 
 class Standing(str, Enum):
-    """What is known of an edited text that may be kept. Proven: its training was compared as a whole. Compared: some passes were, of a training
-    that was cut. Allowed: it is another program, and the user allows that."""
+    """What is known of an edited text that may be kept. Proven: its training was compared as a
+    whole. Compared: some passes were, of a training that was cut. Allowed: it is another program,
+    and the user allows that.
+    """
 
     PROVEN = "proven"
     COMPARED = "compared"
@@ -48,14 +50,19 @@ class Standing(str, Enum):
 
 @dataclass(frozen=True)
 class Judgement:
-    """same: whether the edited text is the same program; None where that is not proven. why: in a sentence without its subject's name.
-    compared: values. missed: lines of branches that did not run. faults: places that differ, or that could not be compared. runs: whether the
-    edited text came through its passes at all. whole: whether the scripts were compared to their own end; else only the first passes were.
-    sampled: arrays of which a sample and sums stand for the rest. allowed: it is not the same, and the user allows that. shown: the passes that
-    were compared of a training that was cut, in words. noise: arrays that training changes and that runs of the original do not agree on.
-    ended: whether the edited text of such a training was run to its own end, and what the edit lets it keep stayed as it was. parts: the pass
-    behind which one rounding moves most of what training changes as far as training does, so that nothing is known; 0 for none. made: passes
-    that were compared, of a training of `length` passes; 0 where that is not known."""
+    """same: whether the edited text is the same program; None where that is not proven. why: in a
+    sentence without its subject's name. compared: values. missed: lines of branches that did not
+    run. faults: places that differ, or that could not be compared. runs: whether the edited text
+    came through its passes at all. whole: whether the scripts were compared to their own end; else
+    only the first passes were. sampled: arrays of which a sample and sums stand for the rest.
+    allowed: it is not the same, and the user allows that. shown: the passes that were compared of a
+    training that was cut, in words. noise: arrays that training changes and that runs of the
+    original do not agree on. ended: whether the edited text of such a training was run to its own
+    end, and what the edit lets it keep stayed as it was. parts: the pass behind which one rounding
+    moves most of what training changes as far as training does, so that nothing is known; 0 for
+    none. made: passes that were compared, of a training of `length` passes; 0 where that is not
+    known.
+    """
 
     same: bool | None
     why: str
@@ -97,20 +104,20 @@ class Judgement:
             return "passes"
         if self.length:
             return f"{self.made:,} of {self.length:,} passes"
-        return f"{counted(self.made, 'pass', 'passes')} of a training of unknown length"
+        return f"{format_count(self.made, 'pass', 'passes')} of a training of unknown length"
 
     @property
     def scope(self) -> str:
-        """What was compared, as the object of a sentence: "the 68 of 1,000,000 passes that were compared"."""
+        """What was compared, as the object of a sentence: "the 68 of 1,000,000 passes that were
+        compared".
+        """
         return f"the {self.extent} that {'was' if self.made == 1 and not self.length else 'were'} compared"
 
     @property
     def sentence(self) -> str:
         """What was compared, or why it is not kept."""
         if self.same:
-            missed = (
-                f"; {counted(len(self.missed), 'branch', 'branches')} did not run (line {', '.join(map(str, self.missed))})"
-            )
+            missed = f"; {format_count(len(self.missed), 'branch', 'branches')} did not run (line {', '.join(map(str, self.missed))})"
             later = (
                 ""
                 if self.whole or self.parts
@@ -122,9 +129,9 @@ class Judgement:
                 later += f"; behind step {self.parts} one rounding changes as much as training does, and nothing could be compared there"
             if self.ended:
                 later += "; run on to its end, what the edit lets it keep never became another"
-            part = f"; of {counted(self.sampled, 'large array')} a sample and sums" if self.sampled else ""
+            part = f"; of {format_count(self.sampled, 'large array')} a sample and sums" if self.sampled else ""
             noise = f"; {', '.join(self.noise)} could not be compared, since chance or rounding makes it" if self.noise else ""
-            compared = counted(self.compared, "value")
+            compared = format_count(self.compared, "value")
             extent = f"compared to step {self.passes}" if self.whole or not self.made else f"compared in {self.extent}"
             return f"{extent}, {compared}{part}{noise}{missed if self.missed else ''}{later}"
         return self.why
@@ -133,8 +140,10 @@ class Judgement:
 def judge(
     originals: Sequence[Record], edited: Record, dead: frozenset[str] = frozenset(), missed: Sequence[int] = ()
 ) -> Judgement:
-    """originals: two runs of the original, and one that was nudged. dead: names of the loop's function, or of the script (`__main__.name`),
-    that the original sets anew before it reads them, so that an edit may leave them out."""
+    """originals: two runs of the original, and one that was nudged. dead: names of the loop's
+    function, or of the script (`__main__.name`), that the original sets anew before it reads them,
+    so that an edit may leave them out.
+    """
     one, two, nudged = originals
     if one.ended not in ("", CUT_SHORT):
         return Judgement(None, f"The script as it is ends with {one.ended}, so nothing can be compared.", runs=False)
@@ -341,7 +350,7 @@ class _Comparison:
         one, two, nudged, edited = lines
         steady = len(one) == len(two) == len(nudged)
         if steady and len(nudged) != len(edited) and self.one.ended == self.edited.ended == "":
-            self.faults.append(f"it {does} {counted(len(edited), 'line')} instead of {len(one)}")
+            self.faults.append(f"it {does} {format_count(len(edited), 'line')} instead of {len(one)}")
         count = min(map(len, lines))
         # from both ends: lines that come by the clock shift the others
         for at in (*range(count), *(range(-count, 0) if self._ended_alike() else ())):
@@ -349,8 +358,10 @@ class _Comparison:
                 self.faults.append(f"it {does} {edited[at][:60]!r} for {one[at][:60]!r}")
 
     def _alike(self, one: str, two: str, nudged: str, edited: str, steady: bool) -> bool:
-        """Whether a line of the edited script has the original's words, and the numbers that its runs agree on. steady: whether these have as
-        many lines as each other; of others it may be another line."""
+        """Whether a line of the edited script has the original's words, and the numbers that its
+        runs agree on. steady: whether these have as many lines as each other; of others it may be
+        another line.
+        """
         lines = (one, two, nudged, edited)
         words = _words(one)
         if len(set(map(_words, lines[:3]))) > 1:
@@ -362,8 +373,10 @@ class _Comparison:
         return all(agree)
 
     def _agrees(self, place: str, one: str, two: str, nudged: str, edited: str) -> bool:
-        """Whether a printed number of the edited script is what runs of the original make it; so is what these do not agree on. place: one for
-        all numbers that lines of the same words print there, of which the runs may agree in one by chance."""
+        """Whether a printed number of the edited script is what runs of the original make it; so is
+        what these do not agree on. place: one for all numbers that lines of the same words print
+        there, of which the runs may agree in one by chance.
+        """
         if one.lstrip("+-").isdigit():
             return not one == two == nudged or edited == one
         a, b, c, d = map(float, (one, two, nudged, edited))
@@ -390,14 +403,18 @@ def _said(key: tuple[str, int, int]) -> str:
 
 
 def _root(path: str) -> str:
-    """The name that a path begins with: `loss` of `main:loss[0].x`, and of a script's own names `__main__.loss`."""
+    """The name that a path begins with: `loss` of `main:loss[0].x`, and of a script's own names
+    `__main__.loss`.
+    """
     function = re.match(r"[\w.<>]+:", path)
     names = re.split(r"[\[.<{(]", path[function.end() :] if function else path)
     return names[0] if function else ".".join(names[:2])
 
 
 def _narrower(found: Any, value: Any) -> bool:
-    """Whether numbers are of a type that holds less than the original's; one number of a loss may come from either side."""
+    """Whether numbers are of a type that holds less than the original's; one number of a loss may
+    come from either side.
+    """
     integers = found.dtype.kind in "iu" and value.dtype.kind in "iu"
     floats = found.dtype.kind == value.dtype.kind == "f" and value.size > 1
     return bool((integers or floats) and found.dtype.itemsize < value.dtype.itemsize)
@@ -419,7 +436,9 @@ def _largest(value: Any) -> float:
 
 
 def _distance(one: Any, two: Any) -> float:
-    """The largest difference of two arrays of one shape; infinite where one is no number and the other is."""
+    """The largest difference of two arrays of one shape; infinite where one is no number and the
+    other is.
+    """
     if one.dtype.kind not in "ifc" or two.dtype.kind not in "ifc":
         return 0.0 if np.array_equal(one, two) else float("inf")
     if not one.size:
@@ -432,7 +451,9 @@ def _distance(one: Any, two: Any) -> float:
 
 
 def _lines(printed: Sequence[str]) -> list[str]:
-    """What was printed; of a progress bar the last that it showed, without times: in how many steps it comes there is a matter of pace."""
+    """What was printed; of a progress bar the last that it showed, without times: in how many steps
+    it comes there is a matter of pace.
+    """
     shown = _timeless(line for line in printed if line.strip())
     bar = [bool(_PROGRESS.search(line)) for line in shown]
     ends = zip(shown, bar, [*bar[1:], False], strict=False)
@@ -440,7 +461,9 @@ def _lines(printed: Sequence[str]) -> list[str]:
 
 
 def _timeless(lines: Iterable[str]) -> list[str]:
-    """Lines without the time at which they were written, which runs that begin together may share in part. Other days' are data."""
+    """Lines without the time at which they were written, which runs that begin together may share
+    in part. Other days' are data.
+    """
     now = time.time()
     days = {
         time.strftime(form, of(now - ago))

@@ -16,7 +16,9 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)  #
 
 
 def dead_names(text: str, place: Place) -> frozenset[str]:
-    """Names whose every use stands in the body of a loop, in the loop's own scope, and none of which a pass may read before it sets it."""
+    """Names whose every use stands in the body of a loop, in the loop's own scope, and none of
+    which a pass may read before it sets it.
+    """
     tree = parsed(text)
     for name, path, node in loops_of(tree):
         if (name, path) == (place.function, place.path):
@@ -56,7 +58,9 @@ def _scope(tree: ast.Module, loop: Loop) -> ast.AST:
 
 
 def _visible(node: ast.AST, name: str) -> Iterator[ast.AST]:
-    """All nodes in which a name is that of the first one's scope: not those of functions that have one of their own."""
+    """All nodes in which a name is that of the first one's scope: not those of functions that have
+    one of their own.
+    """
     for child in ast.iter_child_nodes(node):
         if isinstance(child, _FUNCTIONS) and _binds(child, name):
             outer = [*child.args.defaults, *child.args.kw_defaults, *getattr(child, "decorator_list", [])]
@@ -94,7 +98,9 @@ class _Use(Enum):
 
 
 def _first_use(statements: Sequence[ast.stmt], name: str) -> _Use:
-    """Of statements one after the other; READ where it may be read unset, SET where it is set whatever happens."""
+    """Of statements one after the other; READ where it may be read unset, SET where it is set
+    whatever happens.
+    """
     uses = (_use(each, name) for each in statements)
     return next((each for each in uses if each is not _Use.NONE), _Use.NONE)
 

@@ -1,6 +1,9 @@
-"""Moves every number that a program's state holds by one rounding, up or down by chance, and after each pass those that it has made anew: what
-a run does with that is what it does with an edit that rounds otherwise. TensorFlow's variables that a pass makes are moved as they are made.
-Whole numbers and halves stay: they count, name or label something, and nothing rounds them. The script's clock is another, too."""
+"""Moves every number that a program's state holds by one rounding, up or down by chance, and after
+each pass those that it has made anew: what a run does with that is what it does with an edit that
+rounds otherwise. TensorFlow's variables that a pass makes are moved as they are made. Whole numbers
+and halves stay: they count, name or label something, and nothing rounds them. The script's clock is
+another, too.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +43,10 @@ class Nudge:
         self.moved = 0
 
     def frame(self, frame: FrameType, more: tuple[Any, ...] = ()) -> None:
-        """All that the user's functions on the stack, and the user's modules, hold; whole numbers where these are all that there is. From now
-        on also TensorFlow's variables as they are made: a model may be built by its first call."""
+        """All that the user's functions on the stack, and the user's modules, hold; whole numbers
+        where these are all that there is. From now on also TensorFlow's variables as they are made:
+        a model may be built by its first call.
+        """
         self._frame(frame, more)
         if not self.moved:
             self._whole, self._seen, self._variables = True, {}, {}
@@ -51,7 +56,9 @@ class Nudge:
             self._creating.__enter__()
 
     def again(self, frame: FrameType, *more: Any) -> None:
-        """What is another than the last time, as far as that takes little of the run's time: what nothing changes is data."""
+        """What is another than the last time, as far as that takes little of the run's time: what
+        nothing changes is data.
+        """
         began = time.perf_counter()
         if self._spent > SHARE * (began - self._began):
             return
@@ -119,7 +126,9 @@ class Nudge:
         return value
 
     def _created(self, create: Callable[..., Any], **arguments: Any) -> Any:
-        """A variable, from what it is given first: that may stand in a graph, where nobody could assign it."""
+        """A variable, from what it is given first: that may stand in a graph, where nobody could
+        assign it.
+        """
         first = arguments.get("initial_value")
         if callable(first):
             arguments["initial_value"] = functools.wraps(first)(lambda *how, **named: self._first(first(*how, **named)))
@@ -224,7 +233,9 @@ def _given(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def slow_clock(users: Callable[[str], bool]) -> None:
-    """Let time go by more slowly for the user's code, as for a faster program: what the script makes of it is then no property of the text."""
+    """Let time go by more slowly for the user's code, as for a faster program: what the script
+    makes of it is then no property of the text.
+    """
     for name in CLOCKS:
         setattr(time, name, _Slow(getattr(time, name), users))
 
@@ -243,7 +254,9 @@ class _Slow:
 
 
 def _by_leaves(value: Any) -> bool:
-    """Whether JAX takes an object for a tree of arrays, as the state of a library's optimizer or module."""
+    """Whether JAX takes an object for a tree of arrays, as the state of a library's optimizer or
+    module.
+    """
     jax = sys.modules.get("jax")
     if jax is None or isinstance(value, type):
         return False

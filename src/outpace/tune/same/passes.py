@@ -1,4 +1,6 @@
-"""What the marks of a text mean where it is compared: passes are counted, a loop is over after some, and states are read."""
+"""What the marks of a text mean where it is compared: passes are counted, a loop is over after
+some, and states are read.
+"""
 
 from __future__ import annotations
 
@@ -24,21 +26,26 @@ _MORE = 4  # items behind the last that a loop had where that was looked up
 
 
 def due(made: int, every: int, ends: Iterable[int]) -> bool:
-    """Whether the state is read after so many passes: where a power of two of groups ends, or a span does with a group."""
+    """Whether the state is read after so many passes: where a power of two of groups ends, or a
+    span does with a group.
+    """
     groups, rest = divmod(made, every)
     return not rest and (groups & (groups - 1) == 0 or made in ends)
 
 
 @dataclass(eq=False)
 class Passes:
-    """What the marks call. shown: which passes are made. grouped: an item of the edited loop begins with a list of the items of so
-    many passes. began: told when a loop begins for the first time, with the user's frame. passed: told of each pass to be read: the loop, how
-    often it was entered, the pass's number, and the user's frame. surveyed: whether items are drawn behind the first passes, to know how
-    many there are. ran: lines of branches that ran, by file. met: numbers of the passes in which each did so first, by what `now` says.
-    passes: how many each loop made when it ran last. items: by loop, what its runs were seen to give. each: told of every pass instead, where
-    a run is followed line by line. drawing: a context in which a group of items is drawn. over: told when the outermost loop
-    begins (false) and when it is over (true). between: told of every pass, once it was read, with the user's frame. made: passes of the
-    innermost loop, in all."""
+    """What the marks call. shown: which passes are made. grouped: an item of the edited loop begins
+    with a list of the items of so many passes. began: told when a loop begins for the first time,
+    with the user's frame. passed: told of each pass to be read: the loop, how often it was entered,
+    the pass's number, and the user's frame. surveyed: whether items are drawn behind the first
+    passes, to know how many there are. ran: lines of branches that ran, by file. met: numbers of
+    the passes in which each did so first, by what `now` says. passes: how many each loop made when
+    it ran last. items: by loop, what its runs were seen to give. each: told of every pass instead,
+    where a run is followed line by line. drawing: a context in which a group of items is drawn.
+    over: told when the outermost loop begins (false) and when it is over (true). between: told of
+    every pass, once it was read, with the user's frame. made: passes of the innermost loop, in all.
+    """
 
     shown: Shown
     grouped: bool
@@ -161,7 +168,9 @@ class Passes:
 
 
 class _Some:
-    """Some items of something, which otherwise is what it was. end: how many it has. told: of how many there were."""
+    """Some items of something, which otherwise is what it was. end: how many it has. told: of how
+    many there were.
+    """
 
     def __init__(
         self, items: Iterable[Any], spans: tuple[Span, ...], end: int | None, told: Callable[[Items], None] | None
@@ -194,7 +203,9 @@ class _Some:
 
 
 def counted_in(items: Iterator[Any], drawn: int = 0, took: float = 0.0) -> Items:
-    """How many items there are in all, of which some are drawn in some seconds, as far as there is time."""
+    """How many items there are in all, of which some are drawn in some seconds, as far as there is
+    time.
+    """
     began = time.monotonic()
     for _ in items:
         drawn += 1

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.capture.family import noted
+from outpace.capture.process_tree import register_folder
 from outpace.model.errors import TuneError
 from outpace.tune.same.fits import BATCH, EPOCH, cut_of
 from outpace.tune.same.judge import Judgement, judge
@@ -51,9 +51,12 @@ Texts = Mapping[str, str]  # by absolute path
 
 @dataclass(eq=False)
 class Original:
-    """A script as it is, and the loop or the `fit` that trains; it runs when it is first asked for. folder: where it runs. cut: passes of the
-    loop that are compared, where it would not come to its own end within MORE times `whole` seconds. behind: seconds that it gets when that is
-    over. forks: what starts its processes. every: passes of a group, where the edited text makes several at once. Ends with the context."""
+    """A script as it is, and the loop or the `fit` that trains; it runs when it is first asked for.
+    folder: where it runs. cut: passes of the loop that are compared, where it would not come to its
+    own end within MORE times `whole` seconds. behind: seconds that it gets when that is over.
+    forks: what starts its processes. every: passes of a group, where the edited text makes several
+    at once. Ends with the context.
+    """
 
     script: str
     argv: Sequence[str] = ()
@@ -78,7 +81,7 @@ class Original:
 
     def __enter__(self) -> Original:
         self._private = tempfile.TemporaryDirectory(prefix="outpace-same-")
-        noted(self._private.name)
+        register_folder(self._private.name)
         return self
 
     def __exit__(self, *details: object) -> None:
@@ -89,7 +92,9 @@ class Original:
 
     @property
     def records(self) -> list[Record]:
-        """Of two plain runs, and of a nudged one. Raises TuneError where the script does not come to its training."""
+        """Of two plain runs, and of a nudged one. Raises TuneError where the script does not come
+        to its training.
+        """
         self._begin()
         return [each.result() for each in self._runs]
 
@@ -120,7 +125,9 @@ class Original:
         self._runs += [self._pool.submit(self._run, {}), self._pool.submit(self._run, {}, nudge=NUDGE)]
 
     def _surely_long(self, survey: Record) -> bool:
-        """Whether the training takes longer than one that is compared as a whole may, were each pass as the fastest that was seen."""
+        """Whether the training takes longer than one that is compared as a whole may, were each
+        pass as the fastest that was seen.
+        """
         self._seen = survey
         passes = self._passes()
         self._seen = None
@@ -146,8 +153,10 @@ class Original:
         return max(each.memory for each in self.records)
 
     def against(self, texts: Texts, grouped: bool = False, lasting: bool = True) -> Judgement:
-        """Whether the script with edited texts is the same program. grouped: see `Edition`. lasting: whether a training that is cut is also run
-        on; without that it is shown of what was compared alone."""
+        """Whether the script with edited texts is the same program. grouped: see `Edition`.
+        lasting: whether a training that is cut is also run on; without that it is shown of what was
+        compared alone.
+        """
         over = threading.Event()
         try:
             self._begin()
@@ -175,8 +184,10 @@ class Original:
         return replace(found, ended=_followed(later))
 
     def reorders(self, texts: Texts, grouped: bool = False) -> str:
-        """Why an edited text that is another program is so by more than by the order of examples, and by random numbers, as far as it keeps
-        examples for later: a sentence; nothing where they are the same whenever they are made again."""
+        """Why an edited text that is another program is so by more than by the order of examples,
+        and by random numbers, as far as it keeps examples for later: a sentence; nothing where they
+        are the same whenever they are made again.
+        """
         longest = SLOWER * self._took + START
         later = self._run(texts, grouped, longest=longest, known=self.records[:2], any_order=True)
         if later.ended not in ("", CUT_SHORT):
@@ -184,7 +195,9 @@ class Original:
         return _made_again(later)
 
     def _compared(self, texts: Texts, grouped: bool, longest: float) -> tuple[Judgement, Record, str]:
-        """What the passes that are made say, the edited script's record, and what all runs end with behind them; once for the same texts."""
+        """What the passes that are made say, the edited script's record, and what all runs end with
+        behind them; once for the same texts.
+        """
         asked = sorted(texts.items()), grouped, self.shown.numbers, self.cut
         if self._last is None or self._last[0] != asked:
             self._last = asked, self._comparison(texts, grouped, longest)
@@ -203,14 +216,17 @@ class Original:
         return self._measured(found, originals[0]), edited, fails
 
     def _measured(self, found: Judgement, original: Record) -> Judgement:
-        """With how many passes were compared, of how many: of a training that is not over in its time nobody knows."""
+        """With how many passes were compared, of how many: of a training that is not over in its
+        time nobody knows.
+        """
         passes = self._passes() if self.cut else float(original.made) if original.over else math.inf
         length = 0 if math.isinf(passes) else max(original.made, int(passes))
         return replace(found, made=min(found.parts or original.made, original.made), length=length)
 
     def _meets(self, edited: Record, lasting: Record) -> bool:
-        """Whether an edited script that ran on came to branches that no pass was made of; then the originals run anew, with those passes,
-        and all before them where there is time."""
+        """Whether an edited script that ran on came to branches that no pass was made of; then the
+        originals run anew, with those passes, and all before them where there is time.
+        """
         made = {(file, line) for ran in (edited.ran, edited.before) for file, lines in ran.items() for line in lines}
         numbers = [number for branch, those in lasting.met.items() if branch not in made for number in those]
         more = [each for each in dict.fromkeys(numbers) if each not in self._met][:MOST_MET]
@@ -224,14 +240,18 @@ class Original:
         return True
 
     def _fails_where_cut(self, records: Sequence[Record]) -> str:
-        """The exception that all runs of a training that is cut end with behind it, as what counts on its length does; else nothing."""
+        """The exception that all runs of a training that is cut end with behind it, as what counts
+        on its length does; else nothing.
+        """
         ended = {each.ended for each in records}
         key = "fit" if self.place.function == FIT else str(self.place.path[0])
         through = all(any((loop, at) == (key, END) for loop, _, at in each.marks) for each in records)
         return ended.pop() if self.cut and through and len(ended) == 1 and not ended & {"", CUT_SHORT} else ""
 
     def _complete(self) -> bool:
-        """Whether every pass was made of a loop that was to be cut, and that no other one is around."""
+        """Whether every pass was made of a loop that was to be cut, and that no other one is
+        around.
+        """
         if self.place.function == FIT or len(self.place.path) > 1:
             return False
         key = str(self.place.path[0])
@@ -239,7 +259,9 @@ class Original:
         return end is not None and self.shown.spans(key, 1, True) == ((0, end),)
 
     def _lasts(self, texts: Texts, edited: Record, lasting: Record) -> str:
-        """Why what was compared need not hold for the rest of the training; nothing where nothing speaks against it."""
+        """Why what was compared need not hold for the rest of the training; nothing where nothing
+        speaks against it.
+        """
         for read, function in lasting.frozen.items():
             return f"Run on, it keeps {read} in {function} as it was when it was made, and the script changes that later."
         if why := _made_again(lasting):
@@ -255,7 +277,9 @@ class Original:
         return next((f"It compiles a function that keeps {read}, and a {kind} cannot be compared." for read, kind in those), "")
 
     def _may_change(self, texts: Texts, edited: Record) -> str:
-        """What a traced function keeps and the edited texts may yet change, behind what was compared; a sentence, or nothing."""
+        """What a traced function keeps and the edited texts may yet change, behind what was
+        compared; a sentence, or nothing.
+        """
         known = {each.read for record in self.records[:2] for each in record.kept}
         kept = [each for each in edited.kept if each.read not in known]
         real = {os.path.realpath(path): text for path, text in texts.items()}
@@ -298,8 +322,10 @@ class Original:
         return f" (none at {', '.join(map(str, beyond))}, which its text names)" if beyond else ""
 
     def _behind(self, surveyed: bool) -> float:
-        """Seconds that a run gets behind its training: no more than until the first one said something last, if that did not come to its end;
-        of one that only shows how many passes there are, none is compared."""
+        """Seconds that a run gets behind its training: no more than until the first one said
+        something last, if that did not come to its end; of one that only shows how many passes
+        there are, none is compared.
+        """
         first = self._runs[0] if self._runs else None
         told = 0.0 if surveyed else self.behind
         if first is not None and first.done() and first.exception() is None:
@@ -391,7 +417,9 @@ def _trained(found: Record) -> bool:
 
 
 def _made_again(lasting: Record) -> str:
-    """What the edited script keeps and would be another later, or cannot be made again; a sentence, or nothing."""
+    """What the edited script keeps and would be another later, or cannot be made again; a sentence,
+    or nothing.
+    """
     for name, how in lasting.remade.items():
         return f"Run on, the edited script uses {name} as it was when it was {how}; made again later, it is another."
     for name in sorted(lasting.unmade):

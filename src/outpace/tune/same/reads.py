@@ -1,4 +1,6 @@
-"""What the text of a function reads of values that are not its own: names, with the attributes and items that it takes of them."""
+"""What the text of a function reads of values that are not its own: names, with the attributes and
+items that it takes of them.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,10 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 @dataclass(frozen=True)
 class Read:
-    """root: a name. steps: what is taken of its value, outermost last: `.` and an attribute, or `[` and a key. handed: what it only goes
-    on to, as it is, where that is called: its text. given: whether the name is a parameter's."""
+    """root: a name. steps: what is taken of its value, outermost last: `.` and an attribute, or `[`
+    and a key. handed: what it only goes on to, as it is, where that is called: its text. given:
+    whether the name is a parameter's.
+    """
 
     root: str
     steps: tuple[tuple[str, Any], ...] = ()
@@ -47,7 +51,9 @@ class Read:
 
 @functools.cache
 def reads_of(code: CodeType) -> frozenset[Read]:
-    """Of the function of some code, by the text of its file; nested functions are functions of their own."""
+    """Of the function of some code, by the text of its file; nested functions are functions of
+    their own.
+    """
     return frozenset(read for node in _nodes(code) for read in _Reads(node).found)
 
 

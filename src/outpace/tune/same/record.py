@@ -18,19 +18,25 @@ CUT_SHORT = "cut"  # how a run ended that had no more time
 
 @dataclass(frozen=True)
 class Record:
-    """marks: the state by loop, how often it was entered, and pass (`passes.END` for what follows it). passes: how many each loop made, until
-    it was cut or ended. printed: lines of its output. ended: how the script ended: empty for its own end, `cut` for the time limit,
-    else the exception. ran, branches: first lines of the branches that ran after training began, and of all, by file. files: what it
-    would have written, by path from the folder that it ran in: lines of a text, else nothing. memory: bytes at most. threads: that
-    would keep the process from ending. said: lines of its log and on stderr. frozen: what a function that was traced has read and has
-    changed since, with its name, where it could not be made again then. opaque: what such a one has read and nobody can compare, with its
-    type. before: like `ran`, before training began. kept: what traced functions keep. numbers: that the texts name. items: what runs of
-    the loops gave, where that was looked up. remade: what it keeps and is another when it is made again, and how it is kept. unmade: what
-    it keeps and cannot be made again; partly: that there was no time for all of it. keeps: how much it has kept, by place. met: numbers of
-    the passes in which each branch ran first, by its file and line. made: passes in all. pace: seconds that one took at most. fastest: those
-    of the fastest; 0 where that was not looked up. over: whether its training was over. coupled: pairs of lines that draw the same random
-    numbers. around: by file, first lines of the functions that training began in (0 for the module), each with the line where it was. told:
-    seconds behind its training until it said something last. begin: the state where training began."""
+    """marks: the state by loop, how often it was entered, and pass (`passes.END` for what follows
+    it). passes: how many each loop made, until it was cut or ended. printed: lines of its output.
+    ended: how the script ended: empty for its own end, `cut` for the time limit, else the
+    exception. ran, branches: first lines of the branches that ran after training began, and of all,
+    by file. files: what it would have written, by path from the folder that it ran in: lines of a
+    text, else nothing. memory: bytes at most. threads: that would keep the process from ending.
+    said: lines of its log and on stderr. frozen: what a function that was traced has read and has
+    changed since, with its name, where it could not be made again then. opaque: what such a one has
+    read and nobody can compare, with its type. before: like `ran`, before training began. kept:
+    what traced functions keep. numbers: that the texts name. items: what runs of the loops gave,
+    where that was looked up. remade: what it keeps and is another when it is made again, and how it
+    is kept. unmade: what it keeps and cannot be made again; partly: that there was no time for all
+    of it. keeps: how much it has kept, by place. met: numbers of the passes in which each branch
+    ran first, by its file and line. made: passes in all. pace: seconds that one took at most.
+    fastest: those of the fastest; 0 where that was not looked up. over: whether its training was
+    over. coupled: pairs of lines that draw the same random numbers. around: by file, first lines of
+    the functions that training began in (0 for the module), each with the line where it was. told:
+    seconds behind its training until it said something last. begin: the state where training began.
+    """
 
     marks: Mapping[tuple[str, int, int], State]
     passes: Mapping[str, int]

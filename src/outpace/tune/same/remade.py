@@ -1,9 +1,12 @@
-"""What an edit lets a script keep, made again later: a compiled function is traced anew, an element of a cache computed anew.
+"""What an edit lets a script keep, made again later: a compiled function is traced anew, an element
+of a cache computed anew.
 
-Whatever way a script changes the state that went into it, the two then differ: of an expression or graph the operations and the constants, of
-an element the numbers. No text is read for that. A function is made again in a call of it: with the arguments, and in the thread and the
-context, that the script gives it. What the original keeps as well, by the line that asks for it and what is kept, and as often, is not looked
-at."""
+Whatever way a script changes the state that went into it, the two then differ: of an expression or
+graph the operations and the constants, of an element the numbers. No text is read for that. A
+function is made again in a call of it: with the arguments, and in the thread and the context, that
+the script gives it. What the original keeps as well, by the line that asks for it and what is kept,
+and as often, is not looked at.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.capture.frames import users
+from outpace.capture.frames import is_user_file
 from outpace.tune.same.state import Reader
 
 DEEPEST = 4  # functions of a graph inside of each other
@@ -60,11 +63,14 @@ class Share:
 
 @dataclass(eq=False)
 class Remade:
-    """lines: of edited files those that the original has too. quiet: a context in which traces are none of the script's. known: how much the
-    original keeps, by place; none where nothing is made again, and only that is counted (`kept`). any_order: whether elements of a cache may
-    come in another order, and rows in other batches. changed: by what is kept, how: `compiled`, `cached`, `kept`. unmade: what cannot be made
-    again, or not be compared, of which nothing is known. partly: that there was no time for all of a cache. changes: how often something
-    became another that functions have read; they are due then. missed: that one was due and there was no time."""
+    """lines: of edited files those that the original has too. quiet: a context in which traces are
+    none of the script's. known: how much the original keeps, by place; none where nothing is made
+    again, and only that is counted (`kept`). any_order: whether elements of a cache may come in
+    another order, and rows in other batches. changed: by what is kept, how: `compiled`, `cached`,
+    `kept`. unmade: what cannot be made again, or not be compared, of which nothing is known.
+    partly: that there was no time for all of a cache. changes: how often something became another
+    that functions have read; they are due then. missed: that one was due and there was no time.
+    """
 
     lines: Mapping[str, Mapping[int, int]]
     quiet: Callable[[], contextlib.AbstractContextManager[None]]
@@ -148,7 +154,9 @@ class Remade:
         tf.function, tf.data.Dataset.cache = compiled, cached  # type: ignore[attr-defined]  # this process does nothing else
 
     def _on_functions(self, tf: Any, kind: Any) -> None:
-        """Of calls of what `tf.function` gives, of that class, which has another object for each that it is a method of."""
+        """Of calls of what `tf.function` gives, of that class, which has another object for each
+        that it is a method of.
+        """
         call, bind, concrete = kind.__call__, kind.__get__, kind.get_concrete_function
 
         @functools.wraps(bind)
@@ -188,7 +196,9 @@ class Remade:
                     self.changed[name] = "compiled"
 
     def look(self, everything: bool = False) -> None:
-        """Make elements of caches again, as far as there is time; everything: all of them, from the first."""
+        """Make elements of caches again, as far as there is time; everything: all of them, from the
+        first.
+        """
         began = time.monotonic()
         for each in self._caches:
             if everything:
@@ -206,13 +216,16 @@ class Remade:
 
     @property
     def decided(self) -> bool:
-        """Whether a function was made again after all that changed of what it had read, as far as it was called then."""
+        """Whether a function was made again after all that changed of what it had read, as far as
+        it was called then.
+        """
         return bool(self._made) and not self.missed and not self.unmade
 
     @contextlib.contextmanager
     def turn(self, name: str, function: Any = None, anyway: bool = False) -> Iterator[bool]:
-        """Whether something, as this function, may be made again now, which is done inside of it: one at a time, in its share of the time.
-        Whatever is raised means that it cannot be made."""
+        """Whether something, as this function, may be made again now, which is done inside of it:
+        one at a time, in its share of the time. Whatever is raised means that it cannot be made.
+        """
         due = function is not None and self._seen.setdefault(id(function), self.changes) != self.changes
         if not (anyway or self._share.left(DUE if due else SHARE)) or not self._lock.acquire(blocking=False):
             self.missed = self.missed or due
@@ -256,12 +269,14 @@ class Remade:
             self.unmade.add(getattr(what, "__name__", "a function"))
 
     def _place(self, what: Any) -> str:
-        """The line that asks for something to be kept, the user's behind it, and what is kept; an edit's own lines have no number."""
+        """The line that asks for something to be kept, the user's behind it, and what is kept; an
+        edit's own lines have no number.
+        """
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename == __file__:
             frame = frame.f_back
         behind = frame
-        while behind is not None and not users(behind.f_code.co_filename):
+        while behind is not None and not is_user_file(behind.f_code.co_filename):
             behind = behind.f_back
         lines = dict.fromkeys(self._line(each) for each in (frame, behind) if each is not None)
         return " < ".join((_named(what), *lines))
@@ -284,7 +299,7 @@ class Remade:
 
     def _remembered(self, kept: Any, function: Any) -> Any:
         code = getattr(function, "__code__", None)
-        if code is not None and not users(code.co_filename):
+        if code is not None and not is_user_file(code.co_filename):
             return kept  # a library's, of its own
         place, name = self._place(function), getattr(function, "__name__", "a function")
         self._keep(place, kept)
@@ -307,7 +322,9 @@ class Remade:
 
 @dataclass(eq=False)
 class _Elements:
-    """What a data set gives that is cached, the first time and later: element by element, round by round."""
+    """What a data set gives that is cached, the first time and later: element by element, round by
+    round.
+    """
 
     tf: Any
     data: Any
@@ -358,7 +375,9 @@ class _Elements:
 
 @dataclass(eq=False)
 class _Examples(_Elements):
-    """Likewise where their order is free, and which batch they come in. Fewer than a batch may be others: what fills none is left out."""
+    """Likewise where their order is free, and which batch they come in. Fewer than a batch may be
+    others: what fills none is left out.
+    """
 
     _left: collections.Counter[int] = field(default_factory=collections.Counter)  # of a round, kept and not made again yet
     _others: int = 0
@@ -393,8 +412,9 @@ def _digest(parts: Iterable[Any]) -> int:
 
 
 class _Called:
-    """A function that JAX compiled, which is traced anew when it is called. fresh: gives it as if it had never been traced. looks: whether it
-    is to be."""
+    """A function that JAX compiled, which is traced anew when it is called. fresh: gives it as if
+    it had never been traced. looks: whether it is to be.
+    """
 
     def __init__(
         self, kept: Any, fresh: Callable[[], Any], traces: Callable[[Any, Any], bool], looks: Callable[[], bool], remade: Remade
@@ -421,8 +441,10 @@ class _Called:
         return lowered
 
     def _differs(self, args: Any, kwargs: Any) -> bool:
-        """Whether what is kept for these arguments is another than it would be now. Constants are kept as they were when this was first asked:
-        an array that the script changes in place changes in its expression, too, and not in what was compiled."""
+        """Whether what is kept for these arguments is another than it would be now. Constants are
+        kept as they were when this was first asked: an array that the script changes in place
+        changes in its expression, too, and not in what was compiled.
+        """
         kept = self._kept.trace(*args, **kwargs).jaxpr  # of one that was traced, without doing it anew
         _, was = self._first.setdefault(id(kept.jaxpr), (kept, _said_of(kept)))
         return bool(_said_of(self._fresh().trace(*args, **kwargs).jaxpr) != was)
@@ -455,8 +477,9 @@ def _graph(function: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _said(nodes: Iterable[Any], library: Mapping[str, Any], said: Mapping[str, Any], arguments: Iterable[Any] = ()) -> Any:
-    """Operations with what goes into them by their place, whatever they are called; likewise the arguments of a function, which a loop's body
-    has named after a count of all that were traced."""
+    """Operations with what goes into them by their place, whatever they are called; likewise the
+    arguments of a function, which a loop's body has named after a count of all that were traced.
+    """
     places = {each.name: f"argument {at}" for at, each in enumerate(arguments)}
     found = []
     for at, node in enumerate(nodes):
@@ -475,7 +498,7 @@ def _said(nodes: Iterable[Any], library: Mapping[str, Any], said: Mapping[str, A
 
 def held(value: Any) -> Any:
     """What something holds, to be compared. Raises ValueError where that cannot be read."""
-    found = Reader(users).of({"": value})
+    found = Reader(is_user_file).of({"": value})
     if found.unread:
         raise ValueError(f"It holds a {next(iter(found.unread.values()))}, which cannot be compared.")
     return {

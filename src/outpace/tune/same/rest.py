@@ -1,4 +1,6 @@
-"""Waits until a script's other threads have come to rest: what they work on belongs to the step that gave it to them."""
+"""Waits until a script's other threads have come to rest: what they work on belongs to the step
+that gave it to them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the user's own code tells beside its output: through `logging`, and on stderr. What frameworks tell there is no part of a program."""
+"""What the user's own code tells beside its output: through `logging`, and on stderr. What
+frameworks tell there is no part of a program.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Which passes of a loop are made where it is cut: the first, those around numbers that its text names, and the last. Of a loop around it all
-are made where these are not too many, with few of the innermost loop: what a program changes from epoch to epoch is seen so.
+"""Which passes of a loop are made where it is cut: the first, those around numbers that its text
+names, and the last. Of a loop around it all are made where these are not too many, with few of the
+innermost loop: what a program changes from epoch to epoch is seen so.
 
-Of the other passes the items are drawn and the loop's body is left out, in both texts alike."""
+Of the other passes the items are drawn and the loop's body is left out, in both texts alike.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Items:
-    """How many items a loop's iterable gave in one run of it. ended: whether these are all. seconds: that drawing them took."""
+    """How many items a loop's iterable gave in one run of it. ended: whether these are all.
+    seconds: that drawing them took.
+    """
 
     count: int
     ended: bool
@@ -32,8 +36,10 @@ class Items:
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown of loops. first: passes of the innermost loop, 0 for all of every loop. every: passes of a group. numbers: that the texts
-    name. items: by loop what its runs gave, as far as it was tried."""
+    """What is shown of loops. first: passes of the innermost loop, 0 for all of every loop. every:
+    passes of a group. numbers: that the texts name. items: by loop what its runs gave, as far as it
+    was tried.
+    """
 
     first: int
     every: int = 1
@@ -41,17 +47,23 @@ class Shown:
     items: Mapping[str, Sequence[Items]] = field(default_factory=dict)
 
     def near(self, number: int) -> bool:
-        """Whether a pass, by its number from 1, ends a group with one that the texts name, from 0 or 1 on."""
+        """Whether a pass, by its number from 1, ends a group with one that the texts name, from 0
+        or 1 on.
+        """
         return any(-(-(each + 1) // self.every) * self.every == number for each in self.numbers)
 
     def end(self, key: str, entry: int) -> int | None:
-        """How many items a run of a loop has; None where it is left behind the last that is shown."""
+        """How many items a run of a loop has; None where it is left behind the last
+        that is shown.
+        """
         runs = self.items.get(key, ())
         found = runs[min(entry, len(runs)) - 1] if runs else None
         return found.count if found is not None and found.ended else None
 
     def spans(self, key: str, entry: int, inner: bool) -> tuple[Span, ...]:
-        """Passes that are made in a run of a loop, as from and to; inner: whether it is the innermost loop."""
+        """Passes that are made in a run of a loop, as from and to; inner: whether it is the
+        innermost loop.
+        """
         every = self.every if inner else 1
         first = self._first(key, entry, inner)
         runs = self.items.get(key, ())
@@ -66,8 +78,10 @@ class Shown:
         return _merged([(start, min(end, found.count) if found.ended else end) for start, end in spans])
 
     def run(self, key: str, entry: int, inner: bool) -> tuple[Span, ...]:
-        """Passes that are made in a run of a loop of the script's own: one run of the innermost one ends without most of its last group, so
-        that what an edit does with an incomplete group is seen, too; but not where the loop is entered once and shown as a whole."""
+        """Passes that are made in a run of a loop of the script's own: one run of the innermost one
+        ends without most of its last group, so that what an edit does with an incomplete group is
+        seen, too; but not where the loop is entered once and shown as a whole.
+        """
         spans = self.spans(key, entry, inner)
         made, (start, end) = sum(end - start for start, end in spans), spans[-1]
         nested = "." in key
@@ -95,7 +109,9 @@ class Shown:
 
 
 def _around(numbers: Sequence[int], first: int, reached: int, every: int, most: int) -> Iterator[Span]:
-    """What lies around numbers that the first passes do not reach, in whole groups: the last pass before, and what follows it."""
+    """What lies around numbers that the first passes do not reach, in whole groups: the last pass
+    before, and what follows it.
+    """
     later = [each for each in numbers if first < each + 2 and each < reached]
     for each in later[:most]:
         yield (each - 1) // every * every, -(-(each + 2) // every) * every
@@ -134,8 +150,10 @@ _EXPRESSIONS = (
 
 
 def numbers_of(tree: ast.AST, names: Mapping[str, Any]) -> list[int]:
-    """Whole numbers, smallest first, that a text compares something with, divides it by without a rest, takes it modulo, or looks something
-    up by, also where a small container holds them; names: the values of what it writes them by."""
+    """Whole numbers, smallest first, that a text compares something with, divides it by without a
+    rest, takes it modulo, or looks something up by, also where a small container holds them; names:
+    the values of what it writes them by.
+    """
     found: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):

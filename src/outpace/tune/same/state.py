@@ -1,6 +1,9 @@
-"""The state that a program holds, by path of names: numbers and texts, in frames, modules, objects, closures, containers, iterators.
+"""The state that a program holds, by path of names: numbers and texts, in frames, modules, objects,
+closures, containers, iterators.
 
-A container is read once; further paths to it are aliases. Standard library and NumPy; frameworks are read by the protocols of their values."""
+A container is read once; further paths to it are aliases. Standard library and NumPy; frameworks
+are read by the protocols of their values.
+"""
 
 from __future__ import annotations
 
@@ -62,8 +65,10 @@ _ITERATORS = (
 
 @dataclass(frozen=True)
 class State:
-    """One reading. values: a number (NumPy array) or text by path. aliases: the path under which a container was read, by further paths to it.
-    unread: the types of objects that tell nothing of what they hold, by path. sampled: paths whose array is a sample."""
+    """One reading. values: a number (NumPy array) or text by path. aliases: the path under which a
+    container was read, by further paths to it. unread: the types of objects that tell nothing of
+    what they hold, by path. sampled: paths whose array is a sample.
+    """
 
     values: Mapping[str, Any]
     aliases: Mapping[str, str]
@@ -71,7 +76,9 @@ class State:
     sampled: frozenset[str] = frozenset()
 
     def find(self, path: str) -> Any:
-        """The value at a path, also where a container on the way was read under another; None for none."""
+        """The value at a path, also where a container on the way was read under another; None for
+        none.
+        """
         for _ in range(DEEPEST):
             if path in self.values:
                 return self.values[path]
@@ -84,8 +91,9 @@ class State:
 
 @dataclass(eq=False)
 class Reader:
-    """Reads states. users: whether a file is one of the user's. kept: by path the array that was read last: one that has not changed is kept
-    once."""
+    """Reads states. users: whether a file is one of the user's. kept: by path the array that was
+    read last: one that has not changed is kept once.
+    """
 
     users: Callable[[str], bool]
     kept: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
@@ -98,8 +106,9 @@ class Reader:
     _sampled: set[str] = field(default_factory=set)
 
     def read(self, frame: FrameType | None, more: Mapping[str, Any] | None = None) -> State:
-        """What the user's functions on the stack hold from a frame on, what the user's modules hold, Python's and NumPy's random numbers, and
-        `more` by name."""
+        """What the user's functions on the stack hold from a frame on, what the user's modules
+        hold, Python's and NumPy's random numbers, and `more` by name.
+        """
         return self._all(self.roots(frame, more or {}))
 
     def of(self, held: Mapping[str, Any]) -> State:
@@ -366,7 +375,9 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
 
 @functools.cache
 def _stored(kind: type) -> frozenset[str]:
-    """Names of the attributes that a class's own methods set: in a library's class they are the library's, not a program's."""
+    """Names of the attributes that a class's own methods set: in a library's class they are the
+    library's, not a program's.
+    """
     functions = [getattr(each, "fset", each) for each in vars(kind).values()]
     codes = [each.__code__ for each in map(inspect.unwrap, filter(callable, functions)) if isinstance(each, types.FunctionType)]
     return frozenset(step.argval for code in codes for step in dis.get_instructions(code) if step.opname == "STORE_ATTR")

@@ -1,4 +1,6 @@
-"""Assignments that may yet change what a traced function keeps: in branches that have not run, or whose value has not changed so far."""
+"""Assignments that may yet change what a traced function keeps: in branches that have not run, or
+whose value has not changed so far.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,10 @@ _CHANGING = frozenset({
 
 @dataclass(frozen=True)
 class Kept:
-    """What a function keeps that was traced. read: as its text has it. last: what an assignment that changes it names. owner: what that is
-    taken of, empty for a name. free: whether it is a name of a function around. kind: `.` or `[` for an attribute or an item of its owner."""
+    """What a function keeps that was traced. read: as its text has it. last: what an assignment
+    that changes it names. owner: what that is taken of, empty for a name. free: whether it is a
+    name of a function around. kind: `.` or `[` for an attribute or an item of its owner.
+    """
 
     read: str
     function: str
@@ -33,8 +37,10 @@ class Kept:
 
 @dataclass(frozen=True)
 class Ran:
-    """Of one file, first lines of functions and branches that have run: before training, and in it. around: of functions that had begun before
-    it, and nobody knows what they do behind it: the first lines of their code, 0 for the module, each with the line where it was."""
+    """Of one file, first lines of functions and branches that have run: before training, and in it.
+    around: of functions that had begun before it, and nobody knows what they do behind it: the
+    first lines of their code, 0 for the module, each with the line where it was.
+    """
 
     before: frozenset[int]
     during: frozenset[int]
@@ -42,7 +48,9 @@ class Ran:
 
 
 def may_change(tree: ast.Module, loop: Loop | None, ran: Ran, kept: Iterable[Kept]) -> Iterator[tuple[Kept, int]]:
-    """What is kept and may yet change, with the line that does so. loop: the outermost that trains, where it is in this file."""
+    """What is kept and may yet change, with the line that does so. loop: the outermost that trains,
+    where it is in this file.
+    """
     by_name: dict[str, list[Kept]] = {}
     for each in kept:
         for name in {each.last, each.owner} - {""}:
@@ -56,7 +64,9 @@ def may_change(tree: ast.Module, loop: Loop | None, ran: Ran, kept: Iterable[Kep
 
 @dataclass(frozen=True)
 class _Reach:
-    """What training may yet reach. called: names of functions that it may call, by what it has not run so far."""
+    """What training may yet reach. called: names of functions that it may call, by what it has not
+    run so far.
+    """
 
     loop: Loop | None
     ran: Ran
@@ -81,7 +91,9 @@ class _Reach:
 
 
 def _called_later(tree: ast.Module, loop: Loop | None, ran: Ran) -> frozenset[str]:
-    """Names of functions that training may yet call though they ran only before it: by calls in what it may reach, and in those in turn."""
+    """Names of functions that training may yet call though they ran only before it: by calls in
+    what it may reach, and in those in turn.
+    """
     called = frozenset[str]()
     while True:
         reach = _Reach(loop, ran, called)
@@ -106,8 +118,10 @@ def _reached(node: ast.AST, reach: _Reach, function: Any, inside: bool) -> Itera
 
 @dataclass(frozen=True)
 class _Store:
-    """name: of what is set, or changed inside: one of its items, or of its attributes (`within`: `[` or `.`). of: what an item is an
-    item of. plain: whether it is a variable. local: whether it is a function's."""
+    """name: of what is set, or changed inside: one of its items, or of its attributes (`within`:
+    `[` or `.`). of: what an item is an item of. plain: whether it is a variable. local: whether it
+    is a function's.
+    """
 
     name: str
     line: int
@@ -130,7 +144,9 @@ def _fits(store: _Store, kept: Kept) -> bool:
 
 
 def _stores(node: ast.AST, reach: _Reach, function: Any, inside: bool, runs: bool) -> Iterator[_Store]:
-    """Of what is below a node that training may reach. inside: whether it is part of training; runs: whether it has run there."""
+    """Of what is below a node that training may reach. inside: whether it is part of training;
+    runs: whether it has run there.
+    """
     if isinstance(node, _FUNCTIONS):
         if reach.over(node):
             return

@@ -11,7 +11,9 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def unrun(tree: ast.Module, edited: Set[int], ran: Set[int]) -> list[int]:
-    """Lines of statements that are edited and stand in a branch, or in a function, that did not run. ran: first lines of those that did."""
+    """Lines of statements that are edited and stand in a branch, or in a function, that did not
+    run. ran: first lines of those that did.
+    """
     return sorted(line for line in _unrun(tree, ran) if line in edited)
 
 
@@ -27,7 +29,9 @@ def _unrun(node: ast.AST, ran: Set[int], runs: bool = True) -> Iterator[int]:
 
 
 def _has_run(node: ast.AST, name: str, block: list[ast.stmt], ran: Set[int]) -> bool:
-    """A block of a statement that runs itself; of a chain of conditions each link has a line of its own."""
+    """A block of a statement that runs itself; of a chain of conditions each link has a line of its
+    own.
+    """
     if isinstance(node, _FUNCTIONS):
         return first_line(node) in ran
     if isinstance(node, (ast.If, ast.ExceptHandler)):

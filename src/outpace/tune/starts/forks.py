@@ -1,4 +1,6 @@
-"""Starts processes of a tuning, and waits for them: `Forks` where a process with the frameworks can be forked, else plainly."""
+"""Starts processes of a tuning, and waits for them: `Forks` where a process with the frameworks can
+be forked, else plainly.
+"""
 
 from __future__ import annotations
 
@@ -88,8 +90,9 @@ class _Fork:
 
 @dataclass(eq=False)
 class Forks:
-    """What starts processes of one script. imports: what it was seen to import; as long as that is nothing they start plainly. Ends with its
-    context, and the processes that can be forked with it."""
+    """What starts processes of one script. imports: what it was seen to import; as long as that is
+    nothing they start plainly. Ends with its context, and the processes that can be forked with it.
+    """
 
     imports: Imports = Imports()
     _servers: dict[frozenset[tuple[str, str]], _Server | None] = field(default_factory=dict)
@@ -114,7 +117,9 @@ class Forks:
         passed: Sequence[int] = (),
         session: bool = False,
     ) -> Process:
-        """`python -m MODULE ARGUMENTS`. passed: descriptors that it inherits. session: whether it begins one. Raises OSError."""
+        """`python -m MODULE ARGUMENTS`. passed: descriptors that it inherits. session: whether it
+        begins one. Raises OSError.
+        """
         server = self._server(environment) if self.imports.names and sys.platform == "linux" else None
         request = {
             "module": module, "arguments": list(arguments), "environment": dict(environment), "folder": folder or os.getcwd(),

@@ -14,8 +14,9 @@ _began: dict[str, str] = {}
 
 @dataclass(frozen=True)
 class Imports:
-    """names: of frameworks, in the order in which the script imports them. changed: variables that it sets before the first of them; None for
-    one that it takes away."""
+    """names: of frameworks, in the order in which the script imports them. changed: variables that
+    it sets before the first of them; None for one that it takes away.
+    """
 
     names: tuple[str, ...] = ()
     changed: Mapping[str, str | None] = field(default_factory=dict)

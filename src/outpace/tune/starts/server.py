@@ -1,8 +1,10 @@
 """A process that has imported frameworks, and forks: `python -m outpace.tune.starts.server PLAN`.
 
-A framework starts no thread and opens no device before it computes something; where one does, nothing is forked. A fork is a process that has
-just begun: its descriptors, folder, variables, and chance are its own, and what was imported before is not there until the script imports it
-(`_Held`). Where the script does that in another environment than it was seen to have, the process begins anew, without what was imported.
+A framework starts no thread and opens no device before it computes something; where one does,
+nothing is forked. A fork is a process that has just begun: its descriptors, folder, variables, and
+chance are its own, and what was imported before is not there until the script imports it (`_Held`).
+Where the script does that in another environment than it was seen to have, the process begins anew,
+without what was imported.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NoReturn
 
-from outpace.capture.ending import end_here
+from outpace.capture.process_exit import end_process
 from outpace.tune.starts.forks import NONE
 from outpace.tune.starts.imports import FRAMEWORKS, changed_by_script, runs_script
 
@@ -31,9 +33,11 @@ _HIGH = 200  # descriptors from here on
 
 
 class _Held:
-    """Modules that were imported, for a fork: a finder that hands them out where the script imports them.
+    """Modules that were imported, for a fork: a finder that hands them out where the script imports
+    them.
 
-    changed: variables that the script changes before it imports the first framework. made: variables that importing them changed.
+    changed: variables that the script changes before it imports the first framework. made:
+    variables that importing them changed.
     """
 
     def __init__(self, names: Sequence[str], changed: Mapping[str, str | None]) -> None:
@@ -51,7 +55,9 @@ class _Held:
         self.modules = {each: sys.modules[each] for each in theirs if each in sys.modules}
 
     def begin(self, anew: Any) -> None:
-        """In a fork: nothing of it is imported. anew: called where the process has to begin anew."""
+        """In a fork: nothing of it is imported. anew: called where the process has to
+        begin anew.
+        """
         self._anew, self._process = anew, os.getpid()
         for name in self.modules:
             del sys.modules[name]
@@ -78,7 +84,9 @@ class _Held:
         return self.modules[spec.name]
 
     def exec_module(self, module: ModuleType) -> None:
-        """A framework brings all that it has imported; other frameworks among that by imports of their own, which may be waited for."""
+        """A framework brings all that it has imported; other frameworks among that by imports of
+        their own, which may be waited for.
+        """
         spec = module.__spec__.loader_state if module.__spec__ is not None else None
         module.__spec__, module.__loader__ = spec, getattr(spec, "loader", None)
         name = spec.name if spec is not None else module.__name__
@@ -138,7 +146,9 @@ def _become(request: dict[str, Any], descriptors: Sequence[int], held: _Held) ->
 
 
 def _fork(told: socket.socket, request: dict[str, Any], descriptors: Sequence[int], held: _Held) -> None:
-    """In a fork that tells of another one: its number, and its exit code. It keeps its number until that was read."""
+    """In a fork that tells of another one: its number, and its exit code. It keeps its number until
+    that was read.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     process = os.fork()
     if process == 0:
@@ -147,7 +157,7 @@ def _fork(told: socket.socket, request: dict[str, Any], descriptors: Sequence[in
             _become(request, descriptors, held)
         except BaseException as error:  # its `main` ends the process
             sys.excepthook(type(error), error, error.__traceback__)
-        end_here(1)
+        end_process(1)
     for each in descriptors:
         os.close(each)
     told.send(str(process).encode())

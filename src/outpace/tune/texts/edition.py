@@ -1,4 +1,6 @@
-"""What a process runs in place of a script's own files, and where it trains: the parent writes it down, the child reads it."""
+"""What a process runs in place of a script's own files, and where it trains: the parent writes it
+down, the child reads it.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,14 @@ from outpace.tune.texts.place import Place, header_of
 
 @dataclass(frozen=True)
 class Edition:
-    """texts: by absolute path of the file that each stands in for. place: the loop that trains, in the original; a `fit` has none, and is
-    counted (`fit`). grouped: an item of the edited loop begins with a list of the original's items. limit: `model` for steps on one batch that
-    is held in memory, `input` for what they read, without them; empty for the program itself.
+    """texts: by absolute path of the file that each stands in for. place: the loop that trains, in
+    the original; a `fit` has none, and is counted (`fit`). grouped: an item of the edited loop
+    begins with a list of the original's items. limit: `model` for steps on one batch that is held
+    in memory, `input` for what they read, without them; empty for the program itself.
 
-    Where it is read also, by the originals as they were when it was written: lines: for lines of the texts those of the original, by real path.
-    header: what the original's loop goes over."""
+    Where it is read also, by the originals as they were when it was written: lines: for lines of
+    the texts those of the original, by real path. header: what the original's loop goes over.
+    """
 
     texts: Mapping[str, str] = field(default_factory=dict)
     place: Place = Place()

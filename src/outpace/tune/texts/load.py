@@ -1,4 +1,6 @@
-"""Edited texts in place of files, for this process: Python reads them, and no file is touched; and marks in what it compiles of the user's."""
+"""Edited texts in place of files, for this process: Python reads them, and no file is touched; and
+marks in what it compiles of the user's.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,16 @@ from importlib.machinery import SourceFileLoader
 from types import CodeType
 from typing import Any, cast
 
-from outpace.capture.frames import users
-from outpace.model.inputs import SCRIPT, read_file
+from outpace.capture.frames import is_user_file
+from outpace.model.input_files import SCRIPT, read_file
 from outpace.tune.texts.marks import branches_of, instrumented
 from outpace.tune.texts.place import FIT, Place
 
 
 def substitute(texts: Mapping[str, str], place: Callable[[Mapping[str, bytes]], object] = bool) -> None:
-    """Let the import system read these texts instead of the files, by path, and none of their compiled copies. place: lets others find them in
-    the files, too."""
+    """Let the import system read these texts instead of the files, by path, and none of their
+    compiled copies. place: lets others find them in the files, too.
+    """
     contents = {os.path.realpath(path): encoded(text) for path, text in texts.items()}
     place(contents)
     plain_data = SourceFileLoader.get_data
@@ -59,8 +62,10 @@ def _uncompiled(which: Callable[[str], bool]) -> None:
 
 
 class Marking:
-    """Compiles the user's files with marks. header: what the loop of the original goes over. endless: the loop begins again where it ends.
-    lines: of edited files those that the originals have, too. branches: the first lines of all branches, by file."""
+    """Compiles the user's files with marks. header: what the loop of the original goes over.
+    endless: the loop begins again where it ends. lines: of edited files those that the originals
+    have, too. branches: the first lines of all branches, by file.
+    """
 
     def __init__(
         self, place: Place, header: str | None, *, endless: bool = False, lines: Mapping[str, Mapping[int, int]] | None = None
@@ -75,10 +80,10 @@ class Marking:
 
         def source_to_code(self: Any, data: Any, path: Any, **options: Any) -> CodeType:
             file = os.fsdecode(path)
-            return ours(data, file) if users(os.path.realpath(file)) else plain(self, data, path, **options)
+            return ours(data, file) if is_user_file(os.path.realpath(file)) else plain(self, data, path, **options)
 
         SourceFileLoader.source_to_code = source_to_code  # type: ignore[method-assign]  # this process does nothing else
-        _uncompiled(users)
+        _uncompiled(is_user_file)
 
     def compiled(self, data: bytes, path: str) -> CodeType:
         """The code of a user's file."""
@@ -103,8 +108,9 @@ def encoded(text: str) -> bytes:
 
 
 def lines_between(new: str, old: str) -> dict[int, int]:
-    """For each line of a new text that stands in the old one too, its number there, whatever its indentation; also where it moved, if the old
-    text has it once."""
+    """For each line of a new text that stands in the old one too, its number there, whatever its
+    indentation; also where it moved, if the old text has it once.
+    """
     lines = [[line.strip() for line in text.splitlines()] for text in (new, old)]
     blocks = difflib.SequenceMatcher(None, lines[0], lines[1], autojunk=False).get_matching_blocks()
     found = {block.a + at + 1: block.b + at + 1 for block in blocks for at in range(block.size)}

@@ -1,6 +1,9 @@
-"""Calls in a text as it is compiled: at the end of each pass of some loops, around what these go over, and in each branch.
+"""Calls in a text as it is compiled: at the end of each pass of some loops, around what these go
+over, and in each branch.
 
-The text that Python's tools read stays as it is; what runs is the tree with calls in it, by names that `builtins` holds (`install`)."""
+The text that Python's tools read stays as it is; what runs is the tree with calls in it, by names
+that `builtins` holds (`install`).
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,13 @@ def instrumented(
     endless: bool = False,
     lines: Mapping[int, int] | None = None,
 ) -> ast.Module:
-    """The tree with marks at the loop of a place and at those around it, where it is in this file, and with marks in each branch.
+    """The tree with marks at the loop of a place and at those around it, where it is in this file,
+    and with marks in each branch.
 
-    header: what the loop of the original goes over, which an edited one may hold inside of its own header or before it. endless: what the loop
-    goes over is handed on as a function that makes it anew, and is not cut. lines: those of an edited text that the original has, too; None for
-    the original.
+    header: what the loop of the original goes over, which an edited one may hold inside of its own
+    header or before it. endless: what the loop goes over is handed on as a function that makes it
+    anew, and is not cut. lines: those of an edited text that the original has, too; None for the
+    original.
     """
     if place is not None and place.file == file:
         around = {place.path[:length] for length in range(1, len(place.path) + 1)}
@@ -66,7 +71,9 @@ def _mark(node: Loop, key: str, header: str | None, endless: bool) -> None:
 
 
 def _maker(iterable: ast.expr) -> ast.Lambda:
-    """A function that makes the iterable anew; where that does more than it says (a walrus names something), the same one each time."""
+    """A function that makes the iterable anew; where that does more than it says (a walrus names
+    something), the same one each time.
+    """
     if any(isinstance(each, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)) for each in ast.walk(iterable)):
         given = ast.arguments([], [ast.arg("made")], None, [], [], None, [iterable])
         return ast.Lambda(given, ast.Name("made", ast.Load()))
@@ -89,7 +96,9 @@ class _Cut(ast.NodeTransformer):
 
 
 class _Left(ast.NodeTransformer):
-    """Says before a loop that it begins, and behind it, and what an edit has put there, that it is over."""
+    """Says before a loop that it begins, and behind it, and what an edit has put there, that it is
+    over.
+    """
 
     def __init__(self, lines: Mapping[int, int] | None) -> None:
         self._lines = lines
@@ -140,10 +149,14 @@ class _Returned(ast.NodeVisitor):
 
 
 class _Branches(ast.NodeTransformer):
-    """Notes which branches run, and which functions: by their first lines; values of conditional expressions by numbers below 0."""
+    """Notes which branches run, and which functions: by their first lines; values of conditional
+    expressions by numbers below 0.
+    """
 
     def __init__(self, file: str, all_of_them: bool) -> None:
-        """all_of_them: functions and conditional expressions, too, which are called too often to be noted where time is measured."""
+        """all_of_them: functions and conditional expressions, too, which are called too often to be
+        noted where time is measured.
+        """
         self.file, self.all_of_them = file, all_of_them
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
@@ -209,6 +222,8 @@ def branches_of(tree: ast.Module) -> frozenset[int]:
 
 
 def install(**functions: Callable[..., object]) -> None:
-    """Let every module see what the calls mean: `pass_`, `cut`, `more`, `enter`, `left`, `ran`, `returned`."""
+    """Let every module see what the calls mean: `pass_`, `cut`, `more`, `enter`, `left`, `ran`,
+    `returned`.
+    """
     for name, function in functions.items():
         setattr(builtins, f"_outpace_{name.rstrip('_')}", function)

@@ -11,8 +11,9 @@ Texts = Mapping[str, str]  # by absolute path of the file that each stands in fo
 
 
 def merged(base: Texts, one: Texts, two: Texts) -> dict[str, str] | None:
-    """The texts with what `one` and `two` each change of `base`; None where both change the same lines. A file that texts do not hold is as it
-    is."""
+    """The texts with what `one` and `two` each change of `base`; None where both change the same
+    lines. A file that texts do not hold is as it is.
+    """
     found = {}
     for path in {*one, *two}:
         texts = [held.get(path) for held in (base, one, two)]

@@ -17,8 +17,10 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 @dataclass(frozen=True)
 class Place:
-    """A loop of a text. file: absolute. function: its qualified name, `<module>` outside of all. path: numbers of loops, from the function's
-    n-th one inwards; `fit` calls of Keras have none of all that."""
+    """A loop of a text. file: absolute. function: its qualified name, `<module>` outside of all.
+    path: numbers of loops, from the function's n-th one inwards; `fit` calls of Keras have none of
+    all that.
+    """
 
     file: str = ""
     function: str = FIT
@@ -31,7 +33,9 @@ class Place:
 
 
 def loops_of(tree: ast.Module) -> Iterator[tuple[str, tuple[int, ...], Loop]]:
-    """All loops that are statements: the qualified name of their function, their path in it, and the loop."""
+    """All loops that are statements: the qualified name of their function, their path in it, and
+    the loop.
+    """
     yield from _loops(tree, MODULE, ())
 
 

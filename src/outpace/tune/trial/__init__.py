@@ -1,7 +1,8 @@
-"""Fair trials: variants of one program, timed in short paired blocks, judged with an interval, confirmed on fresh rounds.
+"""Fair trials: variants of one program, timed in short paired blocks, judged with an interval,
+confirmed on fresh rounds.
 
-Standard library only, so that it can run beside any training program. `run_experiment` is the way in; everything that it returns is
-data that can be written, read back and judged again.
+Standard library only, so that it can run beside any training program. `run_experiment` is the way
+in; everything that it returns is data that can be written, read back and judged again.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""`Arm`: one variant in a race, as functions that the engine calls; and one block of it: what happens around the timed steps, how many steps
-fill it, and the wait for what a step returned, since a step that a device still works on is not over.
+"""`Arm`: one variant in a race, as functions that the engine calls; and one block of it: what
+happens around the timed steps, how many steps fill it, and the wait for what a step returned, since
+a step that a device still works on is not over.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from outpace.tune.trial.record import Per, Protocol, Trial
 
 @dataclass(frozen=True)
 class Work:
-    """What a block did, where the arm knows better than the engine's clock: training steps done, seconds that they took, and processor
-    seconds of all threads (None: not known)."""
+    """What a block did, where the arm knows better than the engine's clock: training steps done,
+    seconds that they took, and processor seconds of all threads (None: not known).
+    """
 
     steps: int
     seconds: float
@@ -32,8 +34,9 @@ class Work:
 class Facts:
     """What an arm can say of itself once it runs.
 
-    step: what one step is, in words. examples: examples per step, None where that cannot be seen. versions: of what it runs on, by name.
-    first_seconds: of building, tracing and the first step, where that happened before this race.
+    step: what one step is, in words. examples: examples per step, None where that cannot be seen.
+    versions: of what it runs on, by name. first_seconds: of building, tracing and the first step,
+    where that happened before this race.
     """
 
     step: str = "one call"
@@ -46,14 +49,16 @@ class Facts:
 class Arm:
     """One variant.
 
-    run: does that many steps and returns when they are complete (work of a device included). It may return the `Work` that it measured
+    run: does that many steps and returns when they are complete (work of a device included). It may
+    return the `Work` that it measured
         itself; otherwise the engine's clock counts.
-    start: may be called before that, and does not wait: others are prepared meanwhile. prepare: called once, before
+    start: may be called before that, and does not wait: others are prepared meanwhile. prepare:
+    called once, before
         the first step. undo: called once after the last block, also when the race ends early.
-    end: called after each block, untimed, whatever happened in it.
-    proof: asked after the warm-up for evidence that the change took effect; None means that there is none.
-    facts: asked after the warm-up. warm: it ran before, so that a third of the warm-up does.
-    another: makes a further instance (a new process of the same text) under a name.
+    end: called after each block, untimed, whatever happened in it. proof: asked after the warm-up
+    for evidence that the change took effect; None means that there is none. facts: asked after the
+    warm-up. warm: it ran before, so that a third of the warm-up does. another: makes a further
+    instance (a new process of the same text) under a name.
     """
 
     name: str
@@ -124,7 +129,8 @@ class Lane:
 
 
 def prepare(lane: Lane, protocol: Protocol, warmup: float, clock: Clock) -> None:
-    """Bring an arm to its steady state: prepare, first step, warm-up, and how many steps fill a block.
+    """Bring an arm to its steady state: prepare, first step, warm-up, and how many steps fill a
+    block.
 
     Raises whatever the arm raises.
     """
@@ -160,14 +166,18 @@ def prepare(lane: Lane, protocol: Protocol, warmup: float, clock: Clock) -> None
 
 
 def fill(lane: Lane, protocol: Protocol) -> None:
-    """Set the steps of a block so that it takes about as long as asked, and with what is not counted not much longer."""
+    """Set the steps of a block so that it takes about as long as asked, and with what is not
+    counted not much longer.
+    """
     seconds = protocol.block_seconds * min(1, LONGEST / lane.stretch)
     wanted = math.ceil(seconds / lane.step_seconds) if lane.step_seconds > 0 else protocol.block_steps
     lane.steps = min(max(_fewest(lane, protocol), wanted), _MOST_STEPS)
 
 
 def _fewest(lane: Lane, protocol: Protocol) -> int:
-    """Steps of a block at least: slow ones are a block each, as their number is what a race cannot pay for."""
+    """Steps of a block at least: slow ones are a block each, as their number is what a race cannot
+    pay for.
+    """
     slow = LONGEST * protocol.block_seconds
     return (
         max(1, min(protocol.block_steps, math.floor(slow / lane.step_seconds)))
@@ -204,9 +214,11 @@ def steps_of(step: Callable[[], object]) -> Callable[[int], Work | None]:
 
 
 def wait_for(result: object) -> None:
-    """Wait until the arrays in a step's result are computed, and TensorFlow's devices are idle where they run behind.
+    """Wait until the arrays in a step's result are computed, and TensorFlow's devices are idle
+    where they run behind.
 
-    Knows JAX arrays, TensorFlow tensors, and mappings and sequences of them; everything else is complete when it is returned.
+    Knows JAX arrays, TensorFlow tensors, and mappings and sequences of them; everything else is
+    complete when it is returned.
     """
     _leaves(result)
     tf: Any = sys.modules.get("tensorflow")

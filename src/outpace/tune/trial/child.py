@@ -1,11 +1,14 @@
-"""A variant's process: `python -m outpace.tune.trial.child PLAN SCRIPT ARGS...` runs the script, guarded, and pauses it between blocks.
+"""A variant's process: `python -m outpace.tune.trial.child PLAN SCRIPT ARGS...` runs the script,
+guarded, and pauses it between blocks.
 
-PLAN is a JSON object: `channel` (the descriptor of a connection to the race), `keep` (a folder that is really written to), `module` (whether
-SCRIPT is one), `first_epoch` (seconds), `edition` (the file of an `Edition`, or nothing).
+PLAN is a JSON object: `channel` (the descriptor of a connection to the race), `keep` (a folder that
+is really written to), `module` (whether SCRIPT is one), `first_epoch` (seconds), `edition` (the
+file of an `Edition`, or nothing).
 
-Nothing but the standard library is imported before the script runs. A script with a function `outpace_race()` is loaded without running
-its `if __name__ == "__main__"` part, and the step that the function returns is raced. Any other script runs as `python SCRIPT` does, and
-its own steps are raced: those of the first Keras `fit`, whose epochs are made endless, or of its own loop.
+Nothing but the standard library is imported before the script runs. A script with a function
+`outpace_race()` is loaded without running its `if __name__ == "__main__"` part, and the step that
+the function returns is raced. Any other script runs as `python SCRIPT` does, and its own steps are
+raced: those of the first Keras `fit`, whose epochs are made endless, or of its own loop.
 """
 
 from __future__ import annotations
@@ -22,13 +25,13 @@ from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any, NoReturn
 
-from outpace.capture.ending import end_here, exit_code
 from outpace.capture.imports import ImportHooks
+from outpace.capture.messages import print_message
+from outpace.capture.process_exit import end_process, exit_code
 from outpace.capture.script import hide_own_frames, run_as_main
-from outpace.capture.steps_keras import KerasSteps, wrap
+from outpace.capture.steps_keras import KerasSteps, wrap_method
 from outpace.capture.steps_tf import LoopSteps, hook_marks
-from outpace.capture.tell import tell
-from outpace.model.inputs import SCRIPT, read_file
+from outpace.model.input_files import SCRIPT, read_file
 from outpace.tune import guard
 from outpace.tune.starts.imports import script_begins
 from outpace.tune.texts.edition import Edition
@@ -42,11 +45,15 @@ ENDLESS = 1_000_000_000  # epochs
 
 
 class Hooks:
-    """Connects the frameworks' imports to the race's session, as the launcher of `outpace profile` does to a capture's."""
+    """Connects the frameworks' imports to the race's session, as the launcher of `outpace profile`
+    does to a capture's.
+    """
 
     def __init__(self, channel: Connection, first_epoch: float, fit: int = 0, limit: str = "") -> None:
-        """first_epoch: seconds that a `fit` gets to end its first epoch before it is timed. fit: which one is raced, others train as they are,
-        and so does all that the script repeats before; 0 for the first one or a loop, whatever comes first. limit: see `Edition`."""
+        """first_epoch: seconds that a `fit` gets to end its first epoch before it is timed. fit:
+        which one is raced, others train as they are, and so does all that the script repeats
+        before; 0 for the first one or a loop, whatever comes first. limit: see `Edition`.
+        """
         self._channel, self._fits, self._fit, self._limit = channel, 0, fit, limit
         self.observer = Observer()
         self.session = RaceSession(channel, self.observer, first_epoch)
@@ -72,7 +79,7 @@ class Hooks:
         """Keras was imported; Keras 2 marks its own steps, which `hook_marks` sees."""
         if not str(getattr(keras, "__version__", "")).startswith("2."):
             KerasSteps(self.session, lambda: self._loops, keras.backend.backend()).install(keras.callbacks.CallbackList)
-        wrap(keras.callbacks.CallbackList, "on_epoch_end", None, self.session.epoch_ended)
+        wrap_method(keras.callbacks.CallbackList, "on_epoch_end", None, self.session.epoch_ended)
         self._take_over(keras)
 
     def on_jax(self, jax: ModuleType) -> None:
@@ -83,10 +90,12 @@ class Hooks:
     def ended(self) -> NoReturn:
         """Training is over, for instance by EarlyStopping, and so is the process."""
         self._channel.send({"ended": dict(self.session.steps_seen)})
-        end_here(0)
+        end_process(0)
 
     def _take_over(self, keras: Any) -> None:
-        """Make `fit` endless, for a race needs as many steps as its budget has time for, and let none of Keras' callbacks write files."""
+        """Make `fit` endless, for a race needs as many steps as its budget has time for, and let
+        none of Keras' callbacks write files.
+        """
         original, hooks = keras.Model.fit, self
         signature = inspect.signature(original)
 
@@ -109,13 +118,15 @@ class Hooks:
                 original(*call.args, **call.kwargs)
             except BaseException as error:  # none of the script's code is to run: it would save what was only raced
                 sys.excepthook(type(error), error, error.__traceback__)
-                end_here(1)
+                end_process(1)
             hooks.ended()
 
         keras.Model.fit = fit
 
     def _alone(self, given: dict[str, Any]) -> None:
-        """Let a `fit` train on one batch that is held in memory; or read what it would read, and never come back."""
+        """Let a `fit` train on one batch that is held in memory; or read what it would read, and
+        never come back.
+        """
         import tensorflow as tf
 
         from outpace.tune.program.source import Source
@@ -146,11 +157,13 @@ _OF_DATA = {
 
 
 def _not_hooked(name: str, error: BaseException) -> None:
-    tell(f"{name} could not be hooked: {error!r}")
+    print_message(f"{name} could not be hooked: {error!r}")
 
 
 def batch_size(data: Any, given: Any) -> float | None:
-    """Examples of a batch of `fit`'s data, None where that cannot be seen without reading the data."""
+    """Examples of a batch of `fit`'s data, None where that cannot be seen without
+    reading the data.
+    """
     if hasattr(data, "element_spec"):
         return _of_dataset(data)
     if isinstance(given, int):
@@ -162,7 +175,9 @@ def batch_size(data: Any, given: Any) -> float | None:
 
 
 def _of_dataset(dataset: Any) -> float | None:
-    """The leading dimension where it is static, else the size of the nearest batch stage (its last batch may be smaller)."""
+    """The leading dimension where it is static, else the size of the nearest batch stage (its last
+    batch may be smaller).
+    """
     import tensorflow as tf
 
     specs = tf.nest.flatten(dataset.element_spec)
@@ -206,7 +221,7 @@ def main(arguments: list[str]) -> None:
         code = exit_code(end.code)
     except BaseException as error:
         sys.excepthook(type(error), error, error.__traceback__)
-    end_here(code)  # at once: pipelines fed by a Python generator can hang at the interpreter's own end
+    end_process(code)  # at once: pipelines fed by a Python generator can hang at the interpreter's own end
 
 
 def _run(plan: dict[str, Any], script: str, argv: list[str], channel: Connection, guarded: guard.Guard) -> None:
@@ -228,20 +243,22 @@ def _run(plan: dict[str, Any], script: str, argv: list[str], channel: Connection
         ImportHooks(frameworks(hooks.session), _not_hooked).install()
         run_as_main(script, argv, module, marking.compiled)
         channel.send({"ended": passes.seen})
-        end_here(0)
+        end_process(0)
     hooks.install()
     os.register_at_fork(after_in_child=hooks.session.window.disable)
     run_as_main(script, argv, module)
     hooks.ended()
 
 
-# The guard keeps the user's files; these are off because their writing would be timed, and BackupAndRestore would begin with an earlier
-# training's backup.
+# The guard keeps the user's files; these are off because their writing would be timed, and
+# BackupAndRestore would begin with an earlier training's backup.
 WRITERS = ("ModelCheckpoint", "BackupAndRestore", "CSVLogger", "TensorBoard", "RemoteMonitor")
 
 
 def without_writers(callbacks: Any, keras: Any) -> tuple[Any, list[str]]:
-    """The callbacks of a `fit` that write no files, and the names of those that do (also of classes derived from Keras')."""
+    """The callbacks of a `fit` that write no files, and the names of those that do (also of classes
+    derived from Keras').
+    """
     kinds = tuple(kind for name in WRITERS if (kind := getattr(keras.callbacks, name, None)) is not None)
     held = getattr(callbacks, "callbacks", None)  # a CallbackList
     given = list(

@@ -1,4 +1,6 @@
-"""The confirmation: fresh rounds for what the search suspects. How many, and of how many instances, is fixed before the first of them."""
+"""The confirmation: fresh rounds for what the search suspects. How many, and of how many instances,
+is fixed before the first of them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ LATE = 0.5  # of the budget, beyond it: for rounds that a verdict needs at least
 
 
 def confirm(race: Race, suspects: list[Lane]) -> None:
-    """Fresh rounds for every arm that seems to differ; how many, of how many instances, is fixed here, before the first."""
+    """Fresh rounds for every arm that seems to differ; how many, of how many instances, is fixed
+    here, before the first.
+    """
     if not suspects or not race.base.racing:
         return
     for lane in suspects:
@@ -32,7 +36,9 @@ def confirm(race: Race, suspects: list[Lane]) -> None:
 
 
 def _more(race: Race, suspects: list[Lane]) -> dict[str, int]:
-    """Start the instances that a confirmation needs beside those of the search; gives the rounds that it needs with them."""
+    """Start the instances that a confirmation needs beside those of the search; gives the rounds
+    that it needs with them.
+    """
     protocol, noise = race.protocol, Noise.of(spreads(race.known(), Phase.SEARCH))
     sides = [race.base, *suspects]
     running = min(len(race.of(lane)) for lane in sides)
@@ -63,13 +69,17 @@ def _confirm_planned(race: Race, suspects: list[Lane]) -> None:
 
 
 def _late(race: Race, rounds: int) -> bool:
-    """Whether blocks took so much longer than planned that the budget is over; what they showed is not asked."""
+    """Whether blocks took so much longer than planned that the budget is over; what they showed is
+    not asked.
+    """
     enough = rounds >= race.protocol.least_rounds and race.left() < 0
     return enough or (rounds >= race.protocol.few_rounds and race.left() < -LATE * race.budget)
 
 
 def _effect(race: Race, lane: Lane) -> float:
-    """The log ratio to plan for. The search's flatters what it found, so that its end nearer to 1 is planned with."""
+    """The log ratio to plan for. The search's flatters what it found, so that its end nearer to 1
+    is planned with.
+    """
     found, least = race.estimate(lane), math.log1p(race.protocol.effect)
     return max(min(abs(math.log(found.low)), abs(math.log(found.high))), least) if found is not None else least
 
@@ -83,7 +93,9 @@ def _needed(race: Race, lane: Lane) -> int:
 
 
 def _possible(race: Race, suspects: list[Lane], wanted: Mapping[str, int]) -> int:
-    """The largest cap on everybody's rounds that what is left of the budget pays for; a little more where that is enough to tell."""
+    """The largest cap on everybody's rounds that what is left of the budget pays for; a little more
+    where that is enough to tell.
+    """
     cost = {lane.name: race.cost(race.of(lane)) for lane in suspects}
     selves, longest = race.cost(race.of(race.base)), max(wanted.values())
 

@@ -1,8 +1,10 @@
-"""A race whose processes cannot all live at once: whole processes run in turns, in crews of as many as fit.
+"""A race whose processes cannot all live at once: whole processes run in turns, in crews of as many
+as fit.
 
-A turn starts one new process of each treatment, in an order drawn anew, lets it run its rounds, and ends it. The same rounds of a turn are
-compared, and turns are the sample: what a machine does between two processes of a turn shows as their differences' spread
-(`instances.compare_instances`). How many turns there are follows from what the first one took, never from what it showed.
+A turn starts one new process of each treatment, in an order drawn anew, lets it run its rounds, and
+ends it. The same rounds of a turn are compared, and turns are the sample: what a machine does
+between two processes of a turn shows as their differences' spread (`instances.compare_instances`).
+How many turns there are follows from what the first one took, never from what it showed.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ def _instances(race: Race, turn: int) -> list[Lane]:
 
 
 def _run(race: Race, crew: list[Lane], turn: int, rounds: int) -> int:
-    """Start a crew, run its rounds, end it; gives the number of rounds, which the first crew's start decides."""
+    """Start a crew, run its rounds, end it; gives the number of rounds, which the first crew's
+    start decides.
+    """
     try:
         race.prepare_those(crew)
         ready = [lane for lane in crew if lane.racing]

@@ -1,12 +1,14 @@
 """`run_experiment`: search in paired rounds, then confirmation on fresh ones.
 
-Every round runs each arm once, in an order drawn anew, and the baseline twice (A/A). The search finds arms that differ and lets go of
-those that are clearly slower; because it looks repeatedly, what it finds is a suspicion. The number of fresh rounds that each suspicion
-needs is fixed before the first of them, and only these rounds are published. `verdict.judge` decides, from the samples alone.
+Every round runs each arm once, in an order drawn anew, and the baseline twice (A/A). The search
+finds arms that differ and lets go of those that are clearly slower; because it looks repeatedly,
+what it finds is a suspicion. The number of fresh rounds that each suspicion needs is fixed before
+the first of them, and only these rounds are published. `verdict.judge` decides, from the samples
+alone.
 
-A treatment has several instances where its arm can make `another`. Two of each are started in turns, and more for a confirmation, before its
-first round, where they show more than rounds for the same time. With fewer processes `alive` at once than that, whole processes run in turns
-(`crews`).
+A treatment has several instances where its arm can make `another`. Two of each are started in
+turns, and more for a confirmation, before its first round, where they show more than rounds for the
+same time. With fewer processes `alive` at once than that, whole processes run in turns (`crews`).
 """
 
 from __future__ import annotations
@@ -38,12 +40,13 @@ def run_experiment(
     watch: Watch | None = None,
     enough: Callable[[Experiment], bool] | None = None,
 ) -> Experiment:
-    """Race arms against the baseline (the first by default); `budget` is in seconds and begins after all warm-ups.
+    """Race arms against the baseline (the first by default); `budget` is in seconds and begins
+    after all warm-ups.
 
-    `enough`: asked at the looks of the search, which ends where it says so. An exception in an arm ends that arm, and its treatment's other
-    instances.
-    Ctrl-C ends the race with what is known; every prepared arm is undone in any case.
-    Raises UsageError for fewer than two treatments, names that are not unique, or an unknown baseline.
+    `enough`: asked at the looks of the search, which ends where it says so. An exception in an arm
+    ends that arm, and its treatment's other instances. Ctrl-C ends the race with what is known;
+    every prepared arm is undone in any case. Raises UsageError for fewer than two treatments, names
+    that are not unique, or an unknown baseline.
     """
     names = [arm.name for arm in arms]
     if len(arms) < 2:

@@ -11,10 +11,12 @@ from typing import Any
 
 
 class Interrupts:
-    """A context around trials that remembers each SIGINT and then does what the script's own handler does (Python's raises KeyboardInterrupt).
+    """A context around trials that remembers each SIGINT and then does what the script's own
+    handler does (Python's raises KeyboardInterrupt).
 
-    Remembering matters because the exception can get lost: C code that asks an object for an attribute clears whatever the attribute
-    raised. `check` raises it again. Does nothing outside the main thread, and where the script ignores the signal.
+    Remembering matters because the exception can get lost: C code that asks an object for an
+    attribute clears whatever the attribute raised. `check` raises it again. Does nothing outside
+    the main thread, and where the script ignores the signal.
     """
 
     def __init__(self) -> None:

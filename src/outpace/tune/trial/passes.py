@@ -1,7 +1,9 @@
-"""The steps of a loop by the marks in its text: a step is a pass, from the end of the one before, or from the beginning of the loop.
+"""The steps of a loop by the marks in its text: a step is a pass, from the end of the one before,
+or from the beginning of the loop.
 
-What lies between two runs of the loop, evaluations for instance, is no step. The outermost loop begins again where it ends: a race needs as
-many steps as its budget has time for."""
+What lies between two runs of the loop, evaluations for instance, is no step. The outermost loop
+begins again where it ends: a race needs as many steps as its budget has time for.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class RacedPasses:
     """Counts the passes of the loop of an edition, and hands them to the race's session."""
 
     def __init__(self, session: RaceSession, loaded: Edition, first_epoch: float) -> None:
-        """first_epoch: seconds that the loop gets to be left once before it is timed: caches fill until then."""
+        """first_epoch: seconds that the loop gets to be left once before it is timed: caches fill
+        until then.
+        """
         self._session, self._turns, self._grouped = session, session.turns, loaded.grouped
         self._limit = loaded.limit
         self._key = ".".join(map(str, loaded.place.path))
@@ -58,7 +62,9 @@ class RacedPasses:
             self._runs += 1
 
     def _alone(self, make: Callable[[], Iterable[Any]]) -> Iterator[Any]:
-        """The model alone: the second item (a number that counts is 1 then) again and again. The input alone: no item at all."""
+        """The model alone: the second item (a number that counts is 1 then) again and again. The
+        input alone: no item at all.
+        """
         if self._limit == MODEL:
             item = next(itertools.islice(make(), 1, None))
             while True:
@@ -95,5 +101,7 @@ class RacedPasses:
 
 
 def frameworks(session: RaceSession) -> dict[str, Callable[[ModuleType], None]]:
-    """What is to be done when a framework is imported: its devices are waited for at the ends of blocks."""
+    """What is to be done when a framework is imported: its devices are waited for at the ends of
+    blocks.
+    """
     return {name: functools.partial(session.add_framework, name) for name in ("tensorflow", "jax")}

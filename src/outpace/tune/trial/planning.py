@@ -1,4 +1,6 @@
-"""How many processes and rounds a comparison gets, before its first round: the cheapest numbers that would show what is sought."""
+"""How many processes and rounds a comparison gets, before its first round: the cheapest numbers
+that would show what is sought.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ class Noise:
 
     @classmethod
     def of(cls, spreads: Sequence[Spread]) -> Noise:
-        """What instances showed; one degree of freedom more says what is typical, so that few do not say that there is none."""
+        """What instances showed; one degree of freedom more says what is typical, so that few do
+        not say that there is none.
+        """
         freedom = math.fsum(each.freedom for each in spreads)
         seen = math.fsum(max(0.0, each.squares - each.noise) * each.freedom for each in spreads)
         block = math.fsum(each.noise * each.rounds * each.freedom for each in spreads) / freedom if freedom else _NOISE**2
@@ -35,7 +39,9 @@ class Noise:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of one instance of each side: to start one more, and of a round; `running` are there already, and there may be `most`."""
+    """Seconds of one instance of each side: to start one more, and of a round; `running` are there
+    already, and there may be `most`.
+    """
 
     start: float
     round: float
@@ -48,8 +54,10 @@ class Costs:
 
 
 def planned(noise: Noise, costs: Costs, left: float, effect: float, power: float, least: int, most: int) -> tuple[int, int]:
-    """Instances of each side and rounds: the cheapest that show a log ratio of `effect` with a power (a quantile), else the most exact
-    that `left` seconds pay for. `least` and `most` bound the rounds."""
+    """Instances of each side and rounds: the cheapest that show a log ratio of `effect` with a
+    power (a quantile), else the most exact that `left` seconds pay for. `least` and `most` bound
+    the rounds.
+    """
     choices = []
     for instances in range(costs.running, max(costs.running, costs.most) + 1):
         for rounds in range(least, most + 1):

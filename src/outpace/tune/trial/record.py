@@ -1,5 +1,6 @@
-"""What a race is asked for (`Protocol`, the constants in one place) and what it gave (`Experiment`): plain data, which JSON lines hold: one
-header, then one line per trial, sample and verdict. What is read back equals what was written.
+"""What a race is asked for (`Protocol`, the constants in one place) and what it gave
+(`Experiment`): plain data, which JSON lines hold: one header, then one line per trial, sample and
+verdict. What is read back equals what was written.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from statistics import median
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.capture.notes import granted_cpus
+from outpace.capture.record import available_cpus
 from outpace.model.codec import decode, encode
 from outpace.model.errors import NotFoundError, UsageError
-from outpace.model.files import parse_json, whole
-from outpace.model.inputs import RACE, read_file
+from outpace.model.files import parse_json, write_atomically
+from outpace.model.input_files import RACE, read_file
 from outpace.tune.trial.statistics import Estimate
 
 AGAIN = "baseline again (A/A)"  # the baseline of one instance, the second time in a round
@@ -40,25 +41,30 @@ class Per(str, Enum):
 class Protocol:
     """How a race is run.
 
-    search, confirm: whether the race has both parts. Without a confirmation it only screens: what differs "seems" to. Without a search every
+    search, confirm: whether the race has both parts. Without a confirmation it only screens: what
+    differs "seems" to. Without a search every
         arm is confirmed, for arms that earlier races have found.
-    effect: smallest difference that is called one, as a fraction. Finding 3% takes minutes on a noisy machine, 10% seconds.
-    block_seconds: length of a block. Noise of a shared machine is drift, which short paired blocks cancel: at 0.1 s a comparison needed
+    effect: smallest difference that is called one, as a fraction. Finding 3% takes minutes on a
+    noisy machine, 10% seconds. block_seconds: length of a block. Noise of a shared machine is
+    drift, which short paired blocks cancel: at 0.1 s a comparison needed
         a half to a fifth of the time that unpaired blocks need, at 1 s several times as much. `block_steps` is the least number of steps.
-    warmup_seconds: untimed, after the first call (at most a twentieth of the budget).
-    looks: rounds after which the search may drop arms or stop; `drop_after` is the first for dropping, `least_rounds` for anything else.
+    warmup_seconds: untimed, after the first call (at most a twentieth of the budget). looks: rounds
+    after which the search may drop arms or stop; `drop_after` is the first for dropping,
+    `least_rounds` for anything else.
         Few looks at a stricter interval (99%) keep repeated looking from finding differences that are not there.
-    few_rounds: rounds that tell of a difference which is larger than `large` by that stricter interval: slow steps pay for no more.
-    drop_below: an arm leaves the search when its upper end (95%) is below this ratio.
-    search_share: part of the budget that the search may use; the rest belongs to the confirmation.
-    search_rounds: rounds of the search, at most.
-    confirm_rounds: fresh rounds of a confirmation, at least. How many, of how many instances, is fixed before the first of them.
-    fresh_rounds: rounds of a race without a search, at most.
-    power: how often a true difference of the planned size shall be confirmed, as a quantile of the normal distribution (1.28: 90%).
-    blind: an interval that reaches farther than this from 1 is too wide to say "no difference".
-    bias_share: where the baseline differs from itself, a claim must be at least 1 / bias_share times as large as that difference can be;
+    few_rounds: rounds that tell of a difference which is larger than `large` by that stricter
+    interval: slow steps pay for no more. drop_below: an arm leaves the search when its upper end
+    (95%) is below this ratio. search_share: part of the budget that the search may use; the rest
+    belongs to the confirmation. search_rounds: rounds of the search, at most. confirm_rounds: fresh
+    rounds of a confirmation, at least. How many, of how many instances, is fixed before the first
+    of them. fresh_rounds: rounds of a race without a search, at most. power: how often a true
+    difference of the planned size shall be confirmed, as a quantile of the normal distribution
+    (1.28: 90%). blind: an interval that reaches farther than this from 1 is too wide to say "no
+    difference". bias_share: where the baseline differs from itself, a claim must be at least 1 /
+    bias_share times as large as that difference can be;
         as large, where the race only screens.
-    alive: how many prepared arms there may be at once (0: all). With fewer than all instances the race has no search, and the budget holds
+    alive: how many prepared arms there may be at once (0: all). With fewer than all instances the
+    race has no search, and the budget holds
         the starts, too.
     """
 
@@ -113,8 +119,9 @@ class Decision(str, Enum):
 class Sample:
     """One block: `steps` steps of an arm took `seconds`.
 
-    `round` counts from 0 within a phase. `order` is the block's place in its round, `when` the seconds from the race's start to the block's.
-    cpu: processor time that the process took meanwhile, all threads, in seconds; None where that is not known.
+    `round` counts from 0 within a phase. `order` is the block's place in its round, `when` the
+    seconds from the race's start to the block's. cpu: processor time that the process took
+    meanwhile, all threads, in seconds; None where that is not known.
     """
 
     arm: str
@@ -131,9 +138,10 @@ class Sample:
 class Trial:
     """One arm's story apart from its samples.
 
-    first_seconds: from preparing to the end of the first step (building, tracing, compiling); None if it never got there.
-    warmup_seconds, warmup_steps: what ran untimed after that. failure: why the arm left, or None. dropped: the round after which the
-    search let it go as too slow, or None. proof: evidence that the change took effect; `asked` says whether there was a question.
+    first_seconds: from preparing to the end of the first step (building, tracing, compiling); None
+    if it never got there. warmup_seconds, warmup_steps: what ran untimed after that. failure: why
+    the arm left, or None. dropped: the round after which the search let it go as too slow, or None.
+    proof: evidence that the change took effect; `asked` says whether there was a question.
     treatment: what the arm is one instance of, "" for itself alone.
     """
 
@@ -152,13 +160,14 @@ class Trial:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the race says of one arm, or of a treatment with the name of its first: the ratio of its rate to the baseline's with its 95% CI,
-    and why.
+    """What the race says of one arm, or of a treatment with the name of its first: the ratio of its
+    rate to the baseline's with its 95% CI, and why.
 
-    estimate: None where fewer than two rounds were run. confirmed: whether it comes from fresh rounds. control: the baseline against
-    itself in the same rounds, None where both sides have several instances: what they differ by is in the interval. rate: steps (or
-    examples) per second, the median of the same rounds' blocks. break_even_steps: after how many steps a longer first call has paid for
-    itself; None when it never does or needs not.
+    estimate: None where fewer than two rounds were run. confirmed: whether it comes from fresh
+    rounds. control: the baseline against itself in the same rounds, None where both sides have
+    several instances: what they differ by is in the interval. rate: steps (or examples) per second,
+    the median of the same rounds' blocks. break_even_steps: after how many steps a longer first
+    call has paid for itself; None when it never does or needs not.
     """
 
     arm: str
@@ -173,7 +182,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Environment:
-    """Where and when a race ran. `load` is the number of runnable processes (one-minute mean) before and after, where the system says."""
+    """Where and when a race ran. `load` is the number of runnable processes (one-minute mean)
+    before and after, where the system says.
+    """
 
     started: str
     machine: str
@@ -188,7 +199,7 @@ class Environment:
         return cls(
             started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             machine=f"{platform.system()} {platform.machine()}, {processor()}",
-            cores=granted_cpus(),
+            cores=available_cpus(),
             python=platform.python_version(),
             load=load(),
         )
@@ -215,8 +226,9 @@ def processor() -> str:
 class Experiment:
     """A whole race: everything needed to check its verdicts.
 
-    `plan` holds, for each arm whose difference was to be confirmed, the number of fresh rounds fixed before the first of them.
-    `sources` are what the arms were made of, where that is a file or a command.
+    `plan` holds, for each arm whose difference was to be confirmed, the number of fresh rounds
+    fixed before the first of them. `sources` are what the arms were made of, where that is a file
+    or a command.
     """
 
     baseline: str
@@ -233,7 +245,9 @@ class Experiment:
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def instances(self, treatment: str) -> tuple[str, ...]:
-        """Names of the arms that are instances of a treatment, as they were started; the baseline's second time is one."""
+        """Names of the arms that are instances of a treatment, as they were started; the baseline's
+        second time is one.
+        """
         return tuple(trial.arm for trial in self.trials if (trial.treatment or trial.arm) == treatment)
 
     def processes(self, treatment: str) -> tuple[str, ...]:
@@ -254,7 +268,8 @@ class Experiment:
         return {verdict.arm: verdict for verdict in self.verdicts}[arm]
 
     def reference(self, phase: Phase) -> dict[int, float]:
-        """What arms are compared with: the geometric mean of the baseline's blocks of a round, in which it has two at least.
+        """What arms are compared with: the geometric mean of the baseline's blocks of a round, in
+        which it has two at least.
 
         Two blocks are no more biased than one, and a comparison needs a quarter fewer rounds.
         """
@@ -266,7 +281,9 @@ class Experiment:
         return self.rates(first, phase), self.rates(second, phase)
 
     def together(self, treatment: str, phase: Phase) -> dict[int, float]:
-        """The geometric mean of the rates of a treatment's instances by round, of those that ran in it."""
+        """The geometric mean of the rates of a treatment's instances by round, of those that ran in
+        it.
+        """
         logs: dict[int, list[float]] = {}
         for name in self.instances(treatment):
             for at, rate in self.rates(name, phase).items():
@@ -279,15 +296,19 @@ class Experiment:
         return {s.round: s.cpu / s.steps for s in blocks if s.cpu is not None and s.steps}
 
     def of_run(self, arm: str, steps: int) -> float | None:
-        """How many times as fast a run of so many steps is with an arm, from the first call on; None where that or the rate is not known.
+        """How many times as fast a run of so many steps is with an arm, from the first call on;
+        None where that or the rate is not known.
 
-        The first call may trace or compile, and what ran untimed after it fills caches and buffers: both take what they took.
+        The first call may trace or compile, and what ran untimed after it fills caches and buffers:
+        both take what they took.
         """
         times = [self._of_run(name, steps) for name in (self.baseline, arm)]
         return None if times[0] is None or times[1] is None else times[0] / times[1]
 
     def _of_run(self, arm: str, steps: int) -> float | None:
-        """Seconds of it, of the quickest start of an arm's processes: the first of all pays for what is done once."""
+        """Seconds of it, of the quickest start of an arm's processes: the first of all pays for
+        what is done once.
+        """
         rates = (self.together(arm, Phase.CONFIRM) or self.together(arm, Phase.SEARCH)).values()
         starts = []
         for trial in map(self.trial, self.instances(arm)):
@@ -329,13 +350,15 @@ def lines_of(experiment: Experiment) -> Iterator[str]:
 
 def write_experiment(experiment: Experiment, path: str | os.PathLike[str]) -> Path:
     """Write a record, whole or not at all; OutputError where that is not possible."""
-    with whole(path, "The record") as file:
+    with write_atomically(path, "The record") as file:
         file.write("".join(f"{line}\n" for line in lines_of(experiment)).encode("utf-8"))
     return Path(path)
 
 
 def read_experiment(path: str | os.PathLike[str]) -> Experiment:
-    """The experiment of a record. Raises NotFoundError where there is none, UsageError where the file is something else."""
+    """The experiment of a record. Raises NotFoundError where there is none, UsageError where the
+    file is something else.
+    """
     try:
         text = read_file(path, RACE).decode("utf-8")
     except OSError as error:
@@ -366,8 +389,9 @@ def _experiment(rows: list[dict[str, Any]]) -> Experiment:
 
 
 def _of_old(header: Mapping[str, Any], rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Rows as they are written today: older races began again with longer blocks, and then only the last stage's counted; the second time of
-    the baseline was named in the header."""
+    """Rows as they are written today: older races began again with longer blocks, and then only the
+    last stage's counted; the second time of the baseline was named in the header.
+    """
     last = {row["phase"]: row["stage"] for row in rows if "stage" in row}
     for row in rows:
         if row.get("stage") == last.get(row.get("phase")):

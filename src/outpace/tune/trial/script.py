@@ -1,4 +1,6 @@
-"""Scripts as variants: how one is started, as a shell would take it (`Command`), and its process, which rests between blocks (`ScriptArm`)."""
+"""Scripts as variants: how one is started, as a shell would take it (`Command`), and its process,
+which rests between blocks (`ScriptArm`).
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
 from outpace._memory import free_memory
-from outpace.capture.family import noted
-from outpace.capture.tell import tell
+from outpace.capture.messages import print_message
+from outpace.capture.process_tree import register_folder
 from outpace.model.errors import CaptureError, NotFoundError, UsageError
-from outpace.model.secrets import mask_line
-from outpace.model.units import counted
+from outpace.model.secret_masking import mask_command_line
+from outpace.model.units import format_count
 from outpace.tune.reason import last_words
 from outpace.tune.starts import Forks, Process
 from outpace.tune.trial.arm import Arm, Facts, Work
@@ -41,8 +43,8 @@ _PYTHON = frozenset({"python", "python3"})
 class Command:
     """`[NAME=VALUE ...] [python] [-m] SCRIPT [ARGUMENT ...]`.
 
-    parts: the script's path, or a module's name where `module` is true, and its arguments. environment: variables that are set besides the
-    user's.
+    parts: the script's path, or a module's name where `module` is true, and its arguments.
+    environment: variables that are set besides the user's.
     """
 
     parts: tuple[str, ...]
@@ -66,7 +68,7 @@ class Command:
         if module:
             del parts[0]
         if not parts or not (module or os.path.isfile(parts[0])):
-            missing = parts[0] if parts else mask_line(text)
+            missing = parts[0] if parts else mask_command_line(text)
             raise NotFoundError(
                 f"There is no script {missing}. Give the path of a Python file, in quotes together with its arguments, "
                 "and with variables before it: 'NAME=VALUE train.py --epochs 3'."
@@ -74,10 +76,12 @@ class Command:
         return cls(tuple(parts), module, environment)
 
     def line(self, secrets: bool = False) -> str:
-        """The command as a shell takes it; with dots for keys and passwords (`model/secrets.py`) unless they are asked for."""
+        """The command as a shell takes it; with dots for keys and passwords
+        (`model/secret_masking.py`) unless they are asked for.
+        """
         start = ["python", "-m"] if self.module else ["python"]
         said = " ".join([*assignments(self.environment), shlex.join([*start, *self.parts])])
-        return said if secrets else mask_line(said)
+        return said if secrets else mask_command_line(said)
 
     def __str__(self) -> str:
         return self.line()
@@ -87,7 +91,7 @@ def _split(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise UsageError(f"{mask_line(text)} is no command line: {error}.") from error
+        raise UsageError(f"{mask_command_line(text)} is no command line: {error}.") from error
 
 
 def assignments(variables: Mapping[str, str]) -> list[str]:
@@ -110,11 +114,13 @@ def room(each: int) -> int:
 
 @dataclass(eq=False)
 class ScriptArm:
-    """One script in a process. noting: gives variables that make the process note something down in a folder; they are no part of its command.
-    first_epoch: seconds that a `fit`, or the loop, gets to end its first epoch, in which caches fill,
-    before it is timed. edition: texts that stand in for the script's files, and the loop or the `fit` that is raced. folder: where it runs; the
-    present one by default. forks: what starts it.
-    observed: what the process told of itself after its warm-up (`Observer.facts`)."""
+    """One script in a process. noting: gives variables that make the process note something down in
+    a folder; they are no part of its command. first_epoch: seconds that a `fit`, or the loop, gets
+    to end its first epoch, in which caches fill, before it is timed. edition: texts that stand in
+    for the script's files, and the loop or the `fit` that is raced. folder: where it runs; the
+    present one by default. forks: what starts it. observed: what the process told of itself after
+    its warm-up (`Observer.facts`).
+    """
 
     command: Command
     noting: Callable[[str], Mapping[str, str]] | None = None
@@ -148,11 +154,14 @@ class ScriptArm:
 
     @property
     def session(self) -> int | None:
-        """Number of the session that the process and what it started run in; None where it does not run."""
+        """Number of the session that the process and what it started run in; None where it does not
+        run.
+        """
         return self._process.pid if self._process is not None else None
 
     def start(self) -> None:
-        """Start the process, and wait until its warm-up is over; nothing happens where it runs already.
+        """Start the process, and wait until its warm-up is over; nothing happens where it runs
+        already.
 
         Raises CaptureError when the warm-up is never over.
         """
@@ -162,11 +171,11 @@ class ScriptArm:
         ready = self._receive(START_SECONDS)["ready"]
         self._ready, self.observed = True, ready["observed"]
         if ready["writers"]:
-            tell(
+            print_message(
                 f"{self.command} runs without {', '.join(ready['writers'])}, which would write the race's files in place of yours"
             )
         if self.first_epoch and not ready["whole"]:
-            tell(
+            print_message(
                 f"{self.command}: its first epoch was not over after {self.first_epoch:.0f} s; "
                 "a cache that fills in it is not whole in what is timed"
             )
@@ -174,12 +183,14 @@ class ScriptArm:
         self.pause()
 
     def launch(self) -> None:
-        """Start the process, and do not wait; nothing happens where it runs already. Raises CaptureError where Python cannot be started."""
+        """Start the process, and do not wait; nothing happens where it runs already. Raises
+        CaptureError where Python cannot be started.
+        """
         if self._process is not None:
             return
         self._began = time.perf_counter()
         self._channel, theirs = Pipe()
-        self._room = noted(tempfile.mkdtemp(prefix="outpace-trial-"))
+        self._room = register_folder(tempfile.mkdtemp(prefix="outpace-trial-"))
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process, `close` closes it
         noting = self.noting(self._room) if self.noting is not None else {}
         plan = {
@@ -204,7 +215,9 @@ class ScriptArm:
 
     @property
     def memory(self) -> int:
-        """Bytes that the process and what it started hold in memory, pages that they share counted for each; 0 where that is not known."""
+        """Bytes that the process and what it started hold in memory, pages that they share counted
+        for each; 0 where that is not known.
+        """
         total = 0
         for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
             with contextlib.suppress(OSError, ValueError, IndexError):  # no process, or it ended while we looked
@@ -247,7 +260,9 @@ class ScriptArm:
         self._ready = False
 
     def _signal(self, number: int) -> None:
-        """Signal the process group; the process itself is not waited for before `close`, so its number is not given away."""
+        """Signal the process group; the process itself is not waited for before `close`, so its
+        number is not given away.
+        """
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)
@@ -273,7 +288,7 @@ class ScriptArm:
             what = f"ended after {self._steps} steps of the race; let it train longer"
         elif seen:
             kind, count = next(iter(seen.items()))
-            what = f"ended within the warm-up, after {counted(count, 'step')} ({kind}); let it train longer"
+            what = f"ended within the warm-up, after {format_count(count, 'step')} ({kind}); let it train longer"
         else:
             what = "ended without a training step that could be seen; give it a function outpace_race() that returns its step"
         return CaptureError(f"The script {what}. {self._said() if code else ''}".strip())

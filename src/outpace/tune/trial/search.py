@@ -1,5 +1,6 @@
-"""The search: paired rounds until it is settled which arms differ, and which are too slow to go on. It looks again and again, so that what it
-finds is a suspicion."""
+"""The search: paired rounds until it is settled which arms differ, and which are too slow to go on.
+It looks again and again, so that what it finds is a suspicion.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from outpace.tune.trial.verdict import claimed
 
 
 def search(race: Race) -> None:
-    """Rounds until all is settled or the search's share is used; half of the rest too, when there is nothing to confirm by then."""
+    """Rounds until all is settled or the search's share is used; half of the rest too, when there
+    is nothing to confirm by then.
+    """
     share = race.protocol.search_share if race.protocol.confirm else 1.0
     settled = _search_until(race, share)
     if not settled and not any(suspected(race, lane) for lane in race.leads()):
@@ -34,7 +37,9 @@ def _search_until(race: Race, share: float) -> bool:
 
 
 def _may_go_on(race: Race, share: float) -> bool:
-    """Whether time is left; where the race only screens, also until its rounds tell anything, at most for as long again."""
+    """Whether time is left; where the race only screens, also until its rounds tell anything, at
+    most for as long again.
+    """
     left = race.left(share)
     more = 0.0 if race.rounds < race.protocol.few_rounds else race.cost(race.racing())  # of another round
     few = not race.protocol.confirm and race.rounds < race.protocol.least_rounds

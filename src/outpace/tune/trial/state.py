@@ -1,4 +1,6 @@
-"""`Race`: a race while it runs: who takes part, what was measured, and what its parts (search, confirmation, turns) do with both."""
+"""`Race`: a race while it runs: who takes part, what was measured, and what its parts (search,
+confirmation, turns) do with both.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ AT_ONCE = 2  # processes that start at a time: more take each other's cores
 
 
 class Race:
-    """One race while it runs. A lane is an instance; the first of a treatment, its lead, has the treatment's name and speaks for it."""
+    """One race while it runs. A lane is an instance; the first of a treatment, its lead, has the
+    treatment's name and speaks for it.
+    """
 
     def __init__(
         self,
@@ -72,7 +76,9 @@ class Race:
             self.instance(lead, 1)
 
     def instance(self, lead: Lane, number: int) -> Lane | None:
-        """A treatment's instance by its number from 0, made where there is none; None where it cannot be made."""
+        """A treatment's instance by its number from 0, made where there is none; None where it
+        cannot be made.
+        """
         lanes = [lane for lane in self.lanes if lane.treatment == lead.name]
         if number < len(lanes):
             return lanes[number]
@@ -84,8 +90,9 @@ class Race:
         return lane
 
     def prepare_all(self) -> None:
-        """Bring all to their steady state; where the first is the baseline only by being the first, another stands in for it. A baseline of
-        one instance runs twice in each round."""
+        """Bring all to their steady state; where the first is the baseline only by being the first,
+        another stands in for it. A baseline of one instance runs twice in each round.
+        """
         self.prepare_those(self.lanes)
         if (
             self.base.failure and not self.fixed_base and len(others := self.others()) > 1

@@ -1,8 +1,10 @@
 """Ratios of rates from paired rounds, with intervals that hold for few rounds on a noisy machine.
 
-A round gives one log ratio per arm. Their mean is trimmed by a fifth on each side, because a neighbour that takes the processor for the
-length of one block pulls a plain mean, and half a dozen rounds leave a median imprecise. The interval is Student's t on the winsorised
-variance (Tukey and McLaughlin 1963): the percentile bootstrap of 8 to 20 rounds is too narrow, see `tests/unit/tune/test_trial_statistics.py`.
+A round gives one log ratio per arm. Their mean is trimmed by a fifth on each side, because a
+neighbour that takes the processor for the length of one block pulls a plain mean, and half a dozen
+rounds leave a median imprecise. The interval is Student's t on the winsorised variance (Tukey and
+McLaughlin 1963): the percentile bootstrap of 8 to 20 rounds is too narrow, see
+`tests/unit/tune/test_trial_statistics.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ MOST_ALIKE = 0.8  # beyond it a few dozen values tell next to nothing, and a fac
 
 @dataclass(frozen=True)
 class Estimate:
-    """A ratio of rates with its interval, from `rounds` paired rounds; `spread` is the standard deviation of one round's log ratio."""
+    """A ratio of rates with its interval, from `rounds` paired rounds; `spread` is the standard
+    deviation of one round's log ratio.
+    """
 
     ratio: float
     low: float
@@ -55,7 +59,8 @@ def log_ratios(base: Mapping[int, float], other: Mapping[int, float]) -> list[fl
 def compare(base: Mapping[int, float], other: Mapping[int, float], level: float = LEVEL) -> Estimate | None:
     """The ratio of two arms' rates by round; None with fewer than two common rounds.
 
-    Rounds that resemble their neighbours tell less than as many independent ones: where they do by more than chance, the interval is wider.
+    Rounds that resemble their neighbours tell less than as many independent ones: where they do by
+    more than chance, the interval is wider.
     """
     logs = log_ratios(base, other)
     found = estimate(logs, level)
@@ -67,7 +72,9 @@ def compare(base: Mapping[int, float], other: Mapping[int, float], level: float 
 
 
 def inflation(logs: Sequence[float]) -> float:
-    """How much wider the interval of a mean is for the autocorrelation of its values (Bartlett 1946, first order), 1 where it may be chance."""
+    """How much wider the interval of a mean is for the autocorrelation of its values (Bartlett
+    1946, first order), 1 where it may be chance.
+    """
     found = autocorrelation(logs)
     if found <= CHANCE / math.sqrt(max(len(logs), 1)):
         return 1.0
@@ -98,7 +105,9 @@ def trimmed(values: Sequence[float]) -> tuple[float, float, int]:
 
 
 def student(level: float, freedom: int) -> float:
-    """Two-sided quantile of Student's t, from its Cornish-Fisher expansion (within 1% from 3 degrees of freedom up at 95 and 99%)."""
+    """Two-sided quantile of Student's t, from its Cornish-Fisher expansion (within 1% from 3
+    degrees of freedom up at 95 and 99%).
+    """
     if freedom < 3:
         area = (1 + level) / 2
         if freedom == 1:
@@ -116,7 +125,9 @@ def student(level: float, freedom: int) -> float:
 
 
 def autocorrelation(values: Sequence[float]) -> float:
-    """Correlation of neighbouring values; 0 where it cannot be told. Ranks stand for the values, so that one outlier does not decide."""
+    """Correlation of neighbouring values; 0 where it cannot be told. Ranks stand for the values, so
+    that one outlier does not decide.
+    """
     count = len(values)
     if count < 3:
         return 0.0
@@ -126,7 +137,9 @@ def autocorrelation(values: Sequence[float]) -> float:
 
 
 def rounds_needed(spread: float, effect: float, power: float) -> int:
-    """Rounds after which an interval of 95% excludes 1 with the wanted power, when the true log ratio is `effect`."""
+    """Rounds after which an interval of 95% excludes 1 with the wanted power, when the true log
+    ratio is `effect`.
+    """
     if effect <= 0:
         return 1_000_000
     return math.ceil(((1.96 + power) * spread / effect) ** 2)

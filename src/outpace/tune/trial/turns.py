@@ -1,11 +1,13 @@
-"""Inside a variant's process: steps that go on when the race says so, and rest in between; and what the process tells of itself. Standard
-library only.
+"""Inside a variant's process: steps that go on when the race says so, and rest in between; and what
+the process tells of itself. Standard library only.
 
-The steps are found by the hooks of `outpace profile`; the window that they feed is replaced by one that pauses the training thread
-between blocks. A step counts from its own begin to its end, so that epoch ends and validations, which lie between steps, are not timed.
+The steps are found by the hooks of `outpace profile`; the window that they feed is replaced by one
+that pauses the training thread between blocks. A step counts from its own begin to its end, so that
+epoch ends and validations, which lie between steps, are not timed.
 
-Settings of the environment take effect, or not, without a word. So the process looks at what they made: the threads that TensorFlow started
-for its pools, whether its kernels of oneDNN are on, which allocator is loaded, which options XLA noted down when it compiled.
+Settings of the environment take effect, or not, without a word. So the process looks at what they
+made: the threads that TensorFlow started for its pools, whether its kernels of oneDNN are on, which
+allocator is loaded, which options XLA noted down when it compiled.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any
 
-from outpace.capture.ending import remove_graph_sources
 from outpace.capture.options import CaptureOptions
+from outpace.capture.process_exit import remove_graph_sources
 from outpace.capture.profilers import framework_versions
-from outpace.capture.session import Session
-from outpace.capture.window import Candidate, StepWindow, describe
+from outpace.capture.session import CaptureSession
+from outpace.capture.window import StepCandidate, StepWindow, format_candidate
 
 PREFIXES = ("TF_", "XLA_", "OMP_", "KMP_", "LD_PRELOAD")
 _TASKS = "/proc/self/task"
@@ -35,7 +37,9 @@ _ALLOCATOR = re.compile(r"\S*/(lib(?:tcmalloc|jemalloc|mimalloc)[^/\s]*)")
 
 
 class Observer:
-    """Watches TensorFlow start in this process, and tells what came of it. `compiled` is set when a step is known to run through XLA."""
+    """Watches TensorFlow start in this process, and tells what came of it. `compiled` is set when a
+    step is known to run through XLA.
+    """
 
     def __init__(self) -> None:
         self.compiled = False
@@ -43,7 +47,9 @@ class Observer:
         self._started: int | None = None
 
     def on_tensorflow(self, tf: ModuleType) -> None:
-        """TensorFlow was imported: count the threads that it starts for its pools, which it does when it is first used."""
+        """TensorFlow was imported: count the threads that it starts for its pools, which it does
+        when it is first used.
+        """
         self._tf = tf
         kind: Any = getattr(sys.modules.get("tensorflow.python.eager.context"), "Context", None)
         original: Callable[[Any], None] | None = getattr(kind, "ensure_initialized", None)
@@ -59,7 +65,9 @@ class Observer:
         kind.ensure_initialized = ensure_initialized
 
     def facts(self) -> dict[str, Any]:
-        """Everything that was seen: the fields of `outpace.tune.optimisations.environment.Observed`."""
+        """Everything that was seen: the fields of
+        `outpace.tune.optimisations.environment.Observed`.
+        """
         found: dict[str, Any] = {
             "variables": {name: value for name, value in os.environ.items() if name.startswith(PREFIXES)},
             "xla": self.compiled or _XLA_THREAD in _threads().values(),
@@ -95,7 +103,9 @@ def _threads() -> dict[str, str]:
 
 
 def _onednn() -> bool | None:
-    """Whether TensorFlow's kernels of oneDNN are on, as its core says; None where it cannot be asked."""
+    """Whether TensorFlow's kernels of oneDNN are on, as its core says; None where it cannot be
+    asked.
+    """
     module: Any = sys.modules.get("tensorflow.python.util._pywrap_util_port")
     asked = getattr(module, "IsMklEnabled", None)
     return bool(asked()) if asked is not None else None
@@ -111,7 +121,9 @@ def _allocators() -> tuple[str, ...]:
 
 
 def _xla_options(flags: str) -> tuple[str, ...]:
-    """Options that differ from XLA's defaults, as XLA noted them down for a module that it compiled, where it was asked to note such."""
+    """Options that differ from XLA's defaults, as XLA noted them down for a module that it
+    compiled, where it was asked to note such.
+    """
     folder = re.search(r"--xla_dump_to=(\S+)", flags)
     for path in sorted(glob.glob(os.path.join(glob.escape(folder[1]), "*.debug_options"))) if folder else ():
         with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
@@ -124,18 +136,23 @@ _A_YEAR = 365 * 86400
 
 
 class Turns:
-    """Counts the steps of the block that was asked for; at its end the thread waits here for the next."""
+    """Counts the steps of the block that was asked for; at its end the thread waits here for the
+    next.
+    """
 
     def __init__(self, channel: Connection, sync: Callable[[], object], observer: Observer) -> None:
-        """`sync` waits until the devices are idle; `observer` tells what the process' settings came to."""
+        """`sync` waits until the devices are idle; `observer` tells what the process' settings came
+        to.
+        """
         self._channel, self._sync, self._observer = channel, sync, observer
         self._settle = self._wanted = self._done = 0
         self._seconds = 0.0
         self._began = 0.0, 0.0
 
     def ready(self, step: str, examples: float | None, writers: Sequence[str] = (), whole: bool = True) -> None:
-        """Say that the warm-up is over, which callbacks were switched off, and whether an epoch is over (`whole`), and wait for the first
-        block."""
+        """Say that the warm-up is over, which callbacks were switched off, and whether an epoch is
+        over (`whole`), and wait for the first block.
+        """
         told = {"step": step, "examples": examples, "versions": framework_versions(), "observed": self._observer.facts()}
         self._channel.send({"ready": {**told, "writers": list(writers), "whole": whole}})
         self._wait()
@@ -175,22 +192,26 @@ class PausingWindow(StepWindow):
 
     turns: Turns
 
-    def end(self, step: Candidate) -> None:
+    def end(self, step: StepCandidate) -> None:
         """A step ended: the thread may wait in here until it is this variant's turn again."""
-        before, interrupted = len(self.during), step.interrupted
+        before, interrupted = len(self.during_ns), step.interrupted
         super().end(step)
-        if len(self.during) > before:
-            seconds = self.during.pop() / 1e9
+        if len(self.during_ns) > before:
+            seconds = self.during_ns.pop() / 1e9
             self.interrupted.clear()
             if not interrupted:  # else an epoch's end or a validation lies within
                 self.turns.step(seconds, step.steps_per_execution)
 
 
-class RaceSession(Session):
-    """Stands in for a capture's session: opening the window means that the variant is ready, and no profiler runs."""
+class RaceSession(CaptureSession):
+    """Stands in for a capture's session: opening the window means that the variant is ready, and no
+    profiler runs.
+    """
 
     def __init__(self, channel: Connection, observer: Observer, first_epoch: float) -> None:
-        """first_epoch: seconds that a `fit` gets to end its first epoch: caches fill in it, and later ones are what training is made of."""
+        """first_epoch: seconds that a `fit` gets to end its first epoch: caches fill in it, and
+        later ones are what training is made of.
+        """
         options = CaptureOptions(warmup=WARMUP, steps=None, seconds=_A_YEAR, stop=False)
         super().__init__(options, "", "", lambda *_: None, lambda *_: None, lambda: None)
         self.window = PausingWindow(options, self)
@@ -200,7 +221,7 @@ class RaceSession(Session):
         self._first_epoch, self._began, self._epochs = first_epoch, math.nan, 0
         self.rests = False  # what is repeated now is not what is raced
 
-    def open(self, candidate: Candidate | None) -> bool:
+    def open(self, candidate: StepCandidate | None) -> bool:
         """The warm-up of a kind of step is over: it is the step, unless it trains nothing."""
         if (
             self.rests
@@ -213,7 +234,7 @@ class RaceSession(Session):
         examples = self.examples() if candidate.mode == "keras fit" else None
         size = f", {examples:g} examples" if examples else ""
         self.turns.ready(
-            f"{describe(candidate)}{size}", examples, self.writers, candidate.mode != "keras fit" or self._epochs > 0
+            f"{format_candidate(candidate)}{size}", examples, self.writers, candidate.mode != "keras fit" or self._epochs > 0
         )
         return True
 
@@ -236,7 +257,7 @@ class RaceSession(Session):
             self._began = time.monotonic()
         return self._epochs > 0 or time.monotonic() - self._began >= self._first_epoch
 
-    def mark(self, name: str, number: int) -> Callable[[], None]:
+    def begin_mark(self, name: str, number: int) -> Callable[[], None]:
         """Steps need no marks here."""
         return lambda: None
 
@@ -248,12 +269,14 @@ class RaceSession(Session):
     @property
     def steps_seen(self) -> Mapping[str, int]:
         """Steps of the kind that was seen most, by its name; for messages."""
-        most = self.window.most
-        return {describe(most): most.count} if most is not None else {}
+        most = self.window.top_candidate
+        return {format_candidate(most): most.count} if most is not None else {}
 
 
 def run_hook(hook: Callable[[], Any], channel: Connection, observer: Observer) -> None:
-    """Race the step that a script's `outpace_race` returns: a callable, or a callable and the number of examples per step."""
+    """Race the step that a script's `outpace_race` returns: a callable, or a callable and the
+    number of examples per step.
+    """
     from outpace.tune.trial.arm import wait_for
 
     made = hook()

@@ -1,4 +1,6 @@
-"""`judge`: from samples to verdicts. Nothing is measured here, so a record can be judged again and must give the same."""
+"""`judge`: from samples to verdicts. Nothing is measured here, so a record can be judged again and
+must give the same.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def judge(experiment: Experiment) -> tuple[Verdict, ...]:
 def compared(
     experiment: Experiment, treatment: str, phase: Phase, level: float = LEVEL, most: int = 1_000_000
 ) -> Estimate | None:
-    """A treatment against the baseline, in the first `most` rounds: between processes where both have several, else between rounds."""
+    """A treatment against the baseline, in the first `most` rounds: between processes where both
+    have several, else between rounds.
+    """
     base, other = (_rates(experiment, name, phase, most) for name in (experiment.baseline, treatment))
     if min(len(base), len(other)) < 2:
         reference = {at: rate for at, rate in experiment.reference(phase).items() if at < most}
@@ -44,8 +48,10 @@ def _rates(experiment: Experiment, treatment: str, phase: Phase, most: int = 1_0
 
 
 def claimed(estimate: Estimate | None, protocol: Protocol) -> Decision | None:
-    """The difference that an estimate speaks for: an interval that excludes 1 and a ratio of at least the smallest effect; else None. Of few
-    rounds the interval excludes whatever is not large, and is the strict one."""
+    """The difference that an estimate speaks for: an interval that excludes 1 and a ratio of at
+    least the smallest effect; else None. Of few rounds the interval excludes whatever is not large,
+    and is the strict one.
+    """
     if estimate is None or estimate.rounds < protocol.few_rounds:
         return None
     excluded = 1 + protocol.large if estimate.rounds < protocol.least_rounds else 1.0
@@ -57,7 +63,9 @@ def claimed(estimate: Estimate | None, protocol: Protocol) -> Decision | None:
 
 
 def outrun(experiment: Experiment, arm: str, times: float) -> bool:
-    """Whether the search shows an arm to be more than so many times as fast as the baseline, by the strict interval."""
+    """Whether the search shows an arm to be more than so many times as fast as the baseline, by the
+    strict interval.
+    """
     found = compared(experiment, arm, Phase.SEARCH, STRICT)
     return claimed(found, experiment.protocol) is Decision.FASTER and found is not None and found.low > times
 

@@ -6,7 +6,9 @@ from outpace.tune.trial.record import Experiment, Phase, Verdict
 
 
 class Watch:
-    """Told how a race goes; each method does nothing, for others to override. A context: it is left when the race is over."""
+    """Told how a race goes; each method does nothing, for others to override. A context: it is left
+    when the race is over.
+    """
 
     def __enter__(self) -> Watch:
         return self
@@ -21,7 +23,9 @@ class Watch:
         """An arm is through its warm-up, or failed."""
 
     def round(self, experiment: Experiment, phase: Phase, done: int, of: int | None, left: float) -> None:
-        """A round is over: `done` of `of` (None: open), with `left` seconds of the budget. `experiment` is as far as it is known."""
+        """A round is over: `done` of `of` (None: open), with `left` seconds of the budget.
+        `experiment` is as far as it is known.
+        """
 
     def doing(self, text: str) -> None:
         """What goes on from now on, in a few words."""

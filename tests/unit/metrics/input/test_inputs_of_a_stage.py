@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import outpace
-from outpace.metrics.input.segments import pipelines
+from outpace.metrics.facts.input_pipelines import pipelines
 from outpace.testing import SpaceBuilder
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from outpace.metrics.python.stacks import _names, python_stacks
+from outpace.metrics.views.python_stacks import _names, python_stacks
 from outpace.testing import training_run
 from outpace.timeline import Run
 from outpace.trace import read_trace
@@ -43,4 +43,4 @@ def test_samples_beside_the_steps_are_no_part_of_it() -> None:
 
 
 def test_a_profile_without_samples_has_no_tree() -> None:
-    assert len(python_stacks(Run.of([read_trace(training_run().to_bytes(), "vm")]))) == 0
+    assert len(python_stacks(Run.from_traces([read_trace(training_run().to_bytes(), "vm")]))) == 0

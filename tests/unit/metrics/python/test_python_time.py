@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outpace.metrics.python import moments as python_moments
-from outpace.metrics.python import time as python_time
-from outpace.metrics.python.callers import Stacks, every
-from outpace.metrics.python.moments import Nature
-from outpace.metrics.python.time import _counted, interval, lines_beside, python_lines
+from outpace.metrics.facts import python_lines as python_time
+from outpace.metrics.facts import thread_states as python_moments
+from outpace.metrics.facts.python_callers import StackSamples, find_step_period
+from outpace.metrics.facts.python_lines import _counted, lines_outside_step, python_lines, wilson_interval
+from outpace.metrics.facts.thread_states import ThreadStates
 from outpace.testing import training_run
 from outpace.timeline import Run
 from outpace.trace import read_trace
@@ -43,7 +43,9 @@ TEXT = [(0, 50, "model.fit(data)"), (0, 52, "loss.block_until_ready()")]
 
 
 def run_of(samples: list[tuple[float, int]], **options: Any) -> Run:
-    """Samples as (ms since the profile's zero, stack); steps of 10 ms: 2 of waiting for input, 3 of Python, 5 in ops."""
+    """Samples as (ms since the profile's zero, stack); steps of 10 ms: 2 of waiting for input, 3 of
+    Python, 5 in ops.
+    """
     record = {
         "python_samples": {
             "base_unix_ns": UNIX - 5_000_000,  # the samples began before the profile
@@ -55,11 +57,13 @@ def run_of(samples: list[tuple[float, int]], **options: Any) -> Run:
     }
     shape: dict[str, Any] = {"steps": 20, "python_ps": 3 * MS, "timestamp_ns": UNIX, **options}
     trace = read_trace(training_run(**shape).to_bytes(), "vm")
-    return Run.of([trace], records={"vm": record})
+    return Run.from_traces([trace], records={"vm": record})
 
 
 def times_of(run: Run) -> tuple[float, float, float]:
-    """Where (ms) in the fifth step the thread waits, where it has no event, and where an op runs."""
+    """Where (ms) in the fifth step the thread waits, where it has no event, and where
+    an op runs.
+    """
     timeline = run.hosts[0]
     start = int(timeline.steps.start[5])
     return tuple(float(start / MS + offset) for offset in (1.0, 3.5, 7.0))  # type: ignore[return-value]
@@ -99,7 +103,7 @@ def test_what_the_thread_was_doing_tells_python_from_waiting(moments: tuple[floa
 def test_a_line_that_waits_for_a_result_is_no_python(moments: tuple[float, float, float]) -> None:
     free = moments[1]
     run = run_of([(free, FETCH), (free, READY), (free, NOTE), (free, NOTE)])
-    assert [(line.line, line.python_share) for line in lines_beside(run, "vm")] == [(31, 0.5)]
+    assert [(line.line, line.python_share) for line in lines_outside_step(run, "vm")] == [(31, 0.5)]
     assert row_of(run, 52)["waiting_ps"] == 2.5 * MS
 
 
@@ -109,7 +113,7 @@ def test_our_own_time_and_time_without_a_user_are_told_apart(moments: tuple[floa
     rows = {row["who"]: row for row in python_lines(run).records()}
     assert rows["outpace"]["share"] == pytest.approx(1 / 3)
     assert (rows["library"]["file"], rows["library"]["line"]) == ("/lib/threading.py", 4)
-    assert lines_beside(run, "vm") == []
+    assert lines_outside_step(run, "vm") == []
 
 
 def test_samples_outside_the_steps_say_nothing_of_them(moments: tuple[float, float, float]) -> None:
@@ -127,19 +131,19 @@ def test_a_second_of_the_clock_more_and_nothing_fits(moments: tuple[float, float
 def test_nothing_was_sampled() -> None:
     trace = read_trace(training_run(steps=5, timestamp_ns=UNIX).to_bytes(), "vm")
     for record in ({}, {"python_samples": None}):
-        run = Run.of([trace], records={"vm": record})
+        run = Run.from_traces([trace], records={"vm": record})
         assert len(python_lines(run)) == 0
-        assert lines_beside(run, "vm") == []
+        assert lines_outside_step(run, "vm") == []
 
 
 @pytest.mark.parametrize(("share", "count"), [(0.0, 10), (0.5, 4), (1.0, 1000), (0.3, 0)])
 def test_interval_holds_the_share_and_stays_a_share(share: float, count: int) -> None:
-    low, high = interval(share, count)
+    low, high = wilson_interval(share, count)
     assert 0.0 <= low <= share + 1e-9 and share - 1e-9 <= high <= 1.0
 
 
 def test_more_samples_make_a_narrower_interval() -> None:
-    few, many = interval(0.3, 20), interval(0.3, 2000)
+    few, many = wilson_interval(0.3, 20), wilson_interval(0.3, 2000)
     assert many[1] - many[0] < (few[1] - few[0]) / 5
 
 
@@ -171,13 +175,15 @@ def test_a_callback_of_keras_is_named_by_the_line_that_made_it(moments: tuple[fl
 def test_a_loop_that_runs_ahead_is_not_held_up_by_what_it_does_meanwhile(
     moments: tuple[float, float, float], monkeypatch: pytest.MonkeyPatch, ahead: bool
 ) -> None:
-    """On another thread the program's work runs: even events of the training thread cost nothing then."""
+    """On another thread the program's work runs: even events of the training thread cost nothing
+    then.
+    """
     free = moments[1]
     run = run_of([(free, NOTE), (free, NOTE)])
-    monkeypatch.setitem(vars(run.hosts[0]), "steps", replace(run.hosts[0].steps, ahead=ahead))
+    monkeypatch.setitem(vars(run.hosts[0]), "steps", replace(run.hosts[0].steps, async_dispatch=ahead))
     worked = np.ones(2, bool)
-    seen = Nature(np.array([True, False]), worked, ~worked, ~worked)
-    monkeypatch.setattr(python_time, "nature", lambda timeline, moment: seen)
+    seen = ThreadStates(np.array([True, False]), worked, ~worked, ~worked)
+    monkeypatch.setattr(python_time, "thread_states", lambda timeline, moment: seen)
     assert row_of(run, 31)["beside_share"] == (0.0 if ahead else 0.5)
 
 
@@ -185,13 +191,15 @@ def test_a_loop_that_runs_ahead_is_not_held_up_by_what_it_does_meanwhile(
 def test_a_function_that_every_step_calls_is_the_models_time(
     moments: tuple[float, float, float], monkeypatch: pytest.MonkeyPatch, seldom: bool
 ) -> None:
-    """What a line spends in a tf.function other than the step's is Python's matter only where few steps call it: an evaluation."""
+    """What a line spends in a tf.function other than the step's is Python's matter only where few
+    steps call it: an evaluation.
+    """
     free = moments[1]
     run = run_of([(free, NOTE), (free, FIT)])
     step, every = np.arange(1), np.arange(2)
-    monkeypatch.setattr(python_time, "step_function_calls", lambda timeline: step)
-    monkeypatch.setattr(python_time, "function_calls", lambda timeline: every)
-    monkeypatch.setattr(python_time, "in_calls", lambda timeline, rows, moment: np.full(len(moment), rows is every))
+    monkeypatch.setattr(python_time, "step_function_rows", lambda timeline: step)
+    monkeypatch.setattr(python_time, "function_call_rows", lambda timeline: every)
+    monkeypatch.setattr(python_time, "isin_events", lambda timeline, rows, moment: np.full(len(moment), rows is every))
     monkeypatch.setattr(python_time, "_slow_steps", lambda timeline: frozenset(range(20) if seldom else ()))
     row = row_of(run, 31)
     assert (row["seldom"], row["beside_share"]) == ((1.0, 0.5) if seldom else (0.0, 0.0))
@@ -201,13 +209,15 @@ def test_a_function_that_every_step_calls_is_the_models_time(
 def test_python_that_traces_and_compiles_is_no_line_to_change(
     moments: tuple[float, float, float], monkeypatch: pytest.MonkeyPatch, building: bool
 ) -> None:
-    """Of steps that are slow because they compile, the lines of the traced function are not what a reader should look at."""
+    """Of steps that are slow because they compile, the lines of the traced function are not what a
+    reader should look at.
+    """
     free = moments[1]
     run = run_of([(free, NOTE), (free, FIT), (free, FIT)])
     yes = np.ones(3, bool)
-    seen = Nature(np.array([not building, True, True]), ~yes, ~yes, np.array([building, False, False]))
-    monkeypatch.setattr(python_time, "nature", lambda timeline, moment: seen)
-    monkeypatch.setattr(python_time, "in_calls", lambda timeline, rows, moment: yes)
+    seen = ThreadStates(np.array([not building, True, True]), ~yes, ~yes, np.array([building, False, False]))
+    monkeypatch.setattr(python_time, "thread_states", lambda timeline, moment: seen)
+    monkeypatch.setattr(python_time, "isin_events", lambda timeline, rows, moment: yes)
     monkeypatch.setattr(python_time, "_slow_steps", lambda timeline: frozenset(range(20)))
     row = row_of(run, 31)
     assert (row["untraced_ps"] > 0, row["beside_share"] > 0) == (not building, not building)
@@ -217,10 +227,10 @@ def test_python_that_traces_and_compiles_is_no_line_to_change(
 def test_builds_are_what_the_profile_calls_so(monkeypatch: pytest.MonkeyPatch) -> None:
     timeline = run_of([(1.0, FIT)]).hosts[0]
     ends = np.array([2 * MS]), np.array([4 * MS])
-    monkeypatch.setattr(python_moments, "builds", lambda of: (np.zeros(1, np.int64), *ends))
-    seen = python_moments.nature(timeline, np.array([3 * MS, 4 * MS + 1]))
+    monkeypatch.setattr(python_moments, "build_spans", lambda of: (np.zeros(1, np.int64), *ends))
+    seen = python_moments.thread_states(timeline, np.array([3 * MS, 4 * MS + 1]))
     assert seen.building.tolist() == [True, False]
-    assert not seen.free[0]
+    assert not seen.untraced[0]
 
 
 def test_the_line_of_the_loop_that_calls_a_function_is_told(moments: tuple[float, float, float]) -> None:
@@ -234,19 +244,21 @@ def test_the_line_of_the_loop_that_calls_a_function_is_told(moments: tuple[float
         ("/me/train.py", "outer", 8, ""),
     ]
     record["python_samples"]["stacks"] = [*STACKS, [(0, 60), (8, 70), (2, 71), (2, 72), (7, 73), (3, 5)]]
-    stacks = Stacks(record["python_samples"]["frames"], record["python_samples"]["stacks"])
+    stacks = StackSamples(record["python_samples"]["frames"], record["python_samples"]["stacks"])
     last = len(STACKS)
-    assert stacks.caller(last, {("/me/train.py", "<module>")}) == "train.py:60"
-    assert stacks.caller(last, {("/me/train.py", "Noter.on_batch_end")}) == "train.py:72"
-    assert stacks.caller(last, {("/me/train.py", "outer")}) == ""
-    assert stacks.caller(last, ()) == "train.py:72"
-    assert stacks.caller(FETCH, ()) == ""
+    assert stacks.find_caller(last, {("/me/train.py", "<module>")}) == "train.py:60"
+    assert stacks.find_caller(last, {("/me/train.py", "Noter.on_batch_end")}) == "train.py:72"
+    assert stacks.find_caller(last, {("/me/train.py", "outer")}) == ""
+    assert stacks.find_caller(last, ()) == "train.py:72"
+    assert stacks.find_caller(FETCH, ()) == ""
     assert row_of(run, 73)["caller"] == "train.py:72"
 
 
 def test_reading_variables_is_seen() -> None:
     frames = [("/me/train.py", "note", 1, ""), ("/tf/ops.py", "BaseResourceVariable.numpy", 7, "tensorflow")]
-    stacks = Stacks([*frames, ("/tf/ops.py", "_EagerTensorBase.numpy", 7, "tensorflow")], [[(0, 2), (1, 8)], [(0, 2), (2, 9)]])
+    stacks = StackSamples(
+        [*frames, ("/tf/ops.py", "_EagerTensorBase.numpy", 7, "tensorflow")], [[(0, 2), (1, 8)], [(0, 2), (2, 9)]]
+    )
     assert [stacks.reads_variable(0), stacks.reads_variable(1)] == [True, False]
 
 
@@ -264,7 +276,7 @@ def test_reading_variables_is_seen() -> None:
     ],
 )
 def test_how_often_a_line_runs(met: tuple[int, ...], samples: int, period: int) -> None:
-    assert every(met, samples, 10, 29) == period
+    assert find_step_period(met, samples, 10, 29) == period
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 """XSpace, the format of TensorFlow's and JAX's profiler (`*.xplane.pb`), gzipped or not."""
 
-from outpace.trace.formats.format import Format
+from outpace.trace.formats.format import ProfileFormat
 
-FORMAT = Format(__name__, endings=(".xplane.pb.gz", ".xplane.pb"), others=(".pb.gz", ".pb", ".gz"))
+FORMAT = ProfileFormat(__name__, endings=(".xplane.pb.gz", ".xplane.pb"), extra_endings=(".pb.gz", ".pb", ".gz"))

@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 
 from outpace.model import ProfileError
-from outpace.model.units import counted
+from outpace.model.units import format_count
 from outpace.trace import dialect
-from outpace.trace.by_row import kept
+from outpace.trace.columns import store_column
 from outpace.trace.content import Content
-from outpace.trace.formats.held import Held
-from outpace.trace.formats.xspace.refusal import PLANE_PREFIXES, refusal
-from outpace.trace.formats.xspace.space import Space
-from outpace.trace.limits import Limits, Window
-from outpace.trace.reading import read
+from outpace.trace.content_reader import read_content
+from outpace.trace.formats.in_memory import InMemoryProfile
+from outpace.trace.formats.xspace.index import XSpaceIndex
+from outpace.trace.formats.xspace.refusal import PLANE_PREFIXES, format_refusal
+from outpace.trace.limits import ReadLimits, Window
 from outpace.trace.stats import Value, decode_value
-from outpace.trace.trace import Lines, Loss, Plane, Trace
+from outpace.trace.trace import Damage, LineTable, Plane, Trace
 
 _ERROR, _WARNING, _HOSTNAME = 2, 3, 4  # field numbers of XSpace
 _TRUNCATED, _MALFORMED = 1, 2  # OX_DAMAGE_* of native/include/outpace.h
@@ -28,44 +28,45 @@ _TEXT = (np.uint64, np.uint32)  # offset and length
 UNNAMED = "(name lost)"
 
 
-def open_trace(place: Path | Held, host: str, limits: Limits) -> Trace:
+def open_trace(source: Path | InMemoryProfile, host: str, limits: ReadLimits) -> Trace:
     """Decode a profile (`*.xplane.pb`, gzipped or not).
 
-    Damage does not fail: what stands before it is kept and listed in `Trace.losses`. Raises NotFoundError, ProfileError for a file that is
-    empty or holds no XSpace at all, UsageError for a window without an event, and TooLargeError where the limits hold no room for the events.
+    Damage does not fail: what stands before it is kept and listed in `Trace.damages`. Raises
+    NotFoundError, ProfileError for a file that is empty or holds no XSpace at all, UsageError for a
+    window without an event, and TooLargeError where the limits hold no room for the events.
     """
-    data, remark = read(place)
-    return _from_bytes(data, str(place), host, remark, limits)
+    data, remark = read_content(source)
+    return _from_bytes(data, str(source), host, remark, limits)
 
 
 def read_trace(data: bytes, host: str = "host") -> Trace:
     """Decode a serialized XSpace that is already in memory (uncompressed)."""
-    return _from_bytes(Content.of(np.frombuffer(data, np.uint8)), "<memory>", host, "", Limits())
+    return _from_bytes(Content.from_bytes(np.frombuffer(data, np.uint8)), "<memory>", host, "", ReadLimits())
 
 
-def _from_bytes(data: Content, source: str, host: str, remark: str, limits: Limits) -> Trace:
-    space = Space(data, source, timed=limits.window is not None)
+def _from_bytes(data: Content, source: str, host: str, remark: str, limits: ReadLimits) -> Trace:
+    space = XSpaceIndex(data, source, has_window=limits.window is not None)
     planes = _planes(space, data)
     _require_profile(planes, space, source, remark)
     window, first = _limited(space, source, limits)
     lines = _lines(space, data)
-    space.name_stats()
-    name, start, duration = space.events()
+    space.merge_stat_names()
+    name, start, duration = space.read_events()
     sizes = space.sizes
     clamped = max(sizes.clamped, _clamp(start, duration))
     names, display, name_plane = _event_names(space, data)
     name_stats, repeated = _owner_stats(space, data, planes)
     strings = _strings(space, data)
-    aggregated_row, aggregated_count = space.table("aggregated", np.uint64, np.int64)
+    aggregated_row, aggregated_count = space.read_table("aggregated", np.uint64, np.int64)
     return Trace(
         host=host,
         source=source,
         size=len(data),
         planes=planes,
         lines=lines,
-        name=kept(name),
-        start=kept(start),
-        duration=kept(duration),
+        name=store_column(name),
+        start=store_column(start),
+        duration=store_column(duration),
         names=(*names, UNNAMED),
         display_names=display,
         name_plane=name_plane,
@@ -75,17 +76,18 @@ def _from_bytes(data: Content, source: str, host: str, remark: str, limits: Limi
         occurrences=dict(zip(aggregated_row.tolist(), aggregated_count.tolist(), strict=True)),
         hostnames=tuple(t for f, t in strings if f == _HOSTNAME),
         messages=tuple(t for f, t in strings if f in (_ERROR, _WARNING)),
-        losses=(*_losses(space, planes, remark, data), *_oddities(clamped, repeated)),
-        cut=_is_cut(space),
-        nameless_stats=sizes.nameless_stats,
+        damages=(*_losses(space, planes, remark, data), *_oddities(clamped, repeated)),
+        is_truncated=_is_cut(space),
+        unnamed_stats=sizes.nameless_stats,
         window=window,
-        first=first,
+        earliest_ps=first,
         _source=space,
     )
 
 
 def _clamp(start: np.ndarray, duration: np.ndarray) -> int:
-    """Bring impossible times into the time of the other events, where the order within a line stays; returns of how many events.
+    """Bring impossible times into the time of the other events, where the order within a line
+    stays; returns of how many events.
 
     Sums of them would overflow, and the capture would last for weeks.
     """
@@ -100,76 +102,86 @@ def _clamp(start: np.ndarray, duration: np.ndarray) -> int:
     return int(odd.sum())
 
 
-def _limited(space: Space, source: str, limits: Limits) -> tuple[Window | None, int | None]:
-    """Let only those events count that are wanted. Returns, where they are not all, their window and the start of the earliest of all, ps."""
+def _limited(space: XSpaceIndex, source: str, limits: ReadLimits) -> tuple[Window | None, int | None]:
+    """Let only those events count that are wanted. Returns, where they are not all, their window
+    and the start of the earliest of all, ps.
+    """
     window, events = limits.window, space.sizes.events
-    fits = (window is None or window.leaves(events)) and limits.memory.holds(events)
+    fits = (window is None or window.can_skip(events)) and limits.memory.reserve(events)
     if fits:
         return None, None
-    first, last = space.span()
+    first, last = space.span_ps()
     if window is None:
-        raise limits.memory.exceeded(source, events, 0, last - first)
-    space.narrow(window, first)
+        raise limits.memory.exceeded_error(source, events, 0, last - first)
+    space.apply_window(window, first)
     if not space.sizes.events:
-        raise window.empty(source, last - first)
-    if not limits.memory.holds(space.sizes.events):
+        raise window.empty_error(source, last - first)
+    if not limits.memory.reserve(space.sizes.events):
         begin, end = max(window.begin or 0, 0), last - first if window.end is None else min(window.end, last - first)
-        raise limits.memory.exceeded(f"The window {window} of {source}", space.sizes.events, begin, end - begin)
+        raise limits.memory.exceeded_error(f"The window {window} of {source}", space.sizes.events, begin, end - begin)
     return window, first
 
 
-def _planes(space: Space, data: Content) -> tuple[Plane, ...]:
-    identity, at, length, first = space.table("planes", np.int64, *_TEXT, np.uint32)
+def _planes(space: XSpaceIndex, data: Content) -> tuple[Plane, ...]:
+    identity, at, length, first = space.read_table("planes", np.int64, *_TEXT, np.uint32)
     bounds = [*first.tolist(), space.sizes.lines]
-    names = zip(identity.tolist(), data.texts(at, length), strict=True)
+    names = zip(identity.tolist(), data.texts_at(at, length), strict=True)
     return tuple(Plane(i, plane, name, range(bounds[i], bounds[i + 1]), {}) for i, (plane, name) in enumerate(names))
 
 
-def _lines(space: Space, data: Content) -> Lines:
+def _lines(space: XSpaceIndex, data: Content) -> LineTable:
     first_event = np.empty(space.sizes.lines + 1, np.uint64)
-    owner, line_id, stamp, at, length = space.table("lines", np.uint32, np.int64, np.int64, *_TEXT, more=(first_event,))
-    return Lines(owner, line_id, stamp, first_event.astype(np.int64), tuple(data.texts(at, length)))
+    owner, line_id, stamp, at, length = space.read_table("lines", np.uint32, np.int64, np.int64, *_TEXT, more=(first_event,))
+    return LineTable(owner, line_id, stamp, first_event.astype(np.int64), tuple(data.texts_at(at, length)))
 
 
-def _require_profile(planes: tuple[Plane, ...], space: Space, source: str, remark: str) -> None:
+def _require_profile(planes: tuple[Plane, ...], space: XSpaceIndex, source: str, remark: str) -> None:
     known = any(p.name.startswith(PLANE_PREFIXES) for p in planes)
     whole = bool(planes) and space.sizes.damages_total == 0
     if (whole and (known or space.sizes.events)) or (known and space.sizes.events):
         return
-    raise ProfileError(refusal(source, space.data, _missing(space), remark))
+    raise ProfileError(format_refusal(source, space.data, _missing(space), remark))
 
 
-def _missing(space: Space) -> int:
-    """Bytes that the file lacks by its own account: those of the outermost message that its end cuts."""
+def _missing(space: XSpaceIndex) -> int:
+    """Bytes that the file lacks by its own account: those of the outermost message that its end
+    cuts.
+    """
     _, lost, _, why = _damages(space)
     return int(max(lost[why == _TRUNCATED], default=0))
 
 
-def _is_cut(space: Space) -> bool:
-    """Whether bytes are missing, or the file's end means nothing; or more is damaged than the core lists."""
+def _is_cut(space: XSpaceIndex) -> bool:
+    """Whether bytes are missing, or the file's end means nothing; or more is damaged than the core
+    lists.
+    """
     at, lost, _, why = _damages(space)
     return bool(((why == _TRUNCATED) | (at + lost >= len(space.data))).any()) or space.sizes.damages_total > len(at)
 
 
-def _damages(space: Space) -> tuple[np.ndarray, ...]:
+def _damages(space: XSpaceIndex) -> tuple[np.ndarray, ...]:
     """Offset, bytes lost, plane and reason of every damaged place."""
-    return space.table("damages", np.uint64, np.uint64, np.int32, np.uint8)
+    return space.read_table("damages", np.uint64, np.uint64, np.int32, np.uint8)
 
 
-def _event_names(space: Space, data: Content) -> tuple[list[str], dict[int, str], np.ndarray]:
-    plane, _, at, length, display_at, display_length = space.table("event_names", np.uint32, np.int64, *_TEXT, *_TEXT)
+def _event_names(space: XSpaceIndex, data: Content) -> tuple[list[str], dict[int, str], np.ndarray]:
+    plane, _, at, length, display_at, display_length = space.read_table("event_names", np.uint32, np.int64, *_TEXT, *_TEXT)
     shown = np.flatnonzero(display_length)
-    display = dict(zip(shown.tolist(), data.texts(display_at[shown], display_length[shown]), strict=True))
-    return data.texts(at, length), display, plane
+    display = dict(zip(shown.tolist(), data.texts_at(display_at[shown], display_length[shown]), strict=True))
+    return data.texts_at(at, length), display, plane
 
 
-def _owner_stats(space: Space, data: Content, planes: tuple[Plane, ...]) -> tuple[dict[int, dict[str, Value]], Counter[str]]:
-    """Fill in the planes' own stats; return those of event metadata by name row, and how many values of each stat do not count, those of
-    events included, since what has them has an earlier one."""
-    names, found, repeated = space.stat_names, space.repeated(), Counter[str]()
+def _owner_stats(
+    space: XSpaceIndex, data: Content, planes: tuple[Plane, ...]
+) -> tuple[dict[int, dict[str, Value]], Counter[str]]:
+    """Fill in the planes' own stats; return those of event metadata by name row, and how many
+    values of each stat do not count, those of events included, since what has them has an earlier
+    one.
+    """
+    names, found, repeated = space.stat_names, space.count_repeated_stats(), Counter[str]()
     for row in np.flatnonzero(found).tolist():
         repeated[names[row]] += int(found[row])
-    columns = space.table("owner_stats", np.uint32, np.int32, np.int32, np.uint8, np.uint64, np.uint32)
+    columns = space.read_table("owner_stats", np.uint32, np.int32, np.int32, np.uint8, np.uint64, np.uint32)
     by_name: dict[int, dict[str, Value]] = {}
     for plane_row, name_row, stat_row, k, v, n in zip(*(c.tolist() for c in columns), strict=True):
         if stat_row < 0:
@@ -182,15 +194,15 @@ def _owner_stats(space: Space, data: Content, planes: tuple[Plane, ...]) -> tupl
     return by_name, repeated
 
 
-def _strings(space: Space, data: Content) -> list[tuple[int, str]]:
-    which, at, length = space.table("strings", np.uint8, *_TEXT)
-    return list(zip(which.tolist(), data.texts(at, length), strict=True))
+def _strings(space: XSpaceIndex, data: Content) -> list[tuple[int, str]]:
+    which, at, length = space.read_table("strings", np.uint8, *_TEXT)
+    return list(zip(which.tolist(), data.texts_at(at, length), strict=True))
 
 
-def _losses(space: Space, planes: tuple[Plane, ...], remark: str, data: Content) -> tuple[Loss, ...]:
+def _losses(space: XSpaceIndex, planes: tuple[Plane, ...], remark: str, data: Content) -> tuple[Damage, ...]:
     sizes = space.sizes
     at, lost, plane, why = _damages(space)
-    losses = [Loss(remark, len(data), 0, "")] if remark else []
+    losses = [Damage(remark, len(data), 0, "")] if remark else []
     for offset, size, owner, reason in zip(at.tolist(), lost.tolist(), plane.tolist(), why.tolist(), strict=True):
         name = planes[owner].name if 0 <= owner < len(planes) else ""
         if reason == _MALFORMED:
@@ -199,19 +211,21 @@ def _losses(space: Space, planes: tuple[Plane, ...], remark: str, data: Content)
             what = "the file ends too early"
         else:
             what = "the last event or name is cut"
-        losses.append(Loss(what, offset, size, name))
+        losses.append(Damage(what, offset, size, name))
     if sizes.damages_total > sizes.damages:
-        losses.append(Loss(f"{counted(sizes.damages_total - sizes.damages, 'more damaged place')}", None, 0, ""))
+        losses.append(Damage(f"{format_count(sizes.damages_total - sizes.damages, 'more damaged place')}", None, 0, ""))
     return tuple(losses)
 
 
-def _oddities(clamped: int, repeated: Counter[str]) -> Iterator[Loss]:
-    """What no profiler writes, and no place tells. Of stats that nothing asks for (JAX writes `_src` twice) nothing is said."""
+def _oddities(clamped: int, repeated: Counter[str]) -> Iterator[Damage]:
+    """What no profiler writes, and no place tells. Of stats that nothing asks for (JAX writes
+    `_src` twice) nothing is said.
+    """
     if clamped:
-        yield Loss(f"{counted(clamped, 'event')} with impossible times: they were clamped", None, 0, "")
-    for name in sorted(repeated.keys() & dialect.NAMES):
-        yield Loss(
-            f"{counted(repeated[name], 'surplus value')} of {name}: of several that one event has, the first counts. The file is damaged, or "
+        yield Damage(f"{format_count(clamped, 'event')} with impossible times: they were clamped", None, 0, "")
+    for name in sorted(repeated.keys() & dialect.KNOWN_NAMES):
+        yield Damage(
+            f"{format_count(repeated[name], 'surplus value')} of {name}: of several that one event has, the first counts. The file is damaged, or "
             "what wrote it is at fault",
             *(None, 0, ""),
         )

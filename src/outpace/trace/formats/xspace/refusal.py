@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from outpace.model.formats import HEAD, foreign
-from outpace.model.units import counted
+from outpace.model.foreign_formats import HEAD_BYTES, identify_format
+from outpace.model.units import format_count
 from outpace.trace.content import Content
 
 PLANE_PREFIXES = ("/", "Task Environment", "Host CPUs", "Syscalls", "#Chip")
@@ -12,26 +12,28 @@ _LOST = b"\xef\xbf\xbd"  # what a conversion to text writes for bytes that are n
 _MANY = 8
 
 
-def refusal(source: str, data: Content, missing: int, remark: str) -> str:
-    """The sentence for a file without a readable event. `missing`: bytes that it lacks by its own account; `remark`: what unpacking it said."""
-    head = data.at(0, HEAD)
-    known = foreign(source, head)
+def format_refusal(source: str, data: Content, missing: int, remark: str) -> str:
+    """The sentence for a file without a readable event. `missing`: bytes that it lacks by its own
+    account; `remark`: what unpacking it said.
+    """
+    head = data.bytes_at(0, HEAD_BYTES)
+    known = identify_format(source, head)
     if known:
-        return f"{source} is {known.what}, no TensorFlow or JAX profile. {known.advice}"
+        return f"{source} is {known.description}, no TensorFlow or JAX profile. {known.advice}"
     if _is_text(head) and head.count(_LOST) >= _MANY:
         return (
             f"{source} went through a text conversion, which damaged it beyond repair. "
             "Copy the *.xplane.pb file again in binary mode, or capture again."
         )
-    if begins_a_profile(head):
+    if is_profile_head(head):
         lost = f" ({remark})" if remark else f"; {missing:,} bytes are missing" if missing else ""
         return (
-            f"{source} is a truncated profile: it ends after {counted(len(data), 'byte')}, before its first whole event{lost}. "
+            f"{source} is a truncated profile: it ends after {format_count(len(data), 'byte')}, before its first whole event{lost}. "
             "The copy or the capture was interrupted, or the disk was full: copy it again, or capture again."
         )
     return (
         f"{source} is not a TensorFlow or JAX profile: {'it is a text file' if _is_text(head) else 'its content is of an unknown format'} "
-        f"({counted(len(data), 'byte')}). Give a *.xplane.pb file, or the log directory that holds it."
+        f"({format_count(len(data), 'byte')}). Give a *.xplane.pb file, or the log directory that holds it."
     )
 
 
@@ -48,8 +50,10 @@ def _decodes(text: bytes) -> bool:
     return True
 
 
-def begins_a_profile(head: bytes) -> bool:
-    """Whether the bytes are the beginning of an XSpace, as far as they go: a plane, perhaps its id, and its name, one that profilers give."""
+def is_profile_head(head: bytes) -> bool:
+    """Whether the bytes are the beginning of an XSpace, as far as they go: a plane, perhaps its id,
+    and its name, one that profilers give.
+    """
     if not head or head[0] != _PLANES:
         return False
     at = _after_number(head, 1)
@@ -65,7 +69,7 @@ def begins_a_profile(head: bytes) -> bool:
 
 
 def _after_number(head: bytes, at: int) -> int:
-    """Where the number (a varint) that begins at `at` ends."""
+    """Where the number (a varint) that begins at `bytes_at` ends."""
     while at < len(head) and head[at] >= 0x80:
         at += 1
     return at + 1

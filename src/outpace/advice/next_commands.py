@@ -1,0 +1,49 @@
+"""The commands to go on with, now that a profile has been read: what looks closer, and what proves
+a change.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from outpace.metrics.facts.workload import find_workload
+from outpace.model import CAPTURE_PREFIX, Command, Finding, Page, Severity
+from outpace.timeline import Run
+
+
+def suggest_commands(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> tuple[Command, ...]:
+    """At most two: capture again where the capture itself is the trouble; else look where the first
+    finding points, and try changes.
+    """
+    script = run.script
+    source = shlex.quote(run.source) if run.is_reopenable else "FILE"  # of what is in memory, once it is written
+    source += _part(run)
+    first = next((f for f in findings if f.severity is not Severity.INFO), None)
+    if first is not None and first.id.startswith(CAPTURE_PREFIX):
+        damaged = first.id == f"{CAPTURE_PREFIX}damaged"
+        what = "capture again, if no whole copy is left" if damaged else "capture again, while the program trains"
+        return (Command(f"outpace profile {script or 'SCRIPT'}", what),)
+    return tuple(filter(None, (_closer(source, pages, first), _trial(run, script))))
+
+
+def _part(run: Run) -> str:
+    """The options for the part of the time that the run holds."""
+    window = next((t.trace.window for t in run.hosts if t.trace.window is not None), None)
+    return "" if window is None else f" --window {window}"
+
+
+def _closer(source: str, pages: Sequence[Page], first: Finding | None) -> Command:
+    if first is None:
+        return Command(f"outpace trace {source}", "the timeline, in a browser")
+    seen = pages[0].id  # the reader has just seen its answer
+    tool = next((tool for evidence in first.evidence if (tool := evidence.table.partition(".")[0]) != seen), "")
+    if not tool:
+        return Command(f"outpace explain {source}", "the slowest step, event by event")
+    return Command(f"outpace report {source} --tool {tool}", "the numbers behind the first change")
+
+
+def _trial(run: Run, script: str) -> Command | None:
+    if not script or find_workload(run).is_inference:
+        return None
+    return Command(f"outpace tune {script}", "try the changes, measure what each gains")

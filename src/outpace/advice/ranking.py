@@ -1,0 +1,227 @@
+"""The order in which a reader should act: what saves most first, then what is surest, then what is
+least work.
+
+Findings form a tree. A symptom (the step waits for input) and its cause (this map, at this line)
+are one piece of advice: the cause is shown, with the symptom as its reason, and the symptom by
+itself only where no cause was found, or where causes explain less than half of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+
+from outpace.advice.ledger import SHARED_SAVING, Ledger
+from outpace.metrics.savings.budget import Budget
+from outpace.model import CAPTURE_PREFIX, OUTSIDE_STEPS, Certainty, Effort, Finding, Page, Saving, Severity
+
+_ORDER = {severity: i for i, severity in enumerate(Severity)}
+_EFFORT = {effort: i for i, effort in enumerate(Effort)}
+_SURE = {Certainty.CERTAIN: 1.0, Certainty.LIKELY: 0.85, Certainty.POSSIBLE: 0.4}
+_WITHOUT = {Severity.HIGH: 0.06, Severity.MODERATE: 0.04, Severity.POTENTIAL: 0.005, Severity.INFO: 0.0}
+"""What a finding without a number counts as, as a share of the step: behind whatever saves more
+than that.
+"""
+
+_EXPLAINED = 0.5  # of a symptom's saving, from where its causes stand for it
+_GRAIN = 0.01  # of the step: savings that differ by less are equal, and effort decides
+
+
+def rank_findings(
+    pages: Iterable[Page], budgets: Mapping[str, Budget] | None = None
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """(findings of all pages, what to do first on top; findings that were struck, with the reason).
+
+    Findings that say the same of the same place (equal id, location and host) become one, with the
+    evidence of both. Savings are paid from `budgets` (by host; None: they stay as the rules gave
+    them).
+    """
+    merged: dict[tuple[str, ...], Finding] = {}
+    for page in pages:
+        for finding in page.findings:
+            key = (finding.id, finding.location, finding.host, "" if finding.location else finding.sentence)
+            merged[key] = _merge(merged[key], finding) if key in merged else finding
+    valid = [f for f in merged.values() if not f.struck]
+
+    def order(finding: Finding) -> tuple[bool, bool, bool, float, int, bool]:
+        return _key(finding, _inside(budgets, finding) if budgets else 1.0)
+
+    ordered = sorted(_causes_first(valid), key=order)
+    if budgets is not None:
+        ledger = Ledger(budgets)
+        ordered = sorted((ledger.cap_saving(f) for f in ordered), key=order)
+    ordered = sorted(_one_per_place(ordered), key=order)
+    if budgets:
+        ordered = [ledger.rescale_saving(f) for f in ordered]
+    return tuple(ordered), tuple(f for f in merged.values() if f.struck)
+
+
+def drop_unsupported_findings(pages: Iterable[Page], budgets: Mapping[str, Budget]) -> tuple[Page, ...]:
+    """The pages with the findings that have a ground: where no host has a step, that is what to
+    change of the capture.
+    """
+    if budgets:
+        return tuple(pages)
+    return tuple(replace(page, findings=tuple(f for f in page.findings if f.id.startswith(CAPTURE_PREFIX))) for page in pages)
+
+
+def _merge(first: Finding, second: Finding) -> Finding:
+    worse = first if _ORDER[first.severity] <= _ORDER[second.severity] else second
+    return replace(
+        worse,
+        evidence=tuple(dict.fromkeys((*first.evidence, *second.evidence))),
+        counter_evidence=tuple(dict.fromkeys((*first.counter_evidence, *second.counter_evidence))),
+        saving=worse.saving or first.saving or second.saving,
+        explains=tuple(dict.fromkeys((*first.explains, *second.explains))),
+    )
+
+
+def _one_per_place(findings: Iterable[Finding]) -> list[Finding]:
+    """One finding for each line of the program: the first, with what others say of the same line,
+    and the sum of what they save. A reader who mends a line mends all of it, and two shares of one
+    line read as two matters.
+    """
+    lines: defaultdict[tuple[str, ...], list[Finding]] = defaultdict(list)
+    for at, finding in enumerate(findings):
+        informs = finding.severity is Severity.INFO or not finding.location
+        lines[(str(at),) if informs else (finding.host, finding.location)].append(finding)
+    return [replace(reduce(_joined, several), saving=_sum([each.saving for each in several])) for several in lines.values()]
+
+
+def _joined(first: Finding, second: Finding) -> Finding:
+    """Two findings of one line, in their order. What the second saves is its own action's, so that
+    this is told with it.
+    """
+    also = f" Also: {second.action}" if second.saving is not None and second.action not in first.action else ""
+    return replace(
+        first,
+        action=first.action + also,
+        severity=min(first.severity, second.severity, key=lambda s: _ORDER[s]),
+        evidence=tuple(dict.fromkeys((*first.evidence, *second.evidence))),
+        counter_evidence=tuple(note for note in (*first.counter_evidence, *second.counter_evidence) if note != SHARED_SAVING),
+        explains=tuple(dict.fromkeys((*first.explains, *second.explains))),
+        symptom=" ".join(filter(None, (first.symptom, second.sentence, second.symptom))),
+    )
+
+
+def _sum(savings: Sequence[Saving | None]) -> Saving | None:
+    """What all save of one line, in their order. A part of what is all of the line's time adds
+    nothing to it; of shares of the steps and of the time between them, which are of two bases,
+    those of the first one's base count.
+    """
+    known = [saving for saving in savings if saving is not None]
+    if len(known) < 2:
+        return known[0] if known else None
+    first = known[0]
+    same = [saving for saving in known if (OUTSIDE_STEPS in saving.takes_from) is (OUTSIDE_STEPS in first.takes_from)]
+    apart = [saving for saving in same if not any(_is_part(saving, of) for of in same)]
+    high = min(1.0, max(sum(saving.high for saving in apart), *(saving.high for saving in same)))
+    low = sum(saving.low for saving in apart) if all(saving.is_predicted for saving in same) else 0.0
+    takes = tuple(dict.fromkeys(key for saving in same for key in saving.takes_from))
+    assumes = "; ".join(dict.fromkeys(saving.assumes for saving in same))
+    return replace(first, low=min(low, high), high=high, takes_from=takes, assumes=assumes)
+
+
+def _is_part(saving: Saving, of: Saving) -> bool:
+    """Whether what a finding saves of a line is a part of all of that line's time."""
+    return of.whole_line and not saving.whole_line and set(saving.takes_from) <= set(of.takes_from)
+
+
+def _causes_first(findings: list[Finding]) -> list[Finding]:
+    """The findings without the symptoms that are explained by others, whose causes carry them."""
+    kept, causes_of = dict(enumerate(findings)), _causes(findings)
+    for at in _ends_first(causes_of):
+        symptom = kept[at]
+        causes = [i for i in causes_of[at] if i in kept]
+        if not causes:
+            continue
+        known = symptom.saving.high if symptom.saving else 0.0
+        found = sum(saving.high if (saving := findings[i].saving) else known for i in causes)
+        for i in causes:
+            kept[i] = _with_symptom(kept[i], symptom)
+        if found >= _EXPLAINED * known:
+            del kept[at]
+        elif symptom.saving is not None:
+            kept[at] = replace(symptom, saving=_without(symptom.saving, found))
+    return list(kept.values())
+
+
+def _without(saving: Saving, part: float) -> Saving:
+    """What is left of a saving, where a part of it is another finding's."""
+    return replace(saving, low=max(0.0, saving.low - part), high=max(0.0, saving.high - part))
+
+
+def _causes(findings: list[Finding]) -> list[list[int]]:
+    """For each finding the places of those that explain it: they name its rule, and are of its
+    host, or one of the two is of none.
+    """
+    explaining: defaultdict[str, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for at, finding in enumerate(findings):
+        for symptom in dict.fromkeys(finding.explains) if finding.severity is not Severity.INFO else ():
+            explaining[symptom][finding.host].append(at)
+    found = []
+    for at, finding in enumerate(findings):
+        by_host = explaining[finding.id]
+        hosts = dict.fromkeys((finding.host, "")) if finding.host else by_host
+        found.append(sorted(i for host in hosts for i in by_host.get(host, ()) if i != at))
+    return found
+
+
+def _ends_first(causes_of: list[list[int]]) -> Iterator[int]:
+    """Places of the findings, each after those that it explains: of a chain of causes the last
+    symptom first, of a circle the first.
+    """
+    explains = Counter(cause for causes in causes_of for cause in causes)
+    left = dict.fromkeys(range(len(causes_of)))
+    ends = [at for at in left if not explains[at]]
+    while left:
+        ends = sorted(ends) or [next(iter(left))]
+        yield from ends
+        for at in ends:
+            del left[at]
+        passed = [cause for at in ends for cause in causes_of[at] if cause in left]
+        explains.subtract(passed)
+        ends = [cause for cause in dict.fromkeys(passed) if not explains[cause]]
+
+
+def _with_symptom(cause: Finding, symptom: Finding) -> Finding:
+    """A cause with what it causes. What the symptom would save is another action's number, and no
+    cause's.
+    """
+    worse = min(cause.severity, symptom.severity, key=lambda s: _ORDER[s])
+    return replace(cause, symptom=f"{cause.symptom} {symptom.sentence}".strip(), severity=worse)
+
+
+def _inside(budgets: Mapping[str, Budget], finding: Finding) -> float:
+    """Share of the time from the first step to the last that is the steady steps', of the host of a
+    finding; 1 for a finding about the rest.
+    """
+    budget = budgets.get(finding.host)
+    rest = finding.saving is None or OUTSIDE_STEPS in finding.saving.takes_from
+    return 1.0 if rest or budget is None else 1 - min(1.0, budget.category_shares.get(OUTSIDE_STEPS, 0.0))
+
+
+def score_finding(finding: Finding, step_share: float = 1.0) -> float:
+    """What a finding is worth, as a share of the time: what it may save, by how sure that is.
+    `step_share`: the part of the time that its saving is a share of.
+    """
+    if finding.severity is Severity.INFO:
+        return 0.0
+    if finding.saving is None:
+        return _WITHOUT[finding.severity] * _SURE[finding.certainty]
+    return step_share * finding.saving.expected * _SURE[finding.certainty]
+
+
+def _key(finding: Finding, inside: float) -> tuple[bool, bool, bool, float, int, bool]:
+    worth = round(score_finding(finding, inside) / _GRAIN)
+    informs = finding.severity is Severity.INFO
+    return (
+        not finding.id.startswith(CAPTURE_PREFIX),
+        informs,
+        not finding.delays,
+        -worth,
+        _EFFORT[finding.effort],
+        not finding.location,
+    )

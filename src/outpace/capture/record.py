@@ -1,0 +1,126 @@
+"""Fills the capture record from what a window saw."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+from outpace._cpus import affinity_cpus, available_cpus, half_precision_flags
+from outpace._dataclass import dataclass
+from outpace._version import __version__
+from outpace.capture.cells import find_cells
+from outpace.capture.faults import fault_counts
+from outpace.capture.frameworks import allows_cuda_graphs
+from outpace.capture.profilers import framework_versions
+from outpace.capture.recording import SavedProfile
+from outpace.capture.window import StepWindow
+from outpace.store.record import (
+    CapturedSteps,
+    CaptureRecord,
+    Compilation,
+    FunctionTrace,
+    LayerSource,
+    OpSources,
+    PipelineStage,
+    PythonSamples,
+    StepDurations,
+    write_record,
+)
+
+__all__ = ["WindowSummary", "affinity_cpus", "available_cpus", "build_record", "build_window_summary", "write_capture_record"]
+
+
+@dataclass(frozen=True)
+class WindowSummary:
+    """What was seen of the steps: how they were recognised, the window, steps per call, single
+    durations, and how fast the machine was.
+    """
+
+    mode: str
+    window: CapturedSteps
+    steps_per_execution: int = 1
+    overhead: StepDurations = field(default_factory=StepDurations)
+    calibration: Mapping[str, int] = field(default_factory=dict)
+
+
+def build_window_summary(window: StepWindow) -> WindowSummary:
+    """What a step window has seen until now."""
+    step = window.chosen_candidate
+    return WindowSummary(
+        step.mode if step else "seconds",
+        CapturedSteps(
+            window.first_step,
+            len(window.during_ns),
+            window.options.warmup,
+            window.seconds,
+            tuple(window.interrupted),
+            window.cpu_seconds,
+            window.machine_busy,
+        ),
+        step.steps_per_execution if step else 1,
+        window.cycle_overhead
+        or StepDurations(tuple(step.recent_ns if step else ()), tuple(window.during_ns), tuple(window.after_ns)),
+        dict(window.calibration),
+    )
+
+
+def write_capture_record(saved: SavedProfile, notes: WindowSummary, script: str, argv: Sequence[str], **more: Any) -> None:
+    """Write the record of one capture beside its profile, `more` as for `build_record`; raises
+    OSError when that is impossible.
+    """
+    write_record(saved.run, saved.host, build_record(notes, script, argv, **more))
+
+
+def build_record(
+    notes: WindowSummary,
+    script: str,
+    argv: Sequence[str],
+    *,
+    stages: Sequence[PipelineStage] = (),
+    traces: Sequence[FunctionTrace] = (),
+    samples: PythonSamples | None = None,
+    compilations: Sequence[Compilation] = (),
+    sources: tuple[OpSources, Mapping[str, LayerSource]] | None = None,
+    callbacks: Mapping[str, tuple[str, int, str]] | None = None,
+    exit_code: int | None = None,
+    stopped: bool = False,
+    secrets: bool = False,
+) -> CaptureRecord:
+    """The record of one capture. secrets: keep keys and passwords among the arguments, for which
+    dots stand otherwise. A notebook has no script: what its process was started with is none of the
+    user's.
+    """
+    typed = find_cells()
+    notebook = bool(typed) and not getattr(sys.modules.get("__main__"), "__file__", None)
+    return CaptureRecord(
+        outpace=__version__,
+        script="" if notebook else script,
+        argv=() if notebook else tuple(argv),
+        cells=typed,
+        versions=framework_versions(),
+        python=platform.python_version(),
+        mode=notes.mode,
+        window=notes.window,
+        steps_per_execution=notes.steps_per_execution,
+        overhead=notes.overhead,
+        calibration=notes.calibration,
+        faults=fault_counts(),
+        command_buffers=allows_cuda_graphs(),
+        pipeline=tuple(stages),
+        traces=tuple(traces),
+        python_samples=samples,
+        compilations=tuple(compilations),
+        op_sources=sources[0] if sources else OpSources(),
+        layers=sources[1] if sources else {},
+        callbacks=callbacks or {},
+        cpu_count=affinity_cpus(),
+        cpu_flags=half_precision_flags(),
+        exit=exit_code,
+        stopped=stopped,
+        secrets=secrets,
+        created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+    )

@@ -1,0 +1,108 @@
+"""Both sides of a comparison, captured in turns: `outpace compare --run COMMAND --against COMMAND`.
+
+A race (`tune.trial`) lets processes rest between blocks of steps, which a profiler cannot do: here
+every capture is a fresh process, in the order A B B A ..., so that what changes slowly meanwhile, a
+processor that gets warm for example, falls on both sides alike. How many captures there are is
+fixed before the first one: a comparison that looked after each, and ended where it likes what it
+sees, would find differences that are not there more often than its intervals say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import field, replace
+from typing import IO, TYPE_CHECKING
+
+from outpace._dataclass import dataclass
+from outpace.capture.options import CaptureOptions
+from outpace.capture.process_tree import ProcessTree
+from outpace.capture.runner import CaptureResult, run_script
+from outpace.model import CaptureError
+from outpace.model.units import format_count
+from outpace.tune.pages.progress import watching
+from outpace.tune.reason import last_words
+from outpace.tune.trial.interrupts import Interrupts
+from outpace.tune.trial.script import Command
+
+if TYPE_CHECKING:
+    from outpace.compare import Side
+
+CAPTURES_PER_SIDE = 4  # of each side: three found three quarters of changes of 5 to 10% of a step (bench/README.md)
+
+
+@dataclass(eq=False)
+class CapturedCommand:
+    """One side that is captured. role: what its captures are called in the log directory."""
+
+    role: str
+    command: Command
+    captures: list[Side] = field(default_factory=list)
+
+    def capture(self, options: CaptureOptions, logdir: str) -> None:
+        """Capture it once more, and take what is compared of that. Raises CaptureError where there
+        is no profile, UsageError where that has no step.
+        """
+        from outpace import api
+        from outpace.compare import Side
+
+        with tempfile.TemporaryFile() as log:
+            result = run_script(
+                self.command.parts[0],
+                self.command.parts[1:],
+                replace(options, logdir=f"{logdir}/{self.role}-{len(self.captures) + 1}", module=self.command.module),
+                variables=self.command.environment,
+                output=log,
+            )
+            if result.run is None or result.exit_code:
+                raise CaptureError(f"{self.command} could not be captured. {_why(result, log)}")
+        with api.open(result.run) as profile:
+            self.captures.append(Side.from_runs(str(self.command), profile.run))
+
+
+def _why(result: CaptureResult, log: IO[bytes]) -> str:
+    if result.exit_code:
+        return f"It failed with exit code {result.exit_code}. {last_words(log)}"
+    return (
+        f"{result.reason or 'No profile was saved.'} 'outpace profile' has these options, and 'outpace compare' takes its runs."
+    )
+
+
+def capture_sides(against: str, run: str, captures_per_side: int, options: CaptureOptions) -> tuple[list[Side], bool]:
+    """The sides of two commands, that of `against` first, each of `captures_per_side` captures, and
+    whether Ctrl-C ended the capturing before: then of as many as both have, no side where that is
+    none.
+
+    They are kept in the options' log directory, where one is given. Raises NotFoundError for a
+    missing script; otherwise as `CapturedCommand.capture`.
+    """
+    from outpace.compare import Side
+
+    programs = [CapturedCommand("against", Command.parse(against)), CapturedCommand("run", Command.parse(run))]
+    with Interrupts() as interrupts, ProcessTree() as family, watching(True) as watch:
+        logdir = options.logdir or os.path.join(family.folder, "logs")
+        with contextlib.suppress(KeyboardInterrupt):
+            for at, program in enumerate(_turns(programs, captures_per_side), 1):
+                interrupts.check()
+                watch.doing(f"capture {at} of {2 * captures_per_side}: {program.command}")
+                program.capture(options, logdir)
+        made = min(len(program.captures) for program in programs)
+        if interrupts.seen:
+            known = (
+                f"what follows is of {format_count(made, 'capture')} a side instead of {captures_per_side}"
+                if made
+                else "nothing to compare"
+            )
+            watch.note(f"Ctrl-C: {known}")
+        if options.logdir is not None:
+            watch.note(f"the captures are in {logdir}")
+    found = [Side.merge(str(program.command), program.captures[:made]) for program in programs if made]
+    return found, interrupts.seen
+
+
+def _turns(programs: list[CapturedCommand], count: int) -> Iterator[CapturedCommand]:
+    """Whose turn it is: A B B A A B ..."""
+    for at in range(count):
+        yield from programs if at % 2 == 0 else reversed(programs)

@@ -1,0 +1,60 @@
+"""What a command says in a terminal while its work takes longer than people like to wait: one line
+that moves, and goes in the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from outpace.model.text import clean
+
+_AFTER, _EVERY = 2.0, 0.25  # seconds
+_LINE = "\r\x1b[2K"  # back to the beginning of an empty line
+
+
+@contextlib.contextmanager
+def show_progress(message: Callable[[float], str]) -> Iterator[None]:
+    """Show what `message` answers to the seconds that have passed, from the third second on;
+    elsewhere than in a terminal, nothing.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    began, done = time.monotonic(), threading.Event()
+
+    def show() -> None:
+        wait, shown = _AFTER, False
+        while not done.wait(wait):
+            width = shutil.get_terminal_size((80, 24)).columns - 1
+            sys.stderr.write(_LINE + clean(message(time.monotonic() - began), width))
+            sys.stderr.flush()
+            wait, shown = _EVERY, True
+        if shown:
+            sys.stderr.write(_LINE)
+            sys.stderr.flush()
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def show_reading(path: object) -> contextlib.AbstractContextManager[None]:
+    """The same while a profile is read."""
+    return show_progress(lambda passed: f"Reading {path}: {passed:.0f} s")
+
+
+def format_remaining(elapsed_s: float, expected_s: float) -> str:
+    """In words, how long work goes on that has taken `elapsed_s` of about `expected_s` seconds."""
+    more = expected_s - elapsed_s
+    if more < 2:
+        return "nearly done"
+    return f"about {more:.0f} s left" if more < 90 else f"about {more / 60:.0f} min left"

@@ -1,0 +1,66 @@
+"""Lines of Python on both sides, where both were sampled: what of the time in which no op ran lies
+in each.
+
+Samples say how a part of the step divides, and are too few to be parts in each step. A line is the
+same by its function and its text, wherever these stand. Lines that one side alone has say how much
+of the change of the time in which no op runs is the program's (`changes.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from outpace.compare.changes import Change, ChangeKind, compute_change, mark_significant
+from outpace.compare.means import Mean, combine_means
+from outpace.compare.sampled_lines import SampledLine, group_by_line
+from outpace.compare.side import PYTHON, STEP_SIDE
+from outpace.compare.verdict import Comparison
+
+PYTHON_LOCATION = "Python"
+_MOST = 0.5  # of a part's change, that a line must make to be told in its place
+
+
+def compute_line_changes(comparison: Comparison) -> tuple[Change, ...]:
+    """What became of each line, the largest change first; none where a side has no samples."""
+    factor = comparison.factors.get(PYTHON)
+    one, two = (group_by_line(side.captures) for side in (comparison.before, comparison.after))
+    if not one or not two or factor is None:
+        return ()
+    changes = []
+    for key in dict.fromkeys((*one, *two)):
+        here, there = one.get(key) or two[key], two.get(key) or one[key]
+        before, after = (_mean(side.get(key, (None,)), comparison.before.capture_log_sd) for side in (one, two))
+        changes.append(compute_change((PYTHON_LOCATION, key[1], _name(here)), _name(there), PYTHON, before, after, factor))
+    return tuple(sorted(mark_significant(changes, comparison.step_before.value), key=lambda each: -abs(each.delta_ps)))
+
+
+def find_main_line(change: Change, lines: Sequence[Change]) -> Change | None:
+    """The line that makes most of a change of the time in which no op runs; None for another
+    change, and where no line is sure.
+    """
+    if change.part[0] != STEP_SIDE:
+        return None
+    own = (line for line in lines if line.kind is not ChangeKind.MACHINE and line.delta_ps * change.delta_ps > 0)
+    return next(own, None)
+
+
+def _name(told: Sequence[SampledLine | None]) -> str:
+    return next(line.name for line in told if line is not None)
+
+
+def _mean(told: Sequence[SampledLine | None], between: float) -> Mean:
+    return combine_means([(line.time_ps, line.error_ps) if line is not None else (0.0, 0.0) for line in told], between)
+
+
+def find_suspect(comparison: Comparison, growth_ps: float) -> tuple[Change | None, Change | None]:
+    """The part that seems to make most of what the step takes `growth_ps` (ps; less, below 0),
+    whether that is sure or not, and of the time in which no op runs the line of Python that makes
+    most of it.
+    """
+    part = max(comparison.changes, key=lambda each: each.delta_ps * growth_ps, default=None)
+    if part is None or part.delta_ps * growth_ps <= 0:
+        return None, None
+    if part.part[0] != STEP_SIDE:
+        return part, None
+    line = max(compute_line_changes(comparison), key=lambda each: each.delta_ps * growth_ps, default=None)
+    return part, line if line is not None and line.delta_ps / part.delta_ps >= _MOST else None

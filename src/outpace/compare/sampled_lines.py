@@ -1,0 +1,83 @@
+"""Lines of Python in one capture that was sampled: what of the time in which no op ran lies in
+each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Protocol
+
+from outpace._dataclass import dataclass
+from outpace.metrics.cluster.program_groups import main_program_hosts
+from outpace.metrics.facts.python_lines import python_lines
+from outpace.metrics.facts.python_samples import OUTPACE
+from outpace.metrics.source_line import format_source_line
+from outpace.timeline import Run
+
+_Z = 1.96  # standard errors in half of the interval that a line's share comes with
+
+
+@dataclass(frozen=True)
+class SampledLine:
+    """One line. function, text: its function and its source, by which it is the same in another
+    capture; name: as people call it, with its place; time: ps per step, of several hosts the mean;
+    error: its standard error, that its samples leave.
+    """
+
+    function: str
+    code: str
+    name: str
+    time_ps: float
+    error_ps: float
+
+
+class HasLines(Protocol):
+    """A capture with its lines of Python; none where it was not sampled."""
+
+    @property
+    def lines(self) -> tuple[SampledLine, ...]:
+        """The lines."""
+
+
+def group_by_line(captures: Sequence[HasLines]) -> dict[tuple[str, str], list[SampledLine | None]]:
+    """Each line, by function and text, in the captures that were sampled; None where one has none
+    of it.
+    """
+    known = [{(line.function, line.code): line for line in capture.lines} for capture in captures if capture.lines]
+    return {key: [lines.get(key) for lines in known] for key in dict.fromkeys(key for lines in known for key in lines)}
+
+
+def _whole(time: float, error: float) -> tuple[float, float]:
+    """In picoseconds, as baselines keep them, so that a capture is the same there."""
+    return float(round(time)), float(round(error))
+
+
+def compute_sampled_lines(run: Run) -> tuple[SampledLine, ...]:
+    """The lines of a capture; what the capture itself costs is a line too. None where it was not
+    sampled.
+    """
+    table = python_lines(run)
+    hosts = [host for host in main_program_hosts(run) if len(table.filter_by("host", host))]
+    names: dict[tuple[str, str], tuple[str, str]] = {}
+    told: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for row in table.filter_by("host", *hosts).records():
+        if row["python_share"] <= 0:
+            continue
+        place = format_source_line(row["file"], row["line"])
+        key = row["function"], row["text"] or place
+        name = "the capture itself" if row["who"] == OUTPACE else f"{place} {row['function']}"
+        names.setdefault(key, (name, row["text"]))
+        step = row["self_ps"] / row["share"]
+        error = (row["high"] - row["low"]) / (2 * _Z) * math.sqrt(row["python_share"] / row["share"])  # as counts have it
+        told[key].append((row["python_share"] * step / len(hosts), error * step / len(hosts)))
+    return tuple(
+        SampledLine(
+            key[0],
+            key[1],
+            names[key][0],
+            *_whole(math.fsum(time for time, _ in parts), math.hypot(*(error for _, error in parts))),
+        )
+        for key, parts in told.items()
+    )

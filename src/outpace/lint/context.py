@@ -1,0 +1,262 @@
+"""What rules work with: `LintContext`, one file with everything that they ask about it, what a
+capture recorded of it included; `Rule`, what a check knows by itself; and `Message`, what it says
+about one place of a file.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+from outpace.lint.calls import READERS
+from outpace.lint.dataset_analysis import DatasetAnalysis
+from outpace.lint.functions import FunctionResolver
+from outpace.lint.source import SourceFile
+from outpace.lint.training_loops import TrainingLoops
+from outpace.store.record import CaptureRecord, FunctionTrace, PipelineStage
+
+
+class Level(str, Enum):
+    """How much a message asks for: a warning fails the check, a note does not."""
+
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class Origin(str, Enum):
+    """Where a message comes from: the source alone, or a capture that confirms it."""
+
+    SOURCE = "source"
+    CAPTURE = "capture"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What one rule looks for.
+
+    `why` says what happens at run time and `reference` who says so; `fix` says what to write
+    instead, `harmless` in which case the finding does not matter. `level` is the level without
+    further knowledge of the place.
+    """
+
+    id: str
+    title: str
+    why: str
+    reference: str
+    fix: str
+    harmless: str
+    level: Level = Level.WARNING
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A replacement of the text between two positions (lines from 1, columns from 0 in characters),
+    safe to make as it stands.
+    """
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Message:
+    """One rule at one place. Lines and columns count from 1, `end_column` is the first column after
+    the marked text of `line`.
+    """
+
+    rule: str
+    level: Level
+    path: str
+    line: int
+    column: int
+    end_column: int
+    sentence: str
+    fix: str
+    harmless: str
+    origin: Origin = Origin.SOURCE
+    evidence: str = ""
+    edit: Edit | None = None
+    node: ast.AST | None = field(default=None, repr=False, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The message as JSON-ready values; `docs/lint.md` lists the keys."""
+        found = {key: value for key, value in vars(self).items() if key not in ("node", "edit")}
+        found["level"], found["origin"] = self.level.value, self.origin.value
+        found["edit"] = None if self.edit is None else asdict(self.edit)
+        return found
+
+
+_KEPT_TEXT = 200
+
+
+class RecordFacts:
+    """One capture record, seen from one file."""
+
+    def __init__(self, source: SourceFile, record: CaptureRecord | None) -> None:
+        self._source = source
+        self._stages: dict[int, list[PipelineStage]] = {}
+        self._all = {stage.id: stage for stage in record.pipeline} if record else {}
+        self._traces = [trace for trace in record.traces if self._same(trace.file)] if record else []
+        self._versions = record.versions if record else {}
+        self._behind: dict[int, list[PipelineStage]] = {}
+        for stage in self._all.values():
+            if self._same(stage.file) and stage.text == self._line(stage.line)[:_KEPT_TEXT]:
+                self._stages.setdefault(stage.line, []).append(stage)
+            for number in stage.inputs:
+                self._behind.setdefault(number, []).append(stage)
+
+    def stages(self, call: ast.AST, op: str) -> list[PipelineStage]:
+        """The stages that a call built while it was recorded; empty when nothing is known about it.
+
+        Two equal operations on one line cannot be told apart: then nothing is known.
+        """
+        if not isinstance(call, ast.Call):
+            return []
+        line = call.func.end_lineno or call.lineno
+        found = [stage for stage in self._stages.get(line, ()) if stage.op == op]
+        return found if _calls_on(self._source, line, op) == 1 else []
+
+    def iter_upstream(self, stage: PipelineStage) -> Iterator[PipelineStage]:
+        """All stages that feed a stage, the nearest first."""
+        for number in stage.inputs:
+            if number in self._all:
+                yield self._all[number]
+                yield from self.iter_upstream(self._all[number])
+
+    def iter_downstream(self, stage: PipelineStage) -> Iterator[PipelineStage]:
+        """All stages that a stage feeds."""
+        for later in self._behind.get(stage.id, ()):
+            yield later
+            yield from self.iter_downstream(later)
+
+    def traces(self, function: ast.AST) -> list[FunctionTrace]:
+        """The graphs that were built of a function, in order."""
+        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return []
+        first = min([function.lineno, *(item.lineno for item in function.decorator_list)])
+        return [item for item in self._traces if first <= item.line <= function.lineno and item.function == function.name]
+
+    def package_version(self, package: str) -> tuple[int, ...] | None:
+        """A package's version in the captured process, as numbers; None when it was not
+        recorded.
+        """
+        text = self._versions.get(package)
+        parts = text.split(".")[:2] if text else []
+        return tuple(int(part) for part in parts) if parts and all(part.isdigit() for part in parts) else None
+
+    def _same(self, file: str) -> bool:
+        own = os.path.realpath(self._source.path)
+        return os.path.realpath(file) == own or (not os.path.exists(file) and os.path.basename(file) == os.path.basename(own))
+
+    def _line(self, number: int) -> str:
+        return self._source.lines[number - 1].strip() if 0 < number <= len(self._source.lines) else ""
+
+
+def _calls_on(source: SourceFile, line: int, op: str) -> int:
+    """How many calls of an operation have their name on a line."""
+    names = [node.func for node in source.nodes if isinstance(node, ast.Call) and node.func.end_lineno == line]
+    return sum((isinstance(f, ast.Attribute) and f.attr == op) or (op in READERS and isinstance(f, ast.Name)) for f in names)
+
+
+class LintContext:
+    """The source, its functions, data sets and training loops (worked out when a rule asks), and
+    the facts of a capture.
+    """
+
+    def __init__(self, source: SourceFile, record: CaptureRecord | None = None) -> None:
+        self.source = source
+        self.functions = FunctionResolver(source)
+        self.record_facts = RecordFacts(source, record)
+
+    @cached_property
+    def datasets(self) -> DatasetAnalysis:
+        """The file's data sets."""
+        return DatasetAnalysis(self.source, self.functions)
+
+    @cached_property
+    def training_loops(self) -> TrainingLoops:
+        """The file's `tf.function`s and training loops."""
+        return TrainingLoops(self.source, self.functions)
+
+    @cached_property
+    def tensorflow_alias(self) -> str:
+        """The name under which the file imports TensorFlow; empty when it does not."""
+        imports = (node for node in self.source.nodes if isinstance(node, ast.Import))
+        names = (item for node in imports for item in node.names if item.name == "tensorflow")
+        return next((item.asname or item.name for item in names), "")
+
+    def build_message(
+        self,
+        rule: Rule,
+        node: ast.AST,
+        sentence: str,
+        *,
+        level: Level | None = None,
+        fix: str | None = None,
+        harmless: str | None = None,
+        evidence: str = "",
+        edit: Edit | None = None,
+    ) -> Message:
+        """A message at a node; `evidence` is what a capture showed, which makes the capture its
+        origin.
+        """
+        line, start, end = self._marked(node)
+        return Message(
+            rule.id, level or rule.level, self.source.path, line, start + 1, end + 1, sentence, fix or rule.fix, harmless or rule.harmless,
+            Origin.CAPTURE if evidence else Origin.SOURCE, evidence, edit, node,
+        )  # fmt: skip
+
+    def build_insertion(self, line: int, offset: int, text: str) -> Edit:
+        """An edit that adds text at a line (from 1) and a UTF-8 byte offset, as `ast` counts."""
+        column = self._characters(line, offset)
+        return Edit(line, column, line, column, text)
+
+    def build_argument_edit(self, call: ast.AST, text: str) -> Edit | None:
+        """An edit that adds a keyword argument to a call; None where that would need more than an
+        insertion.
+        """
+        if not isinstance(call, ast.Call) or call.end_lineno is None or call.end_col_offset is None:
+            return None
+        given = [*call.args, *(word.value for word in call.keywords)]
+        if not given:
+            return None
+        last = max(given, key=lambda item: (item.end_lineno or 0, item.end_col_offset or 0))
+        if self._between(last, call).strip() != ")":
+            return None  # a comma, a comment or a parenthesis stands there
+        return self.build_insertion(last.end_lineno or call.end_lineno, last.end_col_offset or 0, f", {text}")
+
+    def _between(self, last: ast.expr, call: ast.Call) -> str:
+        """The text from the end of a call's last argument to the end of the call."""
+        first, end = last.end_lineno or 1, call.end_lineno or 1
+        lines = [line.encode() for line in self.source.lines[first - 1 : end]]
+        lines[-1] = lines[-1][: call.end_col_offset]
+        lines[0] = lines[0][last.end_col_offset or 0 :]
+        return b"\n".join(lines).decode()
+
+    def _marked(self, node: ast.AST) -> tuple[int, int, int]:
+        """Line, first and last column of what stands for a node: the method's name of a call,
+        otherwise its first line.
+        """
+        part = node.func if isinstance(node, ast.Call) else node
+        if isinstance(part, ast.Attribute) and isinstance(node, ast.Call) and isinstance(part.value, (ast.Call, ast.Name)):
+            line, end = part.end_lineno or part.lineno, part.end_col_offset or 0
+            return line, self._characters(line, end - len(part.attr.encode())), self._characters(line, end)
+        line, first = int(getattr(part, "lineno", 1)), int(getattr(part, "col_offset", 0))
+        last = getattr(part, "end_col_offset", None) if getattr(part, "end_lineno", line) == line else None
+        text = self.source.lines[line - 1] if line <= len(self.source.lines) else ""
+        return (
+            line,
+            self._characters(line, first),
+            len(text.rstrip().rstrip(":")) if last is None else self._characters(line, last),
+        )
+
+    def _characters(self, line: int, offset: int) -> int:
+        return len(self.source.lines[line - 1].encode()[:offset].decode(errors="ignore"))

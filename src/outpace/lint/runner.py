@@ -1,0 +1,132 @@
+"""From files to messages: which files, which record, which rules."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from outpace.lint.context import Level, LintContext, Message, Origin
+from outpace.lint.rules import CHECKS, RULES
+from outpace.lint.source import SourceFile
+from outpace.model.errors import NotFoundError, ProfileError, UsageError
+from outpace.model.input_files import RECORD, format_error, read_file
+from outpace.store.record import RECORD_SUFFIX, CaptureRecord
+
+_SKIPPED_FOLDERS = {"__pycache__", "node_modules", "site-packages", "build", "dist", "venv"}
+
+
+class CheckedFile(NamedTuple):
+    """A file that was checked: what is said about it, and its lines."""
+
+    path: str
+    messages: list[Message]
+    lines: list[str]
+
+
+def lint_text(text: str, path: str = "<text>", record: CaptureRecord | None = None) -> list[Message]:
+    """The messages about a Python text, in its order. Raises UsageError when it cannot
+    be parsed.
+    """
+    return _checked(lambda: SourceFile(text, path), path, record)[0]
+
+
+def lint_file(path: str, record: CaptureRecord | None = None) -> tuple[list[Message], list[str]]:
+    """The messages about a file, and its lines. Raises NotFoundError, or UsageError when it cannot
+    be parsed.
+    """
+    return _checked(lambda: SourceFile.read(path), path, record)
+
+
+def find_files(paths: Sequence[str]) -> list[str]:
+    """The files that paths name: files as they are, folders with all Python files below them.
+    Raises NotFoundError.
+    """
+    found: list[str] = []
+    for path in paths:
+        if os.path.isdir(path):
+            below = sorted(_below(path))
+            if not below:
+                raise NotFoundError(f"There is no Python file in {path}.")
+            found += below
+        elif os.path.exists(path):
+            found.append(path)
+        else:
+            raise NotFoundError(f"There is no file or folder {path}.")
+    return list(dict.fromkeys(found))
+
+
+def select_messages(messages: Iterable[Message], select: Sequence[str], ignore: Sequence[str]) -> list[Message]:
+    """The messages of the rules that are wanted; a name may be the start of several (`DS`)."""
+    known = tuple(RULES)
+    for name in (*select, *ignore):
+        if not name or not any(rule.startswith(name) for rule in known):
+            raise UsageError(f"There is no rule {name!r}. The rules are {', '.join(known)}.")
+    return [
+        item
+        for item in messages
+        if (not select or item.rule.startswith(tuple(select))) and not (ignore and item.rule.startswith(tuple(ignore)))
+    ]
+
+
+def find_newest_record(root: str) -> str | None:
+    """Path of the newest capture record below a folder; None when there is none."""
+    found = [os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names if name.endswith(RECORD_SUFFIX)]
+    return max(found, key=lambda path: (os.path.getmtime(path), path)) if found else None
+
+
+def read_record(source: str) -> CaptureRecord:
+    """The record at a path, or the newest below a log directory. Raises NotFoundError or
+    ProfileError.
+    """
+    path = find_newest_record(source) if os.path.isdir(source) else source
+    if path is None or not os.path.exists(path):
+        raise NotFoundError(f"There is no capture record in {source}. `outpace profile SCRIPT` makes one.")
+    try:
+        return CaptureRecord.from_json(read_file(path, RECORD).decode("utf-8"))
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise ProfileError(
+            f"{path} is no capture record: {format_error(error)}. Capture again, or leave --record out."
+        ) from None
+
+
+def _checked(read: Callable[[], SourceFile], path: str, record: CaptureRecord | None) -> tuple[list[Message], list[str]]:
+    try:
+        source = read()
+        return _messages(source, record), source.lines
+    except (RecursionError, MemoryError):  # what Python's parser says of deep nesting
+        raise UsageError(
+            f"{path} cannot be checked: it is nested too deeply. Leave it out, or break up its longest expression."
+        ) from None
+
+
+def _messages(source: SourceFile, record: CaptureRecord | None) -> list[Message]:
+    program = LintContext(source, record)
+    best: dict[tuple[str, int, int], Message] = {}
+    for check in CHECKS:
+        for message in check(program):
+            place = (message.rule, message.line, message.column)
+            if place not in best or _rank(message) > _rank(best[place]):
+                best[place] = message
+    kept = (message for message in best.values() if not _ignored(source, message))
+    return sorted(kept, key=lambda message: (message.line, message.column, message.rule))
+
+
+def _rank(message: Message) -> tuple[bool, bool]:
+    """Of two messages of one rule at one place, the surer and then the stronger is kept."""
+    return message.origin is Origin.CAPTURE, message.level is Level.WARNING
+
+
+def _ignored(source: SourceFile, message: Message) -> bool:
+    """Whether a comment switches the message off, on its own line or the first or last line of what
+    it is about.
+    """
+    lines = {message.line, getattr(message.node, "lineno", message.line), getattr(message.node, "end_lineno", message.line)}
+    return any(line in source.ignore_comments and source.ignore_comments[line].covers(message.rule) for line in lines)
+
+
+def _below(folder: str) -> Iterator[str]:
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in _SKIPPED_FOLDERS and not name.startswith(".")]
+        scripts = (os.path.join(place, name) for name in names if name.endswith(".py"))
+        yield from filter(os.path.isfile, scripts)  # a pipe would never end

@@ -1,0 +1,224 @@
+"""Where a file trains: its `tf.function`s, what runs inside them, the loops that make a step per
+iteration, and the steps' results.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+
+from outpace.lint.functions import PYTHON_CALLS, FunctionResolver
+from outpace.lint.source import FUNCTIONS, Function, SourceFile, iter_scope
+
+LOOP_NODES = (ast.For, ast.AsyncFor, ast.While)
+Loop = ast.For | ast.AsyncFor | ast.While
+_UPDATES = frozenset({"apply_gradients", "minimize", "train_on_batch"})
+_COMPILED_METHODS = frozenset({"train_step", "test_step", "predict_step", "call"})
+_V1 = frozenset({"disable_eager_execution", "disable_v2_behavior", "Session", "InteractiveSession"})
+
+
+class TrainingLoops:
+    """Training as the file's text shows it."""
+
+    def __init__(self, source: SourceFile, functions: FunctionResolver) -> None:
+        self.source = source
+        self.functions = functions
+
+    @cached_property
+    def is_eager(self) -> bool:
+        """Whether the file trains with TensorFlow 2's eager execution at all (no graph mode of
+        version 1).
+        """
+        names = (self.source.qualified_name(node) for node in self.source.nodes if isinstance(node, ast.Attribute))
+        return self.source.imports("tensorflow", "keras") and not any(
+            name.startswith("tensorflow.") and name.rpartition(".")[2] in _V1 for name in names
+        )
+
+    @cached_property
+    def tf_functions(self) -> dict[Function, ast.AST]:
+        """Functions that `tf.function` wraps, each with the decorator or call that wraps it."""
+        found: dict[Function, ast.AST] = {}
+        for node in self.source.nodes:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                for item in node.decorator_list:
+                    if self.is_tf_function(item):
+                        found[node] = item
+            elif isinstance(node, ast.Call) and self.is_tf_function(node) and node.args:
+                target = self.functions.resolve_function(node.args[0])
+                if target is not None:
+                    found.setdefault(target, node)
+        return found
+
+    @cached_property
+    def graph_functions(self) -> set[ast.AST]:
+        """Functions that run inside a graph: wrapped ones, Keras' own steps, and all that these
+        use.
+        """
+        todo: list[ast.AST] = [*self.tf_functions, *self._keras_methods()]
+        found: set[ast.AST] = set()
+        while todo:
+            function = todo.pop()
+            if function not in found and function not in self.python_functions:
+                found.add(function)
+                todo += self.functions.references(function)
+        return found
+
+    @cached_property
+    def python_functions(self) -> set[ast.AST]:
+        """Functions that `py_function` and its kin run as Python."""
+        calls = (node for node in self.source.nodes if self.source.called_name(node) in PYTHON_CALLS)
+        targets = (self.functions.resolve_function(_argument(node, "func")) for node in calls if isinstance(node, ast.Call))
+        return {target for target in targets if target is not None}
+
+    @cached_property
+    def step_functions(self) -> set[ast.AST]:
+        """Functions that make one training step when they are called (not a loop of steps)."""
+        everything = [node for node in self.source.nodes if isinstance(node, FUNCTIONS)]
+        found: set[ast.AST] = set()
+        for node in everything:
+            if any(self._updates(item) and not self.enclosing_loop(item) for item in iter_scope(node)):
+                found.add(node)
+        growing = True
+        while growing:
+            more = {node for node in everything if node not in found and self._uses(node, found)}
+            found |= more
+            growing = bool(more)
+        return found
+
+    @cached_property
+    def loop_bodies(self) -> dict[Loop, list[ast.AST]]:
+        """Loops that make one step per iteration, with the nodes that run in each iteration (not
+        those under an `if`, `try` or inner loop).
+        """
+        found: dict[Loop, list[ast.AST]] = {}
+        for node in self.source.nodes:
+            if isinstance(node, LOOP_NODES):
+                body = list(iter_unconditional(node))
+                if any(self._updates(item) or self.is_step_call(item) for item in body):
+                    found[node] = body
+        return found
+
+    def is_tf_function(self, node: ast.AST) -> bool:
+        """Whether an expression is `tf.function`, with or without arguments, also through
+        `functools.partial`.
+        """
+        if isinstance(node, ast.Call):
+            partly = self.source.called_name(node) == "functools.partial" and bool(node.args)
+            return self.is_tf_function(node.args[0] if partly else node.func)
+        return self.source.qualified_name(node) == "tensorflow.function"
+
+    def is_step_call(self, node: ast.AST) -> bool:
+        """Whether a node calls a function that makes a step; a function from elsewhere must say so
+        in its name.
+        """
+        if not isinstance(node, ast.Call):
+            return False
+        target = self.resolve_method(node.func)
+        if target is not None:
+            return target in self.step_functions or "train_step" in getattr(target, "name", "")
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        return "train_step" in name or any(self.functions.resolve_function(item) in self.step_functions for item in node.args)
+
+    def resolve_method(self, node: ast.AST) -> Function | None:
+        """The function that an expression names; for `object.name` the only method of that name in
+        the file.
+        """
+        found = self.functions.resolve_function(node)
+        if found is None and isinstance(node, ast.Attribute) and not self.source.qualified_name(node):
+            named = [item for item in self.source.nodes if isinstance(item, ast.FunctionDef) and item.name == node.attr]
+            methods = [item for item in named if isinstance(self.source.parents.get(item), ast.ClassDef)]
+            found = methods[0] if len(methods) == 1 else None
+        return found
+
+    def enclosing_loop(self, node: ast.AST) -> Loop | None:
+        """The innermost loop around a node in the same function."""
+        for above in self.source.iter_ancestors(node):
+            if isinstance(above, FUNCTIONS):
+                return None
+            if isinstance(above, LOOP_NODES):
+                return above
+        return None
+
+    def gradient_tape(self, node: ast.AST) -> ast.AST | None:
+        """The `tf.GradientTape` call that a `with` enters, or None."""
+        items = node.items if isinstance(node, ast.With) else []
+        return next(
+            (i.context_expr for i in items if self.source.called_name(i.context_expr) == "tensorflow.GradientTape"), None
+        )
+
+    def find_step_tensors(self, body: list[ast.AST]) -> set[str]:
+        """Names in a training loop that hold tensors of the step: what it returns, what a tape
+        records, what is made of these.
+        """
+        names: set[str] = set()
+        for node in body:
+            if isinstance(node, (ast.Assign, ast.AugAssign)) and self._holds_tensor(node, names):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                names |= {item.id for target in targets for item in ast.walk(target) if isinstance(item, ast.Name)}
+        return names
+
+    def _holds_tensor(self, node: ast.Assign | ast.AugAssign, names: set[str]) -> bool:
+        if forces_sync(node.value):
+            return False
+        if any(self.gradient_tape(above) is not None for above in self.source.iter_ancestors(node)):
+            return any(isinstance(item, ast.Call) for item in ast.walk(node.value))
+        return any(
+            self.is_step_call(item) or (isinstance(item, ast.Name) and item.id in names) for item in ast.walk(node.value)
+        ) and not isinstance(node.value, (ast.List, ast.Dict, ast.ListComp))
+
+    def _updates(self, node: ast.AST) -> bool:
+        """Whether a node changes a model's weights by itself."""
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            return False
+        return node.func.attr in _UPDATES and not self.source.qualified_name(node.func)
+
+    def _uses(self, function: Function, steps: set[ast.AST]) -> bool:
+        calls = (node for node in iter_scope(function) if isinstance(node, ast.Call) and self.enclosing_loop(node) is None)
+        named = (item for node in calls for item in [node.func, *node.args] if isinstance(item, (ast.Name, ast.Attribute)))
+        return any(self.resolve_method(item) in steps for item in named)
+
+    def _keras_methods(self) -> Iterator[ast.AST]:
+        for node in self.source.nodes:
+            if isinstance(node, ast.ClassDef) and any(
+                self.source.qualified_name(base).startswith("keras.") for base in node.bases
+            ):
+                yield from (item for item in node.body if isinstance(item, ast.FunctionDef) and item.name in _COMPILED_METHODS)
+
+
+def forces_sync(node: ast.AST) -> bool:
+    """Whether an expression makes Python numbers of tensors: it waits for them, and what it gives
+    is no tensor.
+    """
+    for item in ast.walk(node):
+        if isinstance(item, ast.Call):
+            name = item.func.attr if isinstance(item.func, ast.Attribute) else getattr(item.func, "id", "")
+            if name in ("numpy", "item", "float", "int", "len", "str", "time"):
+                return True
+    return False
+
+
+def reads_metadata(source: SourceFile, name: ast.Name) -> bool:
+    """Whether only a tensor's shape or type is asked for, which needs no waiting."""
+    parent = source.parents.get(name)
+    return isinstance(parent, ast.Attribute) and parent.attr in ("shape", "dtype", "name", "device", "keys")
+
+
+def _argument(call: ast.Call, name: str) -> ast.expr | None:
+    return next((word.value for word in call.keywords if word.arg == name), call.args[0] if call.args else None)
+
+
+def iter_unconditional(scope: Loop | ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
+    """The nodes that run in every iteration of a loop, or call of a function: no branches, inner
+    loops, or functions that are only defined.
+    """
+    todo: list[ast.AST] = list(reversed(scope.body))
+    while todo:
+        node = todo.pop()
+        yield node
+        if isinstance(node, (ast.If, ast.While)):
+            todo.append(node.test)
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            todo.append(node.iter)
+        elif not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.ExceptHandler, ast.IfExp)):
+            todo += reversed(list(ast.iter_child_nodes(node)))

@@ -1,0 +1,1 @@
+"""What hosts are compared by: clocks, programs, workers, collectives."""

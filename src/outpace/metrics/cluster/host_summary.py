@@ -1,0 +1,75 @@
+"""What is kept of a host where there are too many to keep their events: enough to say which hosts
+belong together, and which one is slow.
+"""
+
+from __future__ import annotations
+
+from outpace._caching import memoize
+from outpace._dataclass import dataclass
+from outpace.metrics.cluster.host_signature import NUMBERED_SOURCES, HostSignature, host_signatures
+from outpace.metrics.cluster.workers import Worker, workers
+from outpace.metrics.facts.device_counts import DeviceCount, device_counts
+from outpace.model.arrays import Numbers, Picoseconds
+from outpace.timeline import Run, Timeline
+from outpace.timeline.clock_origin import ClockOrigin, compute_origin
+
+
+@dataclass(frozen=True, eq=False)
+class HostSummary:
+    """A host without its events. size: bytes of its profile; events: how many it recorded; origin:
+    where its times are counted from; span: its first and last moment, ps from there.
+
+    number, start, end: its steps; numbered: whether the program counts them, so that one number is
+    one step on all hosts; workers: itself, or its devices; facts: what it executed; devices: how
+    many it recorded; warnings: what a reader must know of its file.
+    """
+
+    host: str
+    size_bytes: int
+    event_count: int
+    origin: ClockOrigin
+    span_ps: tuple[int, int]
+    step_number: Numbers
+    step_start: Picoseconds
+    step_end: Picoseconds
+    has_step_numbers: bool
+    workers: tuple[Worker, ...]
+    signature: HostSignature
+    device_count: DeviceCount
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def capture_span_ns(self) -> tuple[int, int]:
+        """The first and the last moment by the host's own clock, ns."""
+        return self.origin.origin_ns + self.span_ps[0] // 1000, self.origin.origin_ns + self.span_ps[1] // 1000
+
+
+@memoize
+def host_summaries(run: Run) -> tuple[HostSummary, ...]:
+    """One for each host; of a run of very many hosts, those of all of them are given to it
+    (`outpace.hosts`).
+    """
+    mine: dict[str, list[Worker]] = {t.host: [] for t in run.hosts}
+    for worker in workers(run):
+        mine[worker.host].append(worker)
+    executed = {each.host: each for each in host_signatures(run)}
+    devices = {each.host: each for each in device_counts(run)}
+    return tuple(_digest(t, tuple(mine[t.host]), executed[t.host], devices[t.host]) for t in run.hosts)
+
+
+def _digest(timeline: Timeline, found: tuple[Worker, ...], executed: HostSignature, counted: DeviceCount) -> HostSummary:
+    trace, steps = timeline.trace, timeline.steps
+    return HostSummary(
+        host=timeline.host,
+        size_bytes=trace.size,
+        event_count=len(trace),
+        origin=compute_origin(timeline),
+        span_ps=timeline.span_ps,
+        step_number=steps.number,
+        step_start=steps.start,
+        step_end=steps.end,
+        has_step_numbers=len(steps) > 0 and steps.source in NUMBERED_SOURCES,
+        workers=found,
+        signature=executed,
+        device_count=counted,
+    )

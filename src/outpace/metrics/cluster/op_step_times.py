@@ -1,0 +1,135 @@
+"""Ops by step: how much of each steady step's time each op takes, so that an op can be told of as a
+mean with its spread.
+
+Ops of the model share the moments of a step (`model_ops`), so that together they are no more than
+it. Those that are short are told apart: TensorFlow leaves out events of ops that it has found to be
+cheap, now one and now another, and their time is then the executor's, which is a row, too. What the
+input pipeline runs, stages and the ops in them, has its self time, on threads that may work beside
+the step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace._caching import memoize
+from outpace._dataclass import dataclass
+from outpace.metrics.cluster.program_groups import main_program_hosts
+from outpace.metrics.facts.model_ops import ModelOps, input_mask, model_ops
+from outpace.metrics.facts.op_metrics import HOST, host_ops
+from outpace.metrics.facts.step_breakdown import step_breakdown
+from outpace.model.arrays import Codes, Indices, Values
+from outpace.timeline import OpKind, Run, Timeline
+
+SHORT_OP_PS = 10e6  # ps, of an execution in the mean; TensorFlow calls an op cheap below 8,000 cycles
+EXECUTOR = "executor, between ops"
+INPUT_SIDE = "Input"  # beside `Host` and `Device`: where an op of the input pipeline runs
+OpKey = tuple[str, str, str]  # side, type, name
+_Cells = dict[OpKey, Values]  # ps per steady row of steps
+
+
+@dataclass(frozen=True, eq=False)
+class OpStepTimes:
+    """ops: in the order of the rows of `time_ps`, float64 (ops, samples): time of an op in a
+    training step. A sample is a steady step of one host of the main program; `step_ps`: how long
+    each took. short: the host's ops whose time may also be the executor's, and that itself.
+    """
+
+    ops: tuple[OpKey, ...]
+    time_ps: Values
+    step_ps: Values
+    short_ops: frozenset[OpKey]
+
+
+@memoize
+def op_step_times(run: Run) -> OpStepTimes:
+    """The ops of the steady steps of all hosts that execute the main program."""
+    breakdown = step_breakdown(run)
+    short: set[OpKey] = set()
+    blocks: list[_Cells] = []
+    lengths: list[Values] = []
+    for host in main_program_hosts(run):
+        timeline, per_row = run.by_host[host], breakdown.steps_per_execution[host]
+        steady = np.flatnonzero(breakdown.steady_mask[breakdown.steps["host"] == host])
+        cells = _of_input(timeline, steady)
+        for ops in model_ops(run):
+            if ops.host == host:
+                cells |= _of_model(ops, steady, len(timeline.steps), per_row)
+                short |= _short(ops)
+        blocks.append({op: times / per_row for op, times in cells.items() if times.any()})
+        lengths.append(timeline.steps.duration[steady] / per_row)
+    known = tuple(dict.fromkeys(op for block in blocks for op in block))
+    table = np.zeros((len(known), sum(map(len, lengths))))
+    row, begin = {op: at for at, op in enumerate(known)}, 0
+    for block, length in zip(blocks, lengths, strict=True):
+        for op, times in block.items():
+            table[row[op], begin : begin + len(length)] = times
+        begin += len(length)
+    return OpStepTimes(known, table, np.concatenate([*lengths, np.zeros(0)]), frozenset(short & set(known)))
+
+
+def _of_model(found: ModelOps, steady: Indices, steps: int, per_row: int) -> _Cells:
+    """Ops of one side of a host, of several devices the mean."""
+    keys: list[OpKey] = [(found.side, kind, name) for name, kind, _ in found.ops]
+    place = _places(steady, steps)[found.step]
+    devices = max(round(found.step_count / (len(steady) * per_row)), 1) if len(steady) else 1
+    cells = _summed(keys, found.op_index, place, found.attributed_ps / devices, len(steady))
+    none = np.zeros(len(found.op_index), np.int64)
+    return cells | _summed([(found.side, "", EXECUTOR)], none, place, found.executor_ps / devices, len(steady))
+
+
+def _short(found: ModelOps) -> set[OpKey]:
+    if found.side != HOST:
+        return set()
+    count = np.bincount(found.op_index, minlength=len(found.ops))
+    short = np.bincount(found.op_index, found.attributed_ps, len(found.ops)) < SHORT_OP_PS * count
+    return {(HOST, found.ops[at][1], found.ops[at][0]) for at in np.flatnonzero(short).tolist()} | {(HOST, "", EXECUTOR)}
+
+
+def _of_input(timeline: Timeline, steady: Indices) -> _Cells:
+    """Stages of the input pipeline and the ops in them: those of a step, else those that begin in
+    its time.
+    """
+    rows, _, own = host_ops(timeline)
+    mine = input_mask(timeline, rows) | timeline.op_kind_mask(OpKind.TF_DATA)[timeline.trace.name[rows]]
+    rows, own = rows[mine], own[mine]
+    names, code = np.unique(timeline.trace.name[rows], return_inverse=True)
+    keys: list[OpKey] = [(INPUT_SIDE, timeline.ops[name].type, timeline.ops[name].name) for name in names.tolist()]
+    return _summed(keys, code, _in_time(timeline, steady, rows), own.astype(np.float64), len(steady))
+
+
+def _summed(keys: list[OpKey], code: Codes, place: Indices, amount: Values, steps: int) -> _Cells:
+    inside = place >= 0
+    cells = np.bincount(code[inside] * steps + place[inside], amount[inside], len(keys) * steps).reshape(len(keys), steps)
+    found: _Cells = {}
+    for key, times in zip(keys, cells, strict=True):
+        if times.any():
+            found[key] = np.asarray(found.get(key, 0.0) + times, np.float64)
+    return found
+
+
+def _places(steady: Indices, steps: int) -> Indices:
+    """Of each step its place among the steady ones; below 0 for another, and at the end
+    for none.
+    """
+    known = np.full(steps + 1, -2, np.int64)
+    known[steady] = np.arange(len(steady))
+    known[-1] = -1
+    return known
+
+
+def _in_time(timeline: Timeline, steady: Indices, rows: Indices) -> Indices:
+    """The place of each event's step, of those that belong to none by when they begin; below 0
+    where it is none of the steady ones.
+    """
+    steps = timeline.steps
+    order = np.argsort(steps.start[steady])
+    start, end = steps.start[steady][order], steps.end[steady][order]
+    found = _places(steady, len(steps))[timeline.step_index[rows]]
+    open_ = np.flatnonzero(found == -1)
+    if len(open_) and len(start):
+        begin = timeline.trace.start[rows[open_]]
+        at = np.searchsorted(start, begin, side="right") - 1
+        inside = (at >= 0) & (begin < end[at])
+        found[open_[inside]] = order[at[inside]]
+    return found

@@ -1,0 +1,232 @@
+"""Which hosts of a run execute the same program, so that their numbers may be averaged and
+compared.
+
+A profiler client records whatever answers at the addresses that it was given: workers of one
+training, or programs that have nothing to do with each other. They are told apart by what they
+execute, never by names of hosts: the ops in which they spend their time, the stages of their
+busiest input pipeline, and the functions that they call. Workers may differ in one of these and yet
+train together: collectives that they share and steps of one number that run at the same time say
+so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from outpace._caching import memoize, once
+from outpace._dataclass import dataclass
+from outpace.metrics.cluster.clock_offsets import host_zeros_ps
+from outpace.metrics.cluster.host_signature import HostSignature
+from outpace.metrics.cluster.host_summary import HostSummary, host_summaries
+from outpace.model.units import format_count
+from outpace.timeline import Run
+
+_SAME_OPS = 0.5  # of each one's op time in ops that the other executes too: the rest may be a checkpoint, or an evaluation
+_OVERLAP = 0.5  # of the shorter one, for two steps to have run at the same time
+_FEWEST = 3  # steps of one number, below which running at the same time may be chance
+_NAMED = 3  # ops in a sentence
+_WORTH_NAMING = 0.05  # of the op time
+
+
+@dataclass(frozen=True)
+class ProgramMatch:
+    """What speaks for two hosts' executing one program; None where a profile does not say.
+
+    ops: share of op time that is in ops of both, of the host with less of it; foreign: ops of the
+    second that the first does not execute, longest first, and `foreign_share` of its op time;
+    pipeline, functions: whether they are the same; collectives: types that both execute; steps:
+    whether steps of one number ran at the same time.
+    """
+
+    op_share: float | None
+    foreign_ops: tuple[str, ...]
+    foreign_share: float
+    same_pipeline: bool | None
+    same_functions: bool | None
+    collectives: tuple[str, ...]
+    steps_coincide: bool | None
+
+    @property
+    def trains_together(self) -> bool:
+        """Whether the hosts train together, not merely the same program each for itself."""
+        return bool(self.steps_coincide) or (bool(self.collectives) and self.steps_coincide is not False)
+
+    @property
+    def is_same_program(self) -> bool:
+        """Whether the hosts execute the same program."""
+        other_ops = self.op_share is not None and self.op_share < _SAME_OPS
+        if self.collectives and self.steps_coincide is not False and (self.steps_coincide or not other_ops):
+            return True
+        return not other_ops and self.same_pipeline is not False and self.same_functions is not False
+
+
+@dataclass(frozen=True)
+class ProgramGroups:
+    """`groups`: hosts that execute the same program, every host with steps or ops in one of them,
+    in the order of the run; `trains_together`: by group, whether its hosts train together;
+    `reason`: why, in words ("" for a single host).
+    """
+
+    groups: tuple[tuple[str, ...], ...]
+    trains_together: tuple[bool, ...]
+    reason: str
+
+    @once
+    def group_index(self) -> dict[str, int]:
+        """Index of each host's group; a host that recorded nothing to tell by has none."""
+        return {name: at for at, group in enumerate(self.groups) for name in group}
+
+
+def comparable_groups(run: Run) -> tuple[tuple[tuple[str, ...], ...], str]:
+    """Groups of hosts whose numbers may be averaged and compared with each other, and why these, in
+    a sentence or two.
+    """
+    found = program_groups(run)
+    return found.groups, found.reason
+
+
+def main_program_hosts(run: Run) -> tuple[str, ...]:
+    """Hosts with steps whose numbers a report may average: of several programs those of the one
+    with most hosts, and then most time.
+    """
+    stepping = {t.host: int(t.steps.duration.sum()) for t in run.hosts if len(t.steps)}
+    if len(stepping) < 2:
+        return tuple(stepping)
+    groups = [tuple(host for host in group if host in stepping) for group in program_groups(run).groups]
+    return max(groups, key=lambda group: (len(group), sum(stepping[host] for host in group)), default=())
+
+
+@memoize
+def program_groups(run: Run) -> ProgramGroups:
+    """Group the hosts of a run by the program that they execute."""
+    if len(run.hosts) < 2:
+        return ProgramGroups(tuple((t.host,) for t in run.hosts), (True,) * len(run.hosts), "")
+    return group_hosts_by_program(host_summaries(run))
+
+
+def group_hosts_by_program(summaries: Sequence[HostSummary]) -> ProgramGroups:
+    """Group hosts by the program that they execute; their steps are compared on one clock."""
+    zero = host_zeros_ps(summaries)
+    facts = [
+        f.with_clock_zero(zero[f.host])
+        for f in (d.signature for d in summaries)
+        if f.op_ps or f.pipeline_stages or f.functions or f.step_spans
+    ]
+    groups: list[list[HostSignature]] = []
+    for host in sorted(
+        facts, key=lambda f: not (f.op_ps or f.pipeline_stages)
+    ):  # hosts that say little join others, never found a group for them
+        mine = next((group for group in groups if _compare(group[0], host).is_same_program), None)
+        if mine is None:
+            groups.append([host])
+        else:
+            mine.append(host)
+    together = tuple(all(_compare(group[0], other).trains_together for other in group[1:]) for group in groups)
+    reason = " ".join(_sentences(groups, together)) if len(facts) > 1 else ""
+    return ProgramGroups(tuple(tuple(f.host for f in group) for group in groups), together, reason)
+
+
+def steps_overlap(spans: Iterable[tuple[int, int]]) -> bool:
+    """Whether steps overlap in time, by half of the shortest one. Spans are (start, end) on one
+    clock.
+    """
+    known = list(spans)
+    overlap = min(end for _, end in known) - max(start for start, _ in known)
+    return overlap >= _OVERLAP * min(end - start for start, end in known)
+
+
+def _compare(first: HostSignature, second: HostSignature) -> ProgramMatch:
+    least = _WORTH_NAMING * sum(second.op_ps.values())
+    foreign = sorted(
+        (n for n, t in second.op_ps.items() if n not in first.op_ps and t >= least), key=lambda n: (-second.op_ps[n], n)
+    )
+    shares = [_share(first.op_ps, second.op_ps), _share(second.op_ps, first.op_ps)]
+    both = first.step_spans.keys() & second.step_spans.keys()
+    at_once = sum(steps_overlap((first.step_spans[number], second.step_spans[number])) for number in both)
+    return ProgramMatch(
+        op_share=min(shares) if first.op_ps and second.op_ps else None,
+        foreign_ops=tuple(foreign[:_NAMED]),
+        foreign_share=1 - shares[1],
+        same_pipeline=first.pipeline_stages == second.pipeline_stages
+        if first.pipeline_stages and second.pipeline_stages
+        else None,
+        same_functions=bool(first.functions & second.functions) if first.functions and second.functions else None,
+        collectives=tuple(sorted(first.collectives & second.collectives)),
+        steps_coincide=_coincide(len(both), at_once),
+    )
+
+
+def _coincide(both: int, at_once: int) -> bool | None:
+    """Whether steps of one number ran at the same time: one that did not says no, a few that did
+    may be chance.
+    """
+    if both == 0:
+        return None
+    return (True if both >= _FEWEST else None) if at_once > both / 2 else False
+
+
+def _share(ops: Mapping[str, int], others: Mapping[str, int]) -> float:
+    """Share of a host's op time that is in ops which another executes too."""
+    total = sum(ops.values())
+    return sum(time for name, time in ops.items() if name in others) / total if total else 1.0
+
+
+def _sentences(groups: list[list[HostSignature]], together: Sequence[bool]) -> Iterable[str]:
+    for group, joined in zip(groups, together, strict=True):
+        if len(group) > 1:
+            yield _why_same(group, joined)
+    for other in groups[1:]:
+        yield _why_other(groups[0], other)
+
+
+def _why_same(group: list[HostSignature], joined: bool) -> str:
+    found = [_compare(group[0], other) for other in group[1:]]
+    says = []
+    if shares := [e.op_share for e in found if e.op_share is not None]:
+        least = int(1000 * min(shares)) / 10
+        part = "all" if least == 100 else f"at least {least:.4g}%"
+        says.append(f"{part} of each one's op time is in ops that the others execute too")
+    if all(e.same_pipeline for e in found):
+        says.append("their input pipelines have the same stages")
+    if shared := set.intersection(*(set(e.collectives) for e in found)):
+        says.append(f"they share collectives ({', '.join(sorted(shared)[:_NAMED])})")
+    if joined and any(e.steps_coincide for e in found):
+        says.append("steps of one number ran at the same time")
+    if any(e.steps_coincide is False for e in found):
+        says.append("but they do not train together: steps of one number ran at different times")
+    elif not joined:
+        says.append("whether they train together is unknown: they share no collective, and no step numbers of their own")
+    why = "; ".join(says) or "nothing in their profiles contradicts it"
+    return f"{_names(group)} execute the same program: {why}."
+
+
+def _why_other(first: list[HostSignature], other: list[HostSignature]) -> str:
+    found = _compare(first[0], other[0])
+    says = []
+    if found.op_share is not None and found.op_share < _SAME_OPS:
+        where = f" ({', '.join(found.foreign_ops)})" if found.foreign_ops else ""
+        foreign = f"{found.foreign_share:.0%} of {_names(other[:1])}'s op time is in ops that {_names(first[:1])} does not execute{where}"
+        says.append(
+            foreign if found.foreign_share > 1 - _SAME_OPS else f"only {found.op_share:.0%} of the op time is in ops of both"
+        )
+    if found.same_pipeline is False:
+        says.append(f"the input pipelines differ ({_chain(other[0])} instead of {_chain(first[0])})")
+    if found.same_functions is False:
+        says.append("no function is called by both")
+    if not found.collectives:
+        says.append("they share no collective")
+    if found.steps_coincide is False:
+        says.append("steps of one number ran at different times")
+    verb = "executes" if len(other) == 1 else "execute"
+    return f"{_names(other)} {verb} another program than {_names(first)}: {'; '.join(says)}."
+
+
+def _chain(facts: HostSignature) -> str:
+    return " > ".join(facts.pipeline_stages)
+
+
+def _names(group: Sequence[HostSignature]) -> str:
+    hosts = [facts.host for facts in group]
+    if len(hosts) > 4:
+        return f"{hosts[0]} and {format_count(len(hosts) - 1, 'other')}"
+    return " and ".join(part for part in (", ".join(hosts[:-1]), hosts[-1]) if part)

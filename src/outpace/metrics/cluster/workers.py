@@ -1,0 +1,162 @@
+"""The workers of a run, as what is compared of them: their steps, where the time of each goes, and
+when each comes to a collective.
+
+A worker's own time before the first collective of a step is the one that its waiting for others is
+no part of: what follows is equally long on all of them, for an all-reduce ends when the last one
+has come.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace._caching import memoize, once
+from outpace._dataclass import dataclass
+from outpace.metrics.facts.collectives import collective_rows, covered_step_ps
+from outpace.metrics.facts.step_breakdown import category_times, step_breakdown
+from outpace.model import Category
+from outpace.model.arrays import Indices, Mask, Numbers, Picoseconds, Values
+from outpace.timeline import Run, Timeline
+from outpace.trace import Plane, dialect
+from outpace.trace.algorithms import find_slice
+
+STEP_CATEGORY_COLUMNS = tuple(f"{c.value}_ps" for c in Category)
+
+
+@dataclass(frozen=True, eq=False)
+class LeadTimes:
+    """Of each step what precedes its first collective. known: whether it has one; length: ps;
+    times: of it, ps by category; end: when the last of its collectives ends, ps on the host's
+    clock.
+    """
+
+    has_collective: Mask
+    lead_ps: Picoseconds
+    category_ps: dict[str, Picoseconds]
+    collectives_end_ps: Picoseconds
+
+
+@dataclass(frozen=True, eq=False)
+class Worker:
+    """A host, or one of a host's several devices, without its events: it is sent from process to
+    process.
+
+    number, start, duration: of its steps, as `Steps` has them; whole: which of them statistics are
+    made of; times: per step, ps by category; spent: per step, ps in which a collective ran;
+    collectives: by type, how many and ps in all; before: None where its steps have none.
+    """
+
+    name: str
+    host: str
+    is_device: bool
+    number: Numbers
+    start: Picoseconds
+    duration: Picoseconds
+    steady_rows: Indices
+    category_ps: dict[str, Picoseconds]
+    collective_ps: Picoseconds
+    collectives: dict[str, tuple[int, int]]
+    lead_times: LeadTimes | None
+
+    @once
+    def mean_step_ps(self) -> float:
+        """Length of a steady step, ps."""
+        return float(self.duration[self.steady_rows].mean())
+
+    @once
+    def mean_category_ps(self) -> tuple[float, ...]:
+        """Time of each category in a steady step, ps."""
+        return tuple(float(self.category_ps[name][self.steady_rows].mean()) for name in STEP_CATEGORY_COLUMNS)
+
+    @once
+    def steady_collective_steps(self) -> Indices:
+        """The steady steps that have a collective."""
+        return (
+            self.steady_rows[self.lead_times.has_collective[self.steady_rows]]
+            if self.lead_times is not None
+            else self.steady_rows[:0]
+        )
+
+    @once
+    def steady_lead_ps(self) -> Values:
+        """Time of each of these before its first collective, ps."""
+        return np.asarray(
+            self.lead_times.lead_ps[self.steady_collective_steps] if self.lead_times is not None else (), np.float64
+        )
+
+    @once
+    def mean_lead_ps(self) -> float:
+        """Mean time of a steady step before its first collective, ps; NaN where the steps have
+        none.
+        """
+        return float(self.steady_lead_ps.mean()) if len(self.steady_collective_steps) else float("nan")
+
+    @once
+    def mean_lead_category_ps(self) -> tuple[float, ...]:
+        """The same by category, ps; NaN where the steps have none."""
+        times = self.lead_times.category_ps if self.lead_times is not None else {}
+        return tuple(
+            float(times[name][self.steady_collective_steps].mean()) if len(self.steady_collective_steps) else float("nan")
+            for name in STEP_CATEGORY_COLUMNS
+        )
+
+
+@memoize
+def workers(run: Run) -> tuple[Worker, ...]:
+    """All workers with steps: the hosts, or the devices of hosts that have several."""
+    table, found = step_breakdown(run).steps, list[Worker]()
+    for timeline in run.hosts:
+        planes = timeline.device_planes
+        if len(timeline.steps) == 0:
+            continue
+        if len(planes) < 2:
+            mine = table.filter_by("host", timeline.host)
+            found.append(_worker(timeline.host, timeline, None, {name: mine[name] for name in STEP_CATEGORY_COLUMNS}))
+        else:
+            found += [_device(timeline, plane) for plane in planes]
+    return tuple(found)
+
+
+def _device(timeline: Timeline, plane: Plane) -> Worker:
+    """A device: what it did itself; the rest of the step it waited, which is all others."""
+    name = f"{timeline.host} {plane.name.removeprefix(dialect.DEVICE_PREFIX)}"
+    return _worker(name, timeline, plane, category_times(timeline, (plane,)))
+
+
+def _worker(name: str, timeline: Timeline, plane: Plane | None, times: dict[str, Picoseconds]) -> Worker:
+    steps, rows_of = timeline.steps, collective_rows(timeline)
+    if plane is not None:
+        only = timeline.trace.rows_of(plane)
+        rows_of = {kind: rows[find_slice(rows, only)] for kind, rows in rows_of.items()}
+    rows_of = {kind: rows for kind, rows in rows_of.items() if len(rows)}
+    every = np.concatenate(list(rows_of.values()) or [np.zeros(0, np.int64)])
+    return Worker(
+        name=name,
+        host=timeline.host,
+        is_device=plane is not None,
+        number=steps.number,
+        start=steps.start,
+        duration=steps.duration,
+        steady_rows=steps.steady_rows,
+        category_ps={key: np.asarray(values) for key, values in times.items()},
+        collective_ps=covered_step_ps(timeline, every),
+        collectives={kind: (len(rows), int(covered_step_ps(timeline, rows).sum())) for kind, rows in rows_of.items()},
+        lead_times=_before(timeline, plane, every),
+    )
+
+
+def _before(timeline: Timeline, plane: Plane | None, rows: Indices) -> LeadTimes | None:
+    """What precedes the collectives at `rows`; None where not one of the steps that statistics are
+    made of has any.
+    """
+    steps, trace = timeline.steps, timeline.trace
+    step = timeline.step_index[rows]
+    first, last = steps.end.copy(), steps.start.copy()
+    np.minimum.at(first, step, trace.start[rows])
+    np.maximum.at(last, step, trace.end[rows])
+    known = np.bincount(step, minlength=len(steps)) > 0
+    if not known[steps.steady_rows].any():
+        return None
+    first = np.maximum(first, steps.start)
+    times = category_times(timeline, None if plane is None else (plane,), (steps.start, first, timeline.step_index))
+    return LeadTimes(known, first - steps.start, times, last)

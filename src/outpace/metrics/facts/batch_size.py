@@ -1,0 +1,62 @@
+"""How many examples a training step takes: the batch size that the input pipeline's own
+stages say.
+"""
+
+from __future__ import annotations
+
+import re
+
+from outpace._caching import memoize
+from outpace.metrics.facts.input_iterators import IteratorGraph, iterator_graphs
+from outpace.timeline import OpKind, Run
+from outpace.timeline.event_names import event_names
+from outpace.trace import dialect
+
+BATCHING_STAGES = re.compile(r"(?:Padded|Parallel|MapAnd)?Batch(?:V\d)?$")
+REGROUPING_STAGES = re.compile(r"(?:Unbatch|FlatMap|Interleave|ParallelInterleave(?:V\d)?|Window|Group.*)(?:\[\d+\])?$")
+"""Types of stages that make batches of examples, and of those that take what they are handed apart,
+or put others' together.
+"""
+
+_SPLITS, _SHARES = "Rebatch", "Shard"
+
+
+@memoize
+def examples_per_step(run: Run) -> dict[str, int]:
+    """Examples of a training step by host: the product of the batch sizes from the pipeline's end
+    to the first stage that takes batches apart.
+
+    Only hosts on which every pipeline whose stages say a batch size says the same one.
+    """
+    found = {host: set(_sizes(graph)) for host, graph in iterator_graphs(run).items()}
+    return {host: sizes.pop() for host, sizes in found.items() if len(sizes) == 1}
+
+
+def _sizes(graph: IteratorGraph) -> list[int]:
+    """Of each iterator that makes batches and is not itself below another that does or that mixes:
+    the examples of its element, and of batches of batches those of the outer one.
+    """
+    trace, column = graph.trace, graph.trace.stat(dialect.BATCH_SIZE)
+    stages = event_names(trace).op_kind_mask(OpKind.TF_DATA)  # only their names are paths
+    said = {name: column.value(at) for at, name in enumerate(trace.name[column.rows].tolist()) if stages[name]}
+    paths = {
+        tuple(trace.names[name].split("::")[1:]): size for name, size in said.items() if isinstance(size, int) and size > 0
+    }
+    sizes: dict[tuple[str, ...], int] = {}
+    for path in sorted(paths, key=len):
+        above = [stage for stage in path[:-1] if REGROUPING_STAGES.match(stage)]
+        if above or not BATCHING_STAGES.match(path[-1]) or _divided(path):
+            continue
+        outer = next((p for p in sizes if p == path[: len(p)]), None)
+        if outer is None:
+            sizes[path] = paths[path]
+        else:
+            sizes[outer] *= paths[path]
+    return list(sizes.values())
+
+
+def _divided(path: tuple[str, ...]) -> bool:
+    """Whether replicas share the batches of this stage out among hosts, so that a host's own step
+    takes only some of them.
+    """
+    return _SPLITS in path and _SHARES in path[: path.index(_SPLITS)]

@@ -1,0 +1,60 @@
+"""Collective operations by their names: those in which workers, or the devices of one, exchange
+what they computed.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from outpace._caching import memoize
+from outpace.model.arrays import Indices, Picoseconds
+from outpace.timeline import Timeline
+from outpace.trace.algorithms import compute_time_by_priority
+
+_PREFIXES = (
+    "Collective",
+    "Nccl",
+    "nccl",
+    "rccl",
+    "all-reduce",
+    "all-gather",
+    "all-to-all",
+    "reduce-scatter",
+    "AllReduce",
+    "AllGather",
+)
+
+
+@memoize
+def collective_names(timeline: Timeline) -> dict[str, list[int]]:
+    """Rows of `trace.names` that are collectives, by type: ops of the host, or ops and kernels of
+    its devices.
+    """
+    kinds: dict[str, list[int]] = {}
+    for at, op in enumerate(timeline.ops):
+        name = op.type or (op.name if timeline.device_planes else "")
+        if name.startswith(_PREFIXES):
+            kinds.setdefault(re.split(r"[.(<]", name)[0], []).append(at)
+    return kinds
+
+
+@memoize
+def collective_rows(timeline: Timeline) -> dict[str, Indices]:
+    """Event rows within steps, sorted, of each type of collective: kernels and ops of devices, or
+    ops on the host's threads.
+    """
+    trace, found = timeline.trace, {}
+    for name, wanted in collective_names(timeline).items():
+        rows = trace.find_rows_by_mask(np.bincount(wanted, minlength=len(trace.names)) > 0)
+        found[name] = rows[timeline.step_index[rows] >= 0]
+    return found
+
+
+def covered_step_ps(timeline: Timeline, rows: Indices) -> Picoseconds:
+    """Time of each step that the events at `rows` cover, ps; those that overlap count once."""
+    trace = timeline.trace
+    spans = (trace.start[rows], trace.end[rows], timeline.steps.start, timeline.steps.end)
+    found: Picoseconds = compute_time_by_priority(timeline.step_index[rows], np.ones(len(rows), np.uint8), *spans, 2)[:, 1]
+    return found

@@ -1,0 +1,218 @@
+"""How busy the cores are during steps, and how much of that is input processing.
+
+A thread counts as busy while an op, or a task of its pool, runs on it. Python cannot be seen in a
+profile; the processor time that Outpace's own capture measured holds it too. Threads of tf.data
+(`tf_data_*`) that wait inside an iterator are not busy: only ops, tasks, and the functions that
+stages run, count there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from outpace._caching import memoize
+from outpace._dataclass import dataclass
+from outpace.metrics.facts.input_pipelines import function_runs
+from outpace.metrics.spans import BusyTime, merge_spans
+from outpace.model import Table, Threshold, Unit, parse_schema
+from outpace.model.arrays import Mask, Picoseconds
+from outpace.timeline import OpKind, Run, Timeline
+from outpace.timeline.event_names import INPUT_THREADS, INTRA_OP_THREADS, EventFlag
+from outpace.trace.algorithms import distinct, find_slice, take_codes
+
+_XLA_THREADS = "tf_XLA"  # XLA's workers on a CPU: they record nothing but computation
+SATURATION_THRESHOLD = Threshold(
+    "cores saturated", 0.85, Unit.FRACTION, "our choice: above it a thread that becomes ready mostly waits for a core"
+)
+MOSTLY_BUSY_THRESHOLD = Threshold(
+    "most cores busy", 0.7, Unit.FRACTION, "our choice: from here on an op that uses all cores meets other work on one of them"
+)
+_HARDLY = 0.1  # of a core
+_MOMENTS = 4096  # a share of the cores' time is known to a hundredth
+_GOLDEN = (math.sqrt(5) - 1) / 2
+_QUARTER = 0.25  # of the cores busy with input
+
+FIELDS = parse_schema("""
+    * host        | text     | name of the host
+    + busy_cores  | cores    | mean number of busy threads during the steps, as far as the profile shows them
+    + used_cores  | cores    | processor time of the process per second of the capture; empty where it was not measured
+      cores       | text     | cores that the process could use; empty where the profile does not say
+      saturation  | fraction | used cores (or busy threads) per core, or what all processes of the machine use where that is \
+                               more; above 1 threads wait
+    + input_ps    | ps       | background input CPU time: busy time of tf.data threads per step | Input per step
+      input_share | fraction | share of the busy time that is input processing
+""")
+
+
+@memoize
+def cpu_saturation(run: Run) -> Table:
+    """One row per host that has steps."""
+    rows = [_row(run, t) for t in run.hosts if len(t.steps)]
+    return Table.from_rows("saturation", "Core saturation and background input", FIELDS, rows)
+
+
+def is_saturated(row: Mapping[str, Any]) -> bool:
+    """Whether the cores of a row of the table are all busy."""
+    return row["saturation"] is not None and row["saturation"] >= SATURATION_THRESHOLD.value
+
+
+def is_mostly_busy(row: Mapping[str, Any]) -> bool:
+    """Whether most of the cores of a row of the table are busy."""
+    return row["saturation"] is not None and row["saturation"] >= MOSTLY_BUSY_THRESHOLD.value
+
+
+def has_core_contention(row: Mapping[str, Any]) -> bool:
+    """Whether input and the model want the same cores, of a row of the table: they are all busy; or
+    most are, and input by itself takes a quarter of the machine, so that ops which use all cores
+    for a moment meet it there.
+    """
+    busy, mine = row["saturation"], row["input_share"] or 0.0
+    return is_saturated(row) or (is_mostly_busy(row) and busy * mine >= _QUARTER)
+
+
+def _row(run: Run, timeline: Timeline) -> tuple[object, ...]:
+    begin, end = int(timeline.steps.start.min()), int(timeline.steps.end.max())
+    window = max(end - begin, 1)
+    span = np.array((begin, end))
+    busy = [(name, int(np.diff(when.busy_until(span))[0])) for name, when in thread_busy_times(timeline)]
+    on_input = sum(time for name, time in busy if name.startswith(INPUT_THREADS))
+    seen, used = sum(time for _, time in busy) / window, _used_cores(run, timeline)
+    total = seen if math.isnan(used) else max(used, on_input / window)
+    cores = run.core_count(timeline)
+    return (
+        timeline.host,
+        seen,
+        used,
+        str(cores) if cores else "",
+        max(total / cores, machine_utilization(run, timeline)) if cores else float("nan"),
+        on_input / len(timeline.steps),
+        on_input / window / total if total else 0.0,
+    )
+
+
+def _used_cores(run: Run, timeline: Timeline) -> float:
+    window = run.record(timeline.host).get("window") or {}
+    seconds, cpu = window.get("seconds") or 0.0, window.get("cpu_seconds") or 0.0
+    return cpu / seconds if seconds > 0 and cpu > 0 else math.nan
+
+
+def machine_utilization(run: Run, timeline: Timeline) -> float:
+    """Share of the machine's processor time that all its processes used during the capture; 0 where
+    it was not measured.
+    """
+    window = run.record(timeline.host).get("window") or {}
+    return float(window.get("machine_busy") or 0.0)
+
+
+def other_processes_cores(run: Run, timeline: Timeline) -> float:
+    """How many of the machine's cores other programs used during the capture, on average; 0 where
+    it was not measured.
+    """
+    cores, used = run.core_count(timeline), _used_cores(run, timeline)
+    return max(0.0, machine_utilization(run, timeline) * cores - used) if cores and not math.isnan(used) else 0.0
+
+
+@dataclass(frozen=True)
+class CoreShares:
+    """What the cores do in the steady steps, as shares of all their time: `idle_share`, and what
+    input threads get of it (`input_share`); `thread_core_share`: the part of a core that one of
+    these gets while it works.
+    """
+
+    idle_share: float
+    input_share: float
+    thread_core_share: float
+
+
+@memoize
+def core_shares(run: Run) -> dict[str, CoreShares]:
+    """By host whose number of cores is known, at `_MOMENTS` moments that lie evenly in its steady
+    steps.
+
+    Where more threads work than there are cores, each gets its fair part of them: what an event
+    says of a thread is then longer than what the thread computes in it.
+    """
+    return {t.host: _core_time(t, cores) for t in run.hosts if len(t.steps.steady_rows) and (cores := run.core_count(t))}
+
+
+def _core_time(timeline: Timeline, cores: int) -> CoreShares:
+    moments = _moments(timeline)
+    working_threads, on_input = np.zeros(len(moments)), np.zeros(len(moments))
+    for name, when in thread_busy_times(timeline):
+        open_then = when.busy_until(moments + 1) > when.busy_until(moments)
+        working_threads += open_then
+        on_input += open_then & name.startswith(INPUT_THREADS)
+    fair = np.minimum(1.0, cores / np.maximum(working_threads, 1.0))
+    idle = np.maximum(0.0, 1 - working_threads / cores)
+    gets, wants = float((on_input * fair).mean()), float(on_input.mean())
+    return CoreShares(float(idle.mean()), gets / cores, gets / wants if wants else 1.0)
+
+
+def _moments(timeline: Timeline) -> Picoseconds:
+    """Moments in the steady steps, evenly by how far into these each is, at no period that steps
+    could have.
+    """
+    steps = timeline.steps
+    start, duration = steps.start[steps.steady_rows], steps.duration[steps.steady_rows]
+    before = np.cumsum(duration) - duration
+    far = (np.arange(_MOMENTS) * _GOLDEN % 1.0 * float(duration.sum())).astype(np.int64)
+    at = np.searchsorted(before, far, side="right") - 1
+    return np.sort(start[at] + far - before[at])
+
+
+def is_undisturbed(run: Run, timeline: Timeline) -> bool:
+    """Whether the capture measured that other programs hardly used a core."""
+    return machine_utilization(run, timeline) > 0 and other_processes_cores(run, timeline) < _HARDLY
+
+
+@memoize
+def thread_busy_times(timeline: Timeline) -> tuple[tuple[str, BusyTime], ...]:
+    """(thread name, when it works) of every host thread: while an op runs on it or, on threads of
+    the pools that divide ops among the cores and that run tf.data's functions, a task (which these
+    name when they take it over, and when they are done).
+    """
+    trace = timeline.trace
+    works, (asked, ran) = _working_names(timeline), function_runs(trace)
+    waits = distinct(asked[trace.line[asked] != trace.line[ran]])  # a stage whose function runs on other threads waits for them
+    found = []
+    for plane in timeline.host_planes:
+        for line in plane.lines:
+            rows = trace.lines.row_slice(line)
+            name = trace.lines.names[line]
+            mine = trace.duration[rows] > 0
+            if not name.startswith(_XLA_THREADS):
+                mine &= take_codes(works, trace.name[rows])
+                mine[waits[find_slice(waits, rows)] - rows.start] = False
+            at = np.flatnonzero(mine) + rows.start
+            start, end = trace.start[at], trace.end[at]
+            if name.startswith((INTRA_OP_THREADS, INPUT_THREADS)):
+                begun, done = _tasks(timeline, rows)
+                start, end = np.concatenate((start, begun)), np.concatenate((end, done))
+            found.append((name, BusyTime.from_sorted_spans(*merge_spans(start, end))))
+    return tuple(found)
+
+
+def _tasks(timeline: Timeline, rows: slice) -> tuple[Picoseconds, Picoseconds]:
+    """Starts and ends of the tasks that the pool's thread of these rows took over."""
+    trace = timeline.trace
+    starts, stops = (
+        timeline.event_names.mask(what)[trace.name[rows]] for what in (EventFlag.REGION_START, EventFlag.REGION_STOP)
+    )
+    at = np.flatnonzero(starts | stops)
+    first = np.flatnonzero(starts[at][:-1] & stops[at][1:])
+    time = trace.start[rows]
+    return time[at[first]], time[at[first + 1]]
+
+
+def _working_names(timeline: Timeline) -> Mask:
+    """Names of events during which a thread works; input ops that wait for the pipeline do not
+    count.
+    """
+    is_op = timeline.op_kind_mask(OpKind.TENSORFLOW, OpKind.JAX, OpKind.COPY)
+    return np.asarray(
+        (is_op | timeline.event_names.mask(EventFlag.COMPUTE_SCOPE)) & ~timeline.event_names.mask(EventFlag.WAITING_OP)
+    )

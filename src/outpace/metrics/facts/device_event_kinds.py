@@ -1,0 +1,174 @@
+"""Which kind of time each event of a device is: computing in 16 or 32 bits, copying, collectives,
+or waiting for one of these.
+
+Copies and collectives are told by name, as in the reference. The precision is that of the HLO
+instruction where a program in the profile holds it (`timeline/hlo_modules.py`; the reference looks
+at names only, and states neither 16 nor 32 bits for most programs), else what the kernel's name
+says. The end of an asynchronous op (`copy-done`) waits for what it ends: it is the transfer or the
+collective, no computation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from outpace.model.arrays import Codes, Indices
+from outpace.timeline import OpKind, Timeline
+from outpace.timeline.gpu_details import copy_direction, parse_copy_details
+from outpace.timeline.hlo_analysis import (
+    COLLECTIVE,
+    DEVICE_TO_DEVICE,
+    DEVICE_TO_HOST,
+    DOUBLE,
+    HALF,
+    HOST_TO_DEVICE,
+    SINGLE,
+    transfer_direction,
+)
+from outpace.timeline.hlo_modules import NO_OP, HloOp, load_hlo_ops
+from outpace.trace import dialect
+from outpace.trace.algorithms import distinct, find_positions, intersect_indices
+
+COMPUTE_32, COMPUTE_16, HOST_COMPUTE = "compute_32", "compute_16", "host_compute"
+DEVICE_EVENT_KINDS = (COMPUTE_32, COMPUTE_16, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, COLLECTIVE, HOST_COMPUTE)
+_CODE = {name: code for code, name in enumerate(DEVICE_EVENT_KINDS)}
+
+_HALF_WORDS = ("half", "fp16", "bf16", "bfloat16")
+_HALF_KERNEL = re.compile(
+    r"(?<![a-z0-9])f16|^cijk_a[a-z]+_b[a-z]+_[hb][a-z0-9]*_"
+)  # rocBLAS: Cijk_Ailk_Bljk_BBS_BH_... takes bfloat16
+_COPY_KERNEL = "__amd_rocclr_copy"  # AMD's driver copies with kernels of its own; the host's call says in which direction
+_COPY_KIND = {
+    "HToD": HOST_TO_DEVICE,
+    "DToH": DEVICE_TO_HOST,
+    "DToD": DEVICE_TO_DEVICE,
+    "PToP": DEVICE_TO_DEVICE,
+    "HToH": HOST_COMPUTE,
+}
+_CALLS = {"htod": HOST_TO_DEVICE, "dtoh": DEVICE_TO_HOST}
+_TPU_KIND = {
+    "infeed": HOST_TO_DEVICE,
+    "outfeed": DEVICE_TO_HOST,
+    "all-reduce": COLLECTIVE,
+    "all-gather": COLLECTIVE,
+    "all-to-all": COLLECTIVE,
+    "reduce-scatter": COLLECTIVE,
+    "collective": COLLECTIVE,
+}
+_LAYOUT = re.compile(r"[a-z0-9]+\[[^\]]*\](?:\{[^}]*\})?")  # one array of an instruction written out
+_SPACE = re.compile(r"S\((\d+)\)")
+
+
+def iter_device_event_kinds(timeline: Timeline) -> Iterator[tuple[Indices, Codes]]:
+    """For each line of each device: (its event rows, index of each event's kind into
+    `DEVICE_EVENT_KINDS`).
+    """
+    trace = timeline.trace
+    shaped = trace.stat(dialect.SHAPE)
+    code, texts = shaped.encode_texts(np.arange(len(shaped)))
+    half = np.array([COMPUTE_16 if "half" in text else COMPUTE_32 for text in texts] or [COMPUTE_32])
+    of_shape = np.array([_CODE[kind] for kind in half.tolist()], np.uint8)[code]
+    for plane in timeline.device_planes:
+        kind_of = _tpu_kind if "TPU" in plane.name else _gpu_kind
+        for line in timeline.device_lines(plane):
+            rows = trace.lines.row_numbers(line)
+            names = distinct(trace.name[rows])
+            kinds = np.array([_CODE[kind_of(timeline, name)] for name in names.tolist()], np.uint8)
+            kind = kinds[np.searchsorted(names, trace.name[rows])]
+            place = find_positions(shaped.rows, rows)
+            told = np.flatnonzero((place >= 0) & (kind <= _CODE[COMPUTE_16]))
+            kind[told] = of_shape[place[told]]
+            _direct_copies(timeline, rows, kind)
+            _told_copies(timeline, rows, kind)
+            yield rows, _by_programs(timeline, rows, kind)
+
+
+def _direct_copies(timeline: Timeline, rows: Indices, kind: Codes) -> None:
+    """Kernels that copy go in the direction that the call names which launched them
+    (`hipMemcpyHtoDAsync`).
+    """
+    trace = timeline.trace
+    names = distinct(trace.name[rows])
+    copies = names[[trace.names[n].startswith(_COPY_KERNEL) for n in names.tolist()]]
+    kernels = rows[np.isin(trace.name[rows], copies)] if len(copies) else rows[:0]
+    if len(kernels) == 0:
+        return
+    calls, launched = timeline.launches
+    at, place = intersect_indices(kernels, launched)
+    for kernel, call in zip(kernels[at].tolist(), calls[place].tolist(), strict=True):
+        name = trace.names[trace.name[call]].lower()
+        kind[kernel - rows[0]] = _CODE[next((k for word, k in _CALLS.items() if word in name), DEVICE_TO_DEVICE)]
+
+
+def _told_copies(timeline: Timeline, rows: Indices, kind: Codes) -> None:
+    """Copies whose names tell no direction (`MemcpyOther`) go where their details say."""
+    stat = timeline.trace.stat(dialect.MEMCPY_DETAILS)
+    at, place = intersect_indices(rows, stat.rows)
+    code, texts = stat.encode_texts(place)
+    ways = [copy_direction("", parse_copy_details(text)) for text in texts]
+    told = np.array([_CODE[_COPY_KIND[way]] if way in _COPY_KIND else -1 for way in ways], np.int64)[code]
+    unnamed = (told >= 0) & (kind[at] <= _CODE[COMPUTE_16])
+    kind[at[unnamed]] = told[unnamed]
+
+
+def _by_programs(timeline: Timeline, rows: Indices, kind: Codes) -> Codes:
+    """The same kinds where a program tells more of the instruction that an event ran."""
+    index, ops = load_hlo_ops(timeline, rows)
+    told = np.fromiter((_told(op) for op in ops), np.int64, len(ops))[index]
+    computes = kind <= _CODE[COMPUTE_16]
+    return np.where((told >= 0) & computes, told, kind)
+
+
+def _told(op: HloOp) -> int:
+    if op.transfer:
+        return _CODE[op.transfer]
+    return {HALF: _CODE[COMPUTE_16], SINGLE: _CODE[COMPUTE_32], DOUBLE: _CODE[COMPUTE_32]}.get(op.precision_bits, -1)
+
+
+def _gpu_kind(timeline: Timeline, name: int) -> str:
+    op, text = timeline.ops[name], timeline.trace.names[name].lower()
+    if op.kind is OpKind.COPY:
+        return _COPY_KIND[op.type.removeprefix("Memcpy")]
+    if text.startswith(("nccl", "rccl")):
+        return COLLECTIVE
+    if text.startswith(_COPY_KERNEL):
+        return DEVICE_TO_DEVICE
+    return COMPUTE_16 if any(h in text for h in _HALF_WORDS) or _HALF_KERNEL.search(text) else COMPUTE_32
+
+
+def _tpu_kind(timeline: Timeline, name: int) -> str:
+    stats = timeline.trace.name_stats.get(name, {})
+    category = str(stats.get(dialect.HLO_CATEGORY, ""))
+    for word, kind in _TPU_KIND.items():
+        if category.startswith(word):
+            return kind
+    text = timeline.trace.names[name]
+    op = tpu_op(timeline, name)
+    if op.transfer or category.endswith("-done"):
+        return op.transfer or parse_transfer_direction(text)
+    if op.precision_bits:
+        return COMPUTE_16 if op.precision_bits == HALF else COMPUTE_32
+    shape = str(stats.get(dialect.SHAPE_WITH_LAYOUT, "")) or text[:200]
+    return COMPUTE_16 if "bf16[" in shape or "f16[" in shape else COMPUTE_32
+
+
+def tpu_op(timeline: Timeline, name_index: int) -> HloOp:
+    """The instruction that a TPU's event name stands for."""
+    stats = timeline.trace.name_stats.get(name_index, {})
+    number = stats.get(dialect.PROGRAM_ID)
+    if not isinstance(number, int):
+        return NO_OP
+    text = timeline.trace.display_names.get(name_index) or timeline.trace.names[name_index].lstrip("%").split(" = ")[0]
+    return timeline.hlo_modules.op(number & (2**64 - 1), text)
+
+
+def parse_transfer_direction(instruction: str) -> str:
+    """Direction of a copy whose end is written out: `%copy-done = f32[5]{0} copy-done((f32[5]{0},
+    f32[5]{0:S(5)}, u32[]) %copy-start)`.
+    """
+    _, _, operand = instruction.partition("-done((")
+    spaces = [int(found[1]) if (found := _SPACE.search(array)) else 0 for array in _LAYOUT.findall(operand)[:2]]
+    return transfer_direction(spaces)

@@ -1,0 +1,327 @@
+"""Which lines of a JAX program the compiled ops' time comes from: forward and backward pass
+together, per step of the steady state.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from outpace._caching import memoize
+from outpace._dataclass import dataclass
+from outpace.metrics.facts.device_event_kinds import tpu_op
+from outpace.metrics.facts.device_work import device_work
+from outpace.metrics.facts.op_executions import count_executions, launching_ops
+from outpace.model import Table, parse_schema
+from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
+from outpace.timeline import Run, Timeline
+from outpace.timeline.event_names import classify_work
+from outpace.timeline.hlo_modules import HloOp, find_op_lines, load_hlo_ops
+from outpace.timeline.xla_threads import find_hlo_events, host_mask
+from outpace.trace import Value, dialect
+from outpace.trace.algorithms import distinct, intersect_indices
+
+_WRAPPER = re.compile(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp|linearize)\((.*)\)")
+DEVICE_SIDE, CPU_SIDE = "device", "CPU"
+_PS = 1e12  # in a second
+_COMPILED = "fusion"  # a type of op that tells nothing of it
+_MOSTLY, _NEARLY_ALL = 0.5, 0.9  # of the time of all programs
+
+FIELDS = parse_schema("""
+    * host        | text     | host that ran the ops
+    * side        | text     | device (accelerators), or CPU (XLA's threads on the host)
+    * op          | text     | framework op, without what differentiation wraps around it: jit(step)/dot_general; in brackets, \
+                               an opcode that the compiler added
+    * product     | text     | what it multiplies, whatever it is called after: dot, convolution or attention; empty for all others
+      opcode      | text     | HLO opcode that took most of the time
+    * source      | text     | innermost line of the program's own code that the op comes from; empty where the program holds none
+    + time_ps     | ps       | self time per step of the steady state and device; in the whole capture where no step is known \
+                               | Per step
+      share       | fraction | the same as a share of the step; ops that run side by side can come to more than all of it \
+                               | Of step
+    + backward_ps | ps       | of it, in the backward pass | Backward
+    + count       | count    | executions in these steps | Count
+      bits        | count    | 16, 32 or 64: what most of the time computes in; 0 where that is not known
+      flops_per_s | ratio    | floating-point operations per second while it ran, by its shapes; empty where unknown | FLOP/s
+""")
+
+
+@memoize
+def hlo_source_lines(run: Run) -> Table:
+    """`FIELDS`: one row per host, side, framework op and source line, longest first. Empty for a
+    profile without HLO ops.
+    """
+    rows = [row for host, ran in instruction_stats(run).items() for row in _rows(host, ran)]
+    return Table.from_rows("hlo_lines", "Compiled ops by source line", FIELDS, rows).sort_by("time_ps")
+
+
+def short_op_name(op_name: str, product: str) -> str:
+    """What an op is told of as: the last part of its name, or where that is only the form in which
+    it hands a product on (`transpose`), the product.
+    """
+    return (
+        product if product and classify_work(_COMPILED, op_name) is not classify_work(product) else op_name.rpartition("/")[2]
+    )
+
+
+def strip_transforms(framework_op: str) -> tuple[str, bool]:
+    """(the op without the wrappers of differentiation, whether it belongs to the backward pass).
+
+    `jit(f)/transpose(jvp(layer))/dot_general` is `jit(f)/layer/dot_general`, backward.
+    """
+    parts = _split(framework_op.partition(";")[0])  # of an op that stands for several, the first
+    return "/".join(filter(None, map(_unwrapped, parts))), any(p.startswith("transpose(") for p in parts)
+
+
+def _split(name: str) -> list[str]:
+    """The parts between slashes; a slash in brackets separates nothing."""
+    parts, depth = [""], 0
+    for letter in name:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "/" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def _unwrapped(part: str) -> str:
+    while found := _WRAPPER.fullmatch(part):
+        part = found[1]
+    return part
+
+
+@dataclass(frozen=True)
+class InstructionStats:
+    """An HLO instruction of one side, as it ran in the steady state: `time_ps` per step and device,
+    ps; `share` of the step; `count` executions that began in all these steps; `device_steps`: steps
+    times devices; `whole`: ps of these executions, what lies beyond their step's end included
+    (None: nothing does).
+    """
+
+    side: str
+    op: HloOp
+    time_ps: float
+    share: float
+    count: int
+    device_steps: int
+    full_ps: float | None = None
+
+    @property
+    def executed_ps(self) -> float:
+        """How long its executions took together, ps."""
+        return self.time_ps * self.device_steps if self.full_ps is None else self.full_ps
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Memory traffic while it ran; 0 where that is not known."""
+        return max(self.op.bytes, 0.0) * self.count / self.executed_ps * _PS if self.executed_ps else 0.0
+
+    @property
+    def flops_per_s(self) -> float:
+        """Floating-point operations while it ran; 0 where that is not known."""
+        return max(self.op.flops, 0.0) * self.count / self.executed_ps * _PS if self.executed_ps else 0.0
+
+
+@memoize
+def instruction_stats(run: Run) -> dict[str, tuple[InstructionStats, ...]]:
+    """The HLO instructions that ran, by host."""
+    return {timeline.host: tuple(_ran(timeline)) for timeline in run.hosts}
+
+
+def _ran(timeline: Timeline) -> Iterator[InstructionStats]:
+    devices: dict[str, set[int]] = {CPU_SIDE: set(), DEVICE_SIDE: set()}
+    steady, steps, length = _steady(timeline)
+    found: list[tuple[str, HloOp, float, int, float]] = []
+    for side, rows, index, ops, begun in iter_hlo_events(timeline):
+        own, begins = _own(timeline, side, rows, steady)
+        whole = timeline.trace.compute_nesting(rows)[1]
+        devices[side].update(_devices(timeline, side, rows[own > 0]).tolist())
+        sums = (np.bincount(index, values, len(ops)) for values in (own, begun * begins, whole * begins))
+        found += [(side, op, float(t), int(n), float(full)) for op, t, n, full in zip(ops, *sums, strict=True) if t or n]
+    for side, op, time, count, full in found:
+        of = max(len(devices[side]), 1)
+        share = time / (length * of) if length else float("nan")
+        yield InstructionStats(side, op, time / (max(steps, 1) * of), share, count, max(steps, 1) * of, full)
+
+
+def _own(timeline: Timeline, side: str, rows: Indices, steady: Mask) -> tuple[Picoseconds, Mask]:
+    """Of each event its own time in the steady steps, ps, and whether it begins in one; all of it
+    where no step is known.
+    """
+    own = timeline.trace.compute_nesting(rows)[1]
+    if not len(timeline.steps):
+        return own, np.ones(len(rows), bool)
+    if side == DEVICE_SIDE:
+        return device_work(timeline).sum_by_row(rows, steady)
+    wanted = steady[timeline.step_index[rows]]
+    return np.where(wanted, own, 0), wanted
+
+
+@memoize
+def attention_ops(run: Run) -> frozenset[tuple[str, str, str]]:
+    """(host, op, source) of the rows of devices in `hlo_source_lines` that mostly are a part of an
+    attention, by what they are made of.
+    """
+    sums: dict[tuple[str, str, str], float] = {}
+    for host, ran in instruction_stats(run).items():
+        for each in (r for r in ran if r.side == DEVICE_SIDE):
+            name = strip_transforms(each.op.framework_op)[0] or f"({each.op.opcode})"
+            key = (host, name, each.op.source)
+            sums[key] = sums.get(key, 0.0) + (each.time_ps if each.op.is_attention else -each.time_ps)
+    return frozenset(key for key, more in sums.items() if more > 0)
+
+
+@memoize
+def busy_module_counts(run: Run) -> dict[str, int]:
+    """How many programs per step make most of the time of compiled ops on the devices of each host:
+    1 where one of them does, 0 where no kernel names its program.
+    """
+    return {timeline.host: _programs_of(timeline) for timeline in run.hosts if timeline.device_planes}
+
+
+def has_one_module(run: Run) -> bool:
+    """Whether one compiled program makes most of the work of each host's devices, as far as kernels
+    name their programs.
+    """
+    return set(busy_module_counts(run).values()) == {1}
+
+
+def _programs_of(timeline: Timeline) -> int:
+    trace, (steady, steps, _) = timeline.trace, _steady(timeline)
+    rows = find_hlo_events(trace)
+    rows = rows[~host_mask(trace, rows)]
+    rows = rows[steady[timeline.step_index[rows]]] if steps else rows[:0]
+    program, launch = trace.stat(dialect.PROGRAM_ID), trace.stat(dialect.CORRELATION_ID)
+    rows = rows[intersect_indices(rows, program.rows)[0]]
+    rows = rows[intersect_indices(rows, launch.rows)[0]]
+    if len(rows) == 0:
+        return 0
+    number = program.uints[intersect_indices(rows, program.rows)[1]]
+    index = np.unique(number, return_inverse=True)[1]
+    time = np.sort(np.bincount(index, trace.duration[rows]))[::-1]
+    return 1 if time[0] >= _MOSTLY * time.sum() else int(np.searchsorted(np.cumsum(time), _NEARLY_ALL * time.sum())) + 1
+
+
+def _rows(host: str, ran: tuple[InstructionStats, ...]) -> Iterator[tuple[object, ...]]:
+    sums: dict[tuple[str, str, str, str], _Sums] = {}
+    for each in ran:
+        name, backward = strip_transforms(each.op.framework_op)
+        key = (each.side, name or f"({each.op.opcode})", each.op.product, each.op.source)
+        sums.setdefault(key, _Sums()).add(each, backward)
+    for (side, name, product, source), found in sums.items():
+        opcode, bits = found.most()
+        yield host, side, name, product, opcode, source, found.time, found.share, found.backward, found.count, bits, found.rate
+
+
+def _devices(timeline: Timeline, side: str, rows: Indices) -> Numbers:
+    """The devices that ran ops, each by a number: planes, or what a CPU is divided into
+    (jax_num_cpu_devices, pmap).
+    """
+    trace = timeline.trace
+    if side == DEVICE_SIDE:
+        return distinct(trace.lines.plane[trace.line[rows]].astype(np.int64))
+    ordinal = trace.stat(dialect.DEVICE_ORDINAL)
+    return distinct(ordinal.ints[intersect_indices(rows, ordinal.rows)[1]])
+
+
+def _steady(timeline: Timeline) -> tuple[Mask, int, float]:
+    """(is each step, by index, of the steady state - the last entry is for -1, no step -, how many
+    are, their summed length).
+    """
+    whole = timeline.steps.steady_rows
+    of = np.zeros(len(timeline.steps) + 1, bool)
+    of[whole] = True
+    return of, len(whole), float(timeline.steps.duration[whole].sum())
+
+
+class _Sums:
+    """One line and op while it is summed up."""
+
+    def __init__(self) -> None:
+        self.time = self.share = self.backward = self.flops = self.whole = 0.0
+        self.count = 0
+        self._opcodes: dict[str, float] = {}
+        self._bits: dict[int, float] = {}
+
+    def add(self, ran: InstructionStats, backward: bool) -> None:
+        """Count one instruction."""
+        self.time += ran.time_ps
+        self.share += ran.share
+        self.backward += ran.time_ps * backward
+        self.count += ran.count
+        self.flops += max(ran.op.flops, 0.0) * ran.count
+        self.whole += ran.executed_ps
+        self._opcodes[ran.op.opcode] = self._opcodes.get(ran.op.opcode, 0.0) + ran.time_ps
+        self._bits[ran.op.precision_bits] = self._bits.get(ran.op.precision_bits, 0.0) + ran.time_ps
+
+    @property
+    def rate(self) -> float:
+        """Floating-point operations per second; NaN where no instruction has any."""
+        return self.flops / self.whole * _PS if self.flops and self.whole else float("nan")
+
+    def most(self) -> tuple[str, int]:
+        """Opcode and precision with the most time."""
+        return max(self._opcodes, key=self._opcodes.__getitem__), max(self._bits, key=self._bits.__getitem__)
+
+
+HloEvents = tuple[
+    str, Indices, Codes, list[HloOp], Numbers
+]  # side, event rows, op of each, ops, executions that begin with each
+
+
+def iter_hlo_events(timeline: Timeline) -> Iterator[HloEvents]:
+    """The HLO ops that ran: kernels and worker threads, whose events name the op, and lines of XLA
+    ops, where each event is one.
+    """
+    trace = timeline.trace
+    rows = find_hlo_events(trace)
+    if len(rows):
+        host = host_mask(trace, rows)
+        for side, mine in ((CPU_SIDE, rows[host]), (DEVICE_SIDE, rows[~host])):
+            index, ops = load_hlo_ops(timeline, mine)
+            yield (
+                side,
+                mine,
+                index,
+                ops,
+                np.ones(len(mine), np.int64)
+                if side == CPU_SIDE
+                else count_executions(timeline, mine, index, launching_ops(timeline)),
+            )
+    for plane in timeline.device_planes:
+        for line in find_op_lines(trace, plane):
+            mine = trace.lines.row_numbers(line)
+            names = list(dict.fromkeys(trace.name[mine].tolist()))
+            place = np.zeros(len(trace.names), np.int64)
+            place[names] = np.arange(len(names))
+            yield (
+                DEVICE_SIDE,
+                mine,
+                place[trace.name[mine]],
+                [_described(timeline, n) for n in names],
+                np.ones(len(mine), np.int64),
+            )
+
+
+def _described(timeline: Timeline, name: int) -> HloOp:
+    """A TPU's op: of its program, else of the stats that stand beside its name; what the profile
+    itself counts comes first.
+    """
+    op, stats = tpu_op(timeline, name), timeline.trace.name_stats.get(name, {})
+    category, framework, source = (str(stats.get(key) or "") for key in (dialect.HLO_CATEGORY, dialect.TF_OP, dialect.SOURCE))
+    return replace(
+        op,
+        opcode=op.opcode or category,
+        framework_op=op.framework_op or framework.rstrip(":"),
+        source=source or op.source,
+        flops=_counted(stats.get(dialect.FLOPS), op.flops),
+        bytes=_counted(stats.get(dialect.BYTES_ACCESSED), op.bytes),
+    )
+
+
+def _counted(told: Value, known: float) -> float:
+    return float(told) if isinstance(told, (int, float)) and told > 0 else known

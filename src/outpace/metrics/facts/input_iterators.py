@@ -1,0 +1,303 @@
+"""tf.data iterators: what each call of an input pipeline did, stage by stage.
+
+Meaning as in `xplane_to_tf_data_stats.cc` of openxla/xprof, the analysis that the TensorFlow
+Profiler guide describes: a call of the root iterator is followed into the iterators that it called
+on its own thread, and, across an asynchronous stage, into those that produced the very element that
+it consumed. A stage's self time leaves out the time that overlaps its children; a stage is on the
+critical path when it and all above it overlap their caller.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace._caching import memoize, once
+from outpace._dataclass import dataclass
+from outpace.model.arrays import Codes, Column, Ids, Indices, Mask, Numbers, Picoseconds
+from outpace.timeline import OpKind, Run, Timeline
+from outpace.timeline.event_names import DEVICE_PREFETCH_STAGE, EventFlag, event_names
+from outpace.trace import StatColumn, Trace, dialect
+from outpace.trace.algorithms import find_positions, intersect_indices, match_latest
+
+ASYNC_TYPES = (
+    "Prefetch",
+    "ParallelInterleave",
+    "ParallelMap",
+    "ParseExample",
+    "MapAndBatch",
+    "DataService",
+    "ParallelBatch",
+    "ParallelFilter",
+)
+_SHUFFLES, _DRAWS = "Shuffle", ("Random", "Sampling")
+_GROUPS = ("Batch", "PaddedBatch", "ParallelBatch", "MapAndBatch", "Window", "GroupBy", "Zip")
+_DEEPEST = 100  # levels followed below a root, as in the reference
+ITERATOR_STATS = (dialect.ID, dialect.PARENT_ID, dialect.ELEMENT_ID, dialect.NAME, dialect.PARALLELISM, dialect.AUTOTUNE)
+
+
+def is_async_stage(iterator_type: str) -> bool:
+    """Whether a stage hands elements over from threads of its own: its consumer mostly
+    waits in it.
+    """
+    return iterator_type.removeprefix("Legacy").startswith(ASYNC_TYPES)
+
+
+def is_shuffling_stage(iterator_type: str) -> bool:
+    """Whether a stage gives its elements another order in every epoch."""
+    return iterator_type.startswith(_SHUFFLES)
+
+
+def is_random_stage(iterator_type: str) -> bool:
+    """Whether a stage gives other elements in every epoch."""
+    return iterator_type.startswith(_DRAWS)
+
+
+def is_grouping_stage(iterator_type: str) -> bool:
+    """Whether a stage puts elements together: in another order they make other groups."""
+    return iterator_type.startswith(_GROUPS)
+
+
+@dataclass(frozen=True, eq=False)
+class IteratorCalls:
+    """Every (root call, iterator) pair of one host. Arrays run in parallel, sorted by (call,
+    iterator).
+
+    call: index of the root call; iterator: index into `IteratorGraph.ids`; start, total, self_time:
+    ps (start of the first execution, sums over executions); count: executions; blocking: on the
+    critical path of that call.
+    """
+
+    call: Indices
+    iterator: Codes
+    start: Picoseconds
+    total_ps: Picoseconds
+    self_ps: Picoseconds
+    count: Numbers
+    blocking: Mask
+
+
+@dataclass(frozen=True, eq=False)
+class IteratorExecutions:
+    """Every execution of every iterator of one host, whether a root call of the capture led to it
+    or not. Arrays run along `IteratorGraph.ids`.
+
+    count: executions; start: ps, of the first; total, self_time: ps, sums over them.
+    """
+
+    count: Numbers
+    start: Picoseconds
+    total_ps: Picoseconds
+    self_ps: Picoseconds
+
+
+@dataclass(frozen=True, eq=False)
+class IteratorGraph:
+    """The iterator events of one host.
+
+    row: event rows; ids: distinct uint64 iterator ids; iterator: index into ids per event;
+    parent_id: uint64 per iterator (0: none); name_row: a row of `trace.event_names` per iterator
+    (its long name); first_row: an event row per iterator. cause, effect: positions in `rows`: the
+    second ran for the first. `roots`: positions of root calls.
+    """
+
+    trace: Trace
+    rows: Indices
+    ids: Ids
+    iterator: Codes
+    parent_id: Ids
+    first_row: Indices
+    cause: Indices
+    effect: Indices
+    roots: Indices
+    device_ids: frozenset[int]
+
+    @once
+    def long_names(self) -> tuple[str, ...]:
+        """Long name of every iterator: `Iterator::Root::Prefetch::Map`."""
+        return tuple(self.trace.names[n] for n in self.trace.name[self.first_row].tolist())
+
+    @once
+    def types(self) -> tuple[str, ...]:
+        """Last part of every long name."""
+        return tuple(name.rsplit("::", 1)[-1] for name in self.long_names)
+
+    @once
+    def text_columns(self) -> tuple[Column, Column]:
+        """Type and id of every iterator, as columns of texts."""
+        columns = (self.types, [str(identity) for identity in self.ids.tolist()])
+        stage, identity = (np.array([*texts, None], object)[:-1] for texts in columns)
+        return stage, identity
+
+    @once
+    def last_row(self) -> Indices:
+        """An event row per iterator, its last."""
+        rows = np.zeros(len(self.ids), self.rows.dtype)
+        np.maximum.at(rows, self.iterator, self.rows)
+        return rows
+
+    @once
+    def overlap_ps(self) -> Picoseconds:
+        """Time that cause and effect of every edge have in common, ps."""
+        start, end = self.trace.start[self.rows], self.trace.end[self.rows]
+        common: Picoseconds = np.minimum(end[self.cause], end[self.effect]) - np.maximum(start[self.cause], start[self.effect])
+        np.maximum(common, 0, out=common)
+        return common
+
+    @once
+    def self_ps(self) -> Picoseconds:
+        """Self time of every event, ps: without what overlaps the iterators that it called. Of
+        those that ran at once nothing is left.
+        """
+        own = self.trace.duration[self.rows].copy()
+        np.subtract.at(own, self.cause, self.overlap_ps)
+        return np.maximum(own, 0)
+
+    @once
+    def is_critical(self) -> Mask:
+        """Whether each iterator blocks a root call."""
+        return np.asarray(np.bincount(self.calls.iterator[self.calls.blocking], minlength=len(self.ids)) > 0)
+
+    @once
+    def executions(self) -> IteratorExecutions:
+        """Every execution, iterator by iterator: those that `calls` attributes to root calls, and
+        those that begin before or end after them.
+        """
+        count = np.bincount(self.iterator, minlength=len(self.ids))
+        start = np.full(len(self.ids), np.iinfo(np.int64).max)
+        np.minimum.at(start, self.iterator, self.trace.start[self.rows])
+        total, own = np.zeros(len(self.ids), np.int64), np.zeros(len(self.ids), np.int64)
+        np.add.at(total, self.iterator, self.trace.duration[self.rows])
+        np.add.at(own, self.iterator, self.self_ps)
+        return IteratorExecutions(count, start, total, own)
+
+    @once
+    def calls(self) -> IteratorCalls:
+        """What every root call did, iterator by iterator."""
+        return _follow(self)
+
+
+@memoize
+def iterator_graphs(run: Run) -> dict[str, IteratorGraph]:
+    """The iterator graph of every host that has tf.data activity."""
+    graphs = {t.host: _graph(t) for t in run.hosts}
+    return {host: graph for host, graph in graphs.items() if graph is not None}
+
+
+def _graph(timeline: Timeline) -> IteratorGraph | None:
+    trace = timeline.trace
+    trace.load_stats(ITERATOR_STATS)
+    is_iterator = timeline.op_kind_mask(OpKind.TF_DATA)
+    if not is_iterator.any():
+        return None
+    identity = trace.stat(dialect.ID)
+    with_id = is_iterator[trace.name[identity.rows]]
+    row, ids = identity.rows[with_id], identity.uints[with_id]
+    if len(row) == 0:
+        return None
+    distinct, first, index = np.unique(ids, return_index=True, return_inverse=True)
+    parent_id = trace.stat(dialect.PARENT_ID).take_ints(row, 0).view(np.uint64)
+    cause, effect = _edges(trace, row, ids, parent_id)
+    second, root = (
+        timeline.event_names.mask(what)[trace.name[row]] for what in (EventFlag.DEVICE_PIPELINE, EventFlag.ITERATOR_ROOT)
+    )
+    named = trace.stat(dialect.NAME)
+    at, place = intersect_indices(row[root], named.rows)
+    label, texts = named.encode_texts(place)
+    second_root = np.flatnonzero(root)[at][np.array([text == DEVICE_PREFETCH_STAGE for text in texts], bool)[label]]
+    return IteratorGraph(
+        trace=trace,
+        rows=row,
+        ids=distinct,
+        iterator=index.astype(np.int32),
+        parent_id=parent_id[first],
+        first_row=row[first],
+        cause=cause,
+        effect=effect,
+        roots=np.flatnonzero(root),
+        device_ids=frozenset((*parent_id[second].tolist(), *ids[second_root].tolist())),
+    )
+
+
+def _edges(trace: Trace, row: Indices, ids: Ids, parent_id: Ids) -> tuple[Indices, Indices]:
+    """Positions (caller, callee): direct nesting on a thread, and consumption of an element that
+    another thread produced.
+    """
+    parent = trace.parent[row]
+    caller = find_positions(row, parent)
+    nested = np.flatnonzero(caller >= 0)
+
+    element = trace.stat(dialect.ELEMENT_ID)
+    produces, consumes = _pairs(trace, element)
+    producer = np.flatnonzero(find_positions(element.rows[produces], parent) >= 0)
+    _, first_child = np.unique(parent[producer], return_index=True)  # an element's first iterator is what produced it
+    producer = producer[first_child]
+    producer = producer[(parent_id[producer] != 0) & (caller[producer] < 0)]  # what is called on the same thread has its caller
+    produced = element.uints[np.searchsorted(element.rows, parent[producer])]
+
+    consumer = find_positions(row, trace.parent[element.rows[consumes]])
+    consumed = element.uints[consumes][consumer >= 0]
+    consumer = consumer[consumer >= 0]
+    begun, done = (
+        trace.start[row[producer]],
+        trace.end[row[consumer]],
+    )  # an element goes to the first consumption that ends after that
+    at = match_latest((ids[consumer], consumed), -done, (parent_id[producer], produced), -begun)
+    linked = np.flatnonzero(at >= 0)
+    linked = linked[done[at[linked]] >= begun[linked]]
+    return np.concatenate((caller[nested], consumer[at[linked]])), np.concatenate((nested, producer[linked])).astype(np.int32)
+
+
+def _pairs(trace: Trace, element: StatColumn) -> tuple[Indices, Indices]:
+    """Positions in the `element_id` column of producing and of consuming events."""
+    of = trace.name[element.rows]
+    return np.flatnonzero(event_names(trace).mask(EventFlag.PRODUCER)[of]), np.flatnonzero(
+        event_names(trace).mask(EventFlag.CONSUMER)[of]
+    )
+
+
+def _follow(graph: IteratorGraph) -> IteratorCalls:
+    """Walk from all root calls at once, level by level, and sum up per (call, iterator)."""
+    trace = graph.trace
+    order = np.argsort(graph.cause, kind="stable")
+    child, shared = graph.effect[order], graph.overlap_ps[order]
+    first = np.searchsorted(graph.cause[order], np.arange(len(graph.rows) + 1))
+
+    call = np.arange(len(graph.roots))
+    event, blocking = graph.roots, np.ones(len(graph.roots), bool)
+    levels = []
+    for _ in range(_DEEPEST):
+        if len(event) == 0:
+            break
+        levels.append((call, event, blocking))
+        fan = first[event + 1] - first[event]
+        edge = np.repeat(first[event] - np.concatenate(([0], np.cumsum(fan)[:-1])), fan) + np.arange(int(fan.sum()))
+        call, blocking = np.repeat(call, fan), np.repeat(blocking, fan) & (shared[edge] > 0)
+        event = child[edge]
+    return _sum_up(graph, levels, trace.start[graph.rows], trace.duration[graph.rows])
+
+
+def _sum_up(
+    graph: IteratorGraph, levels: list[tuple[Indices, Indices, Mask]], start: Picoseconds, duration: Picoseconds
+) -> IteratorCalls:
+    call, event, blocking = (
+        (np.concatenate(column) for column in zip(*levels, strict=True)) if levels else (np.zeros(0, np.int64),) * 3
+    )
+    iterator = graph.iterator[event]
+    pair, inverse = np.unique(call * len(graph.ids) + iterator, return_inverse=True)
+    size = len(pair)
+    earliest = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(earliest, inverse, start[event])
+    total, self_time = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    np.add.at(total, inverse, duration[event])
+    np.add.at(self_time, inverse, graph.self_ps[event])
+    blocks = np.zeros(size, bool)
+    np.logical_or.at(blocks, inverse, blocking.astype(bool))
+    return IteratorCalls(
+        call=pair // len(graph.ids),
+        iterator=(pair % len(graph.ids)).astype(np.int32),
+        start=earliest,
+        total_ps=total,
+        self_ps=self_time,
+        count=np.bincount(inverse, minlength=size),
+        blocking=blocks,
+    )

@@ -1,0 +1,83 @@
+"""How often device ops ran: an op that takes several kernels ran once.
+
+Kernels that follow each other on a stream for one op form a run. Where the profiler tied each
+launch to the host's op, a run stands for as many executions as host ops launched it; elsewhere for
+as many as its rarest kernel appears (A B A B is two executions of an op that takes A and B; A A A
+are three). The reference (`DeviceTfOpMetricsDbBuilder`) counts the kernel that appears most often
+in the whole capture: the same unless an op launches one kernel twice, or two instructions of a
+program come from one op.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace.model.arrays import Codes, Indices, Numbers
+from outpace.timeline import OpKind, Timeline
+from outpace.trace.algorithms import distinct, intersect_indices, union_rows
+
+_NESTED = 8  # launch calls in launch calls
+
+
+LaunchingOps = tuple[
+    Indices, Indices
+]  # kernels' rows, sorted, and for each the row of the host's op that launched it, -1 where it is not known
+
+
+def count_executions(timeline: Timeline, rows: Indices, op_index: Codes, launchers: LaunchingOps) -> Numbers:
+    """How many executions begin with each of the kernels at `rows` (sorted) of the ops `op_index`
+    (int64); an op's sum is its count.
+    """
+    begun = np.zeros(len(rows), np.int64)
+    if len(rows) == 0:
+        return begun
+    trace = timeline.trace
+    line = trace.line[rows]
+    first = np.flatnonzero((np.diff(line, prepend=-1) != 0) | (np.diff(op_index, prepend=op_index[0] - 1) != 0))
+    run = np.repeat(np.arange(len(first)), np.diff(first, append=len(rows)))
+    begun[first] = _rarest(run, trace.name[rows].astype(np.int64))
+    launcher = np.full(len(rows), -1, np.int64)
+    at, place = intersect_indices(rows, launchers[0])
+    launcher[at] = launchers[1][place]
+    known = np.ones(len(first), bool)
+    known[run[launcher < 0]] = False
+    begun[first[known]] = _distinct(run, launcher, len(first))[known]
+    return begun
+
+
+def _rarest(run: Codes, name: Codes) -> Numbers:
+    """How often the rarest name appears in each run."""
+    span = int(name.max()) + 1
+    pairs = np.sort(run * span + name)
+    starts = np.flatnonzero(np.diff(pairs, prepend=-1))
+    count = np.diff(starts, append=len(pairs))
+    of_run = pairs[starts] // span
+    least: Numbers = np.minimum.reduceat(count, np.flatnonzero(np.diff(of_run, prepend=-1)))
+    return least
+
+
+def _distinct(run: Codes, value: Indices, runs: int) -> Numbers:
+    """How many distinct values each run has."""
+    span = int(value.max()) + 2
+    return np.bincount(distinct(run * span + value + 1) // span, minlength=runs)
+
+
+def launching_ops(timeline: Timeline) -> LaunchingOps:
+    """The host's op in whose time, on whose thread, each kernel was launched."""
+    trace = timeline.trace
+    cause, kernels = timeline.launches
+    if len(cause) == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    calls = distinct(cause).astype(np.int64)
+    is_op = timeline.op_kind_mask(OpKind.TENSORFLOW, OpKind.JAX)
+    inside = union_rows(calls, *(trace.find_rows_by_mask(is_op, trace.rows_of(plane)) for plane in timeline.host_planes))
+    parent, _ = trace.compute_nesting(inside)
+    above = np.where(parent >= 0, np.searchsorted(inside, parent), -1)
+    op = is_op[trace.name[inside]]
+    for _ in range(_NESTED):  # a launch call may stand in another one: up to the op
+        still = np.flatnonzero((above >= 0) & ~op[above])
+        if len(still) == 0:
+            break
+        above[still] = above[above[still]]
+    up = above[np.searchsorted(inside, cause)]
+    return kernels, np.where(up >= 0, inside[up], -1)

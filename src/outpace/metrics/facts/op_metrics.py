@@ -1,0 +1,259 @@
+"""Ops and their time: how often each framework op ran on the host and on devices, and for how long.
+
+Meaning as in `xplane_to_op_metrics_db.cc` of openxla/xprof: on the host an op's self time leaves
+out the ops nested in it on its thread (other events do not count as children, nor do copies, which
+are the op's own work), and each thread is idle between its first and last op when it runs none. On
+purpose different: a memory allocation that names the op that asked for it is no execution of that
+op (the reference counts it as one, of no duration); device ops count executions as
+`metrics/model/count_executions.py` says, and what the compiler ran is none; of calls that start
+copies, which a pool of threads makes and in which they wait for each other, each has its part of
+the moment, so that copies take no longer than they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from outpace._caching import memoize
+from outpace.metrics.facts.compiler_runs import compiler_run_rows
+from outpace.metrics.facts.op_executions import LaunchingOps, count_executions, launching_ops
+from outpace.model import Table, parse_schema
+from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
+from outpace.timeline import OpKind, Run, Timeline, parse_op
+from outpace.timeline.command_buffers import compute_hlo_op_stat
+from outpace.timeline.hlo_modules import load_hlo_ops
+from outpace.trace import Plane, dialect
+from outpace.trace.algorithms import (
+    aggregate_by_key,
+    compute_nesting,
+    compute_union_length,
+    distinct,
+    divide_time,
+    find_positions,
+    intersect_indices,
+)
+
+HOST, DEVICE, IDLE = "Host", "Device", "IDLE"
+_OP_STATS = (dialect.TF_OP, dialect.ANNOTATION, dialect.HLO_OP)  # today's dialect, TensorFlow 2.3/2.4, XLA programs
+_XLA = "XLA"  # lines of a device whose events are ops already, not the kernels of ops
+_PROGRAM = "XlaModule:"
+
+FIELDS = parse_schema("""
+    * host       | text  | host that recorded the op
+    * side       | text  | Host (threads) or Device (accelerators)
+    * type       | text  | type of the op; IDLE for time without any op
+    * name       | text  | full name of the op
+      idle       | bool  | whether the row stands for idle time
+    + count      | count | executions, on a device however many kernels each took | Occurrences
+      total_ps   | ps    | time in the op, ops nested in it included
+    + self_ps    | ps    | time in the op itself
+    + outside_ps | ps    | of the device time, in ops outside an XLA program on a device that runs such programs | Outside XLA
+""")
+
+_Row = tuple[str, str, str, str, bool, int, int, int, int]
+
+
+@memoize
+def op_metrics(run: Run) -> Table:
+    """One row per host, side and op, and an IDLE row per host and side; by self time, longest
+    first.
+    """
+    rows = [row for timeline in run.hosts for row in (*_host_rows(timeline), *_device_rows(timeline))]
+    return Table.from_rows("ops", "Ops", FIELDS, rows).sort_by("self_ps")
+
+
+def host_ops(timeline: Timeline) -> tuple[Indices, Picoseconds, Picoseconds]:
+    """Event rows of the ops of a host's threads, and of each, ps: its time without any op in it,
+    and its self time, to which copies belong. Copies that threads start at the same moment share
+    it.
+    """
+    trace = timeline.trace
+    is_op = timeline.op_kind_mask(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX, OpKind.COPY)
+    rows = np.concatenate(
+        [np.zeros(0, np.int64), *(trace.find_rows_by_mask(is_op, trace.rows_of(p)) for p in timeline.host_planes)]
+    )
+    _, alone = trace.compute_nesting(rows)
+    framework = ~timeline.op_kind_mask(OpKind.COPY)[trace.name[rows]]
+    if framework.all():
+        return rows, alone, alone
+    own = alone.copy()
+    _, own[framework] = trace.compute_nesting(rows[framework])
+    copies = rows[~framework]
+    start, end, parent = trace.start[copies], trace.end[copies], find_positions(copies, trace.compute_nesting(copies)[0])
+    own[~framework] = np.rint(divide_time(start, end, parent, np.zeros(len(copies), bool))[0]).astype(np.int64)
+    return rows, alone, own
+
+
+def line_ops(timeline: Timeline, line: int) -> tuple[Picoseconds, Codes, list[str]]:
+    """Of each event of a device's line its self time, ps, and which op it belongs to, of these by
+    their full names.
+    """
+    trace = timeline.trace
+    rows = trace.lines.row_slice(line)
+    start, duration = trace.start[rows], trace.duration[rows]
+    _, own = compute_nesting(np.array([0, len(start)]), start, duration)
+    code, texts = device_op_names(timeline, np.arange(rows.start, rows.stop))
+    key = np.where(code == 0, len(texts) + trace.name[rows].astype(np.int64), code)
+    names = distinct(key)
+    full = [texts[name] if name < len(texts) else trace.names[name - len(texts)] for name in names.tolist()]
+    return own, np.searchsorted(names, key), full
+
+
+def _host_rows(timeline: Timeline) -> Iterator[_Row]:
+    trace = timeline.trace
+    rows, _, self_time = host_ops(timeline)
+    if not len(rows):
+        return
+    copies = timeline.op_kind_mask(OpKind.COPY)[trace.name[rows]]
+    lasts = np.where(copies, self_time, trace.duration[rows])
+    count, total, own, _, _ = aggregate_by_key(trace.name[rows], len(trace.names), lasts, self_time)
+    merged: dict[tuple[str, str], list[int]] = {}
+    for name in np.flatnonzero(count).tolist():
+        op = timeline.ops[name]
+        numbers = (int(count[name]), int(total[name]), int(own[name]))
+        known = merged.setdefault((op.type, op.name), [0, 0, 0])
+        merged[op.type, op.name] = [a + b for a, b in zip(known, numbers, strict=True)]
+    for (op_type, op_name), (times, all_time, self_sum) in merged.items():
+        yield timeline.host, HOST, op_type, op_name, False, times, all_time, self_sum, 0
+    idle = _threads_idle(timeline, rows)
+    yield timeline.host, HOST, IDLE, IDLE, True, 0, idle, idle, 0
+
+
+def _threads_idle(timeline: Timeline, rows: Indices) -> int:
+    """Sum over threads of the time in which none of these ops runs, from the first op's start to
+    the last op's end, ps.
+    """
+    trace, total = timeline.trace, 0
+    start, end, line = trace.start[rows], trace.end[rows], trace.line[rows]
+    for low, high in pairwise((0, *(np.flatnonzero(np.diff(line)) + 1).tolist(), len(rows))):
+        first, last = int(start[low]), int(end[low:high].max())
+        covered, _ = compute_union_length(start[low:high], end[low:high], first, last)
+        total += last - first - covered
+    return total
+
+
+def _device_rows(timeline: Timeline) -> Iterator[_Row]:
+    trace = timeline.trace
+    if not timeline.device_planes:
+        return
+    trace.load_stats(_OP_STATS)
+    merged: dict[tuple[str, str], list[int]] = {}
+    idle = 0
+    launched = launching_ops(timeline)
+    for plane in timeline.device_planes:
+        programs = any(trace.lines.names[line] == "XLA Modules" for line in plane.lines)
+        for line in timeline.device_lines(plane):
+            _add_line(timeline, line, merged, launched, programs=programs)
+        idle += _device_idle(timeline, plane)
+    for (op_type, name), (count, total, own, outside) in merged.items():
+        yield timeline.host, DEVICE, op_type, name, False, count, total, own, outside
+    yield timeline.host, DEVICE, IDLE, IDLE, True, 0, idle, idle, 0
+
+
+def _add_line(
+    timeline: Timeline, line: int, merged: dict[tuple[str, str], list[int]], launched: LaunchingOps, *, programs: bool
+) -> None:
+    """Add the ops of a device's line. `programs`: whether the device runs XLA programs, outside of
+    which an op may be.
+    """
+    trace = timeline.trace
+    rows = trace.lines.row_slice(line)
+    duration = trace.duration[rows]
+    self_time, key, names = line_ops(timeline, line)
+    counted = (duration > 0) & (find_positions(compiler_run_rows(timeline), np.arange(rows.start, rows.stop)) < 0)
+    count, total, own, _, _ = aggregate_by_key(key, len(names), duration, self_time, counted)
+    if _XLA not in trace.lines.names[line]:
+        count = _executions(timeline, np.flatnonzero(counted) + rows.start, key[counted], len(names), launched)
+    outside = np.zeros(len(names), np.int64)
+    if programs and _XLA not in trace.lines.names[line]:
+        counted[_stat_rows(timeline, "hlo_op", rows) - rows.start] = False
+        _, _, outside, _, _ = aggregate_by_key(key, len(names), duration, self_time, counted)
+    for i in np.flatnonzero(count).tolist():
+        numbers = (int(count[i]), int(total[i]), int(own[i]), int(outside[i]))
+        known = merged.setdefault(parse_device_op(names[i]), [0, 0, 0, 0])
+        known[:] = [a + b for a, b in zip(known, numbers, strict=True)]
+
+
+def _executions(timeline: Timeline, rows: Indices, key: Codes, keys: int, launched: LaunchingOps) -> Numbers:
+    """How often each op ran. Two instructions of a program that come from one op are two executions
+    of it.
+    """
+    instruction, _ = load_hlo_ops(timeline, rows)
+    begun = count_executions(timeline, rows, key * (int(instruction.max(initial=0)) + 1) + instruction, launched)
+    return np.bincount(key, begun, keys).astype(np.int64)
+
+
+def _stat_rows(timeline: Timeline, name: str, rows: slice) -> Indices:
+    column = timeline.trace.stat(name).rows
+    low, high = np.searchsorted(column, np.array([rows.start, rows.stop], column.dtype))
+    return np.asarray(column[low:high])
+
+
+def device_op_names(timeline: Timeline, rows: Indices) -> tuple[Codes, list[str]]:
+    """Full op name of device events, `row_slice` sorted: (index of each into the texts, int64; the
+    distinct texts).
+
+    From the events' stats, or from the stats that stand beside their name; text 0 is "", for events
+    that name no op. A program that XLA compiled names itself (`XlaModule`) as the op: its kernels
+    have the framework op that the program in the profile gives for their instruction, else the one
+    in their annotation's `name`, else the instruction.
+    """
+    trace = timeline.trace
+    known = {"": 0}
+    beside = np.zeros(len(trace.names), np.int64)
+    for name, stats in trace.name_stats.items():
+        if text := str(stats.get(dialect.TF_OP) or stats.get(dialect.HLO_OP) or ""):
+            beside[name] = known.setdefault(text, len(known))
+    code = beside[trace.name[rows]]
+    for stat_name in reversed(_OP_STATS):  # the first one found wins: apply it last
+        _name_after(timeline, rows, stat_name, code, known)
+    programs = np.fromiter((t.startswith(_PROGRAM) for t in known), bool, len(known))
+    inside = np.flatnonzero(programs[code])
+    if len(inside):
+        mine = code[inside]
+        for stat_name in (dialect.HLO_OP, dialect.NAME):
+            _name_after(timeline, rows[inside], stat_name, mine, known)
+        _name_after_programs(timeline, rows[inside], mine, known)
+        code[inside] = mine
+    return code, list(known)
+
+
+def _name_after(timeline: Timeline, rows: Indices, stat_name: str, code: Codes, known: dict[str, int]) -> None:
+    """Write the code of each text that a stat holds; an empty one says nothing."""
+    stat = compute_hlo_op_stat(timeline) if stat_name == dialect.HLO_OP else timeline.trace.stat(stat_name)
+    at, place = intersect_indices(rows, stat.rows)
+    found, texts = stat.encode_texts(place)
+    index = np.fromiter((known.setdefault(t, len(known)) for t in texts), np.int64, len(texts))[found]
+    code[at] = np.where(index > 0, index, code[at])
+
+
+def _name_after_programs(timeline: Timeline, rows: Indices, code: Codes, known: dict[str, int]) -> None:
+    number, ops = load_hlo_ops(timeline, rows)
+    index = np.fromiter((known.setdefault(op.framework_op, len(known)) for op in ops), np.int64, len(ops))[number]
+    code[:] = np.where(index > 0, index, code)
+
+
+def parse_device_op(full_name: str) -> tuple[str, str]:
+    """(type, name) of a device op; an annotation's `#key=value,..#` tail is no part of the name."""
+    if full_name.startswith("%") and " = " in full_name:
+        # An HLO instruction written out: `%copy-done.2 = f32[5]{0} copy-done(..)`.
+        name = full_name[1:].split(" = ", 1)[0]
+        return name.rstrip("0123456789").removesuffix("."), name
+    op = parse_op(full_name.split("#", 1)[0].rstrip())
+    return op.type or op.name.rsplit("/", 1)[-1], op.name
+
+
+def _device_idle(timeline: Timeline, plane: Plane) -> int:
+    """Time between a device's first and last event in which none of its streams was busy, ps."""
+    trace = timeline.trace
+    lines = [trace.lines.row_numbers(i) for i in timeline.device_lines(plane)]
+    rows = np.concatenate([np.zeros(0, np.int64), *lines])
+    if len(rows) == 0:
+        return 0
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    first, last = int(trace.start[rows[0]]), int(trace.end[rows].max())
+    covered, _ = compute_union_length(trace.start[rows], trace.end[rows], first, last)
+    return last - first - covered

@@ -1,0 +1,159 @@
+"""Is what was captured a whole training step? A piece of one, or the calls of a benchmark, have a
+length, but tell nothing about training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from outpace._caching import memoize
+from outpace.metrics.facts.op_metrics import DEVICE, op_metrics
+from outpace.metrics.facts.workload import find_workload
+from outpace.model import Unit, humanize
+from outpace.model.arrays import Codes, Indices, Picoseconds
+from outpace.model.units import format_count
+from outpace.timeline import Run, Timeline
+from outpace.timeline.event_names import EventFlag, OpKind, is_training_op, parse_jitted_function, parse_op
+from outpace.timeline.gradients import training_mask
+from outpace.timeline.xla_threads import find_hlo_events
+from outpace.trace import dialect
+from outpace.trace.algorithms import distinct, intersect_indices
+
+_HANDFUL = 5  # events of a device in all steps together: fewer are no training
+_HALF = 0.5
+_AGAIN = 2  # times that each program runs, on average
+_NAMED = 4  # ops in a sentence
+_UNKNOWN = 0.1  # of the time of known ops: with more, it is not known what a device ran
+
+
+@memoize
+def partial_step_reason(run: Run) -> str:
+    """Why the steps of a run are no whole training steps, a sentence without its capital and stop;
+    "" where nothing says so.
+    """
+    if find_workload(run).is_inference:
+        return ""
+    stepping = [timeline for timeline in run.hosts if len(timeline.steps)]
+    return next((why for timeline in stepping for why in _reasons(run, timeline)), "")
+
+
+def _reasons(run: Run, timeline: Timeline) -> Iterator[str]:
+    if len(find_hlo_events(timeline.trace)):
+        if not find_workload(run).is_keras:  # what Keras' own loop calls a batch is a step, whatever it runs
+            yield from _programs(timeline)
+    else:
+        yield from _no_model(run, timeline)
+    yield from _devices(timeline)
+
+
+def _no_model(run: Run, timeline: Timeline) -> Iterator[str]:
+    """A device on which TensorFlow ran op by op, and none of the ops is one that hardly any
+    training is without.
+    """
+    if any("XLA" in name for name in timeline.trace.lines.names):
+        return
+    sums: dict[str, int] = {}
+    unknown = 0
+    for row in op_metrics(run).filter_by("host", timeline.host).records():
+        kind = parse_op(f"{row['name']}:{row['type']}").kind
+        if row["side"] != DEVICE or row["idle"] or kind is OpKind.COPY:
+            continue
+        if is_training_op(row["type"]):
+            return
+        if (
+            kind is OpKind.TENSORFLOW and "/" in row["name"]
+        ):  # the scope of an op; a kernel that names none has a name of its own
+            sums[row["type"]] = sums.get(row["type"], 0) + row["self_ps"]
+        else:
+            unknown += row["self_ps"]
+    if sum(sums.values()) > unknown / _UNKNOWN:
+        named = ", ".join(sorted(sums, key=lambda kind: -sums[kind])[:_NAMED])
+        yield (
+            "the devices ran no matrix product or convolution, computed no gradient and updated no variable: what was captured "
+            f"({named}) is a piece of a step"
+        )
+
+
+def _programs(timeline: Timeline) -> Iterator[str]:
+    """Steps of which each calls one function with other shapes, in a program that trains nothing:
+    no mean of them stands for any.
+    """
+    trace = timeline.trace
+    step, module, number, names = _executions(timeline)
+    if len(step) == 0 or training_mask(trace, timeline.event_names.rows(EventFlag.JIT_CALL)).any():
+        return
+    count = np.bincount(number)
+    programs = int((count > 0).sum())
+    again = len(step) >= _AGAIN * programs  # else it is compiled anew all the time, which is the training's fault
+    if again and len(step) >= _HANDFUL and count.max() < _HALF * len(step):
+        what = parse_jitted_function(names[int(module[0])]) or names[int(module[0])]
+        several = format_count(programs, "compiled program")
+        yield f"the steps are calls of {several} of one function ({what}): they do different work, and their mean stands for none of them"
+
+
+def _executions(timeline: Timeline) -> tuple[Indices, Codes, Codes, list[str]]:
+    """(step, module, program, names of modules): in each whole step the program that ran longest,
+    of the module that did in all of them.
+    """
+    trace, rows = timeline.trace, find_hlo_events(timeline.trace)
+    names, numbers = trace.stat(dialect.HLO_MODULE), trace.stat(dialect.PROGRAM_ID)
+    rows = rows[np.isin(timeline.step_index[rows], timeline.steps.steady_rows)]
+    rows = rows[intersect_indices(rows, names.rows)[0]]
+    rows = rows[intersect_indices(rows, numbers.rows)[0]]
+    if len(rows) == 0:
+        return rows, rows, rows, []
+    module, texts = names.encode_texts(intersect_indices(rows, names.rows)[1])
+    program_, _ = numbers.encode_texts(intersect_indices(rows, numbers.rows)[1])
+    length = trace.duration[rows]
+    mine = module == np.argmax(np.bincount(module, length))
+    key = timeline.step_index[rows[mine]].astype(np.int64) * (int(program_.max()) + 1) + program_[mine]
+    keys = distinct(key)
+    time = np.bincount(np.searchsorted(keys, key), length[mine], len(keys))
+    step, number = np.divmod(keys, int(program_.max()) + 1)
+    order = np.lexsort((time, step))
+    last = order[np.append(np.diff(step[order]) > 0, True)]
+    return step[last], np.full(len(last), module[mine][0]), number[last], texts
+
+
+def _devices(timeline: Timeline) -> Iterator[str]:
+    """Devices that work in few of the steps, or in the time of none while others do."""
+    work = {plane.name: _work(timeline, lines) for plane in timeline.device_planes if (lines := timeline.device_lines(plane))}
+    timed = {name: _at(timeline, timeline.trace.start[rows]) for name, rows in work.items()}
+    steps = [np.where(timeline.step_index[rows] >= 0, timeline.step_index[rows], timed[name]) for name, rows in work.items()]
+    seen = np.concatenate([*steps, np.zeros(0, np.int64)])
+    seen, captured = seen[np.isin(seen, timeline.steps.complete_rows)], timeline.steps.complete_rows
+    if len(seen) == 0:
+        return
+    if len(seen) < _HANDFUL:
+        yield f"the devices ran {format_count(len(seen), 'op')} in {format_count(len(captured), 'step')}"
+    if (hit := len(distinct(seen))) < _HALF * len(captured):
+        yield f"the devices worked in {hit} of {format_count(len(captured), 'step')} only"
+    most = max((len(rows) for name, rows in work.items() if (timed[name] >= 0).any()), default=0)
+    for name, rows in work.items():
+        if not (timed[name] >= 0).any() and len(rows) > _HALF * most > 0:
+            apart = humanize(_distance(timeline, rows), Unit.PS)
+            yield f"{name.removeprefix(dialect.DEVICE_PREFIX)} ran {apart} away from the steps of other devices: a part of each is here"
+
+
+def _work(timeline: Timeline, lines: list[int]) -> Indices:
+    """Rows of a device's events that took time."""
+    trace = timeline.trace
+    rows = np.concatenate([trace.lines.row_numbers(line) for line in lines])
+    found: Indices = rows[trace.duration[rows] > 0]
+    return found
+
+
+def _at(timeline: Timeline, moment: Picoseconds) -> Indices:
+    """The step in whose time each moment lies, -1 for none."""
+    steps = timeline.steps
+    order = np.argsort(steps.start, kind="stable")
+    at = order[np.maximum(np.searchsorted(steps.start[order], moment, side="right") - 1, 0)]
+    return np.where((steps.start[at] <= moment) & (moment < steps.end[at]), at, -1)
+
+
+def _distance(timeline: Timeline, rows: Indices) -> int:
+    trace, steps = timeline.trace, timeline.steps
+    begin, end = int(trace.start[rows].min()), int(trace.end[rows].max())
+    return int(np.maximum(steps.start - end, begin - steps.end).min())

@@ -1,0 +1,44 @@
+"""The Python that a compiled program calls back while it runs: `jax.pure_callback` and its like,
+`tf.py_function`. A profile shows one op.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from outpace.metrics.source_line import format_source_line
+from outpace.timeline import Run
+
+_CALLS_BACK = ("jax/_src/callback.py", "tensorflow/python/ops/script_ops.py")
+
+
+def find_callback_line(run: Run, host: str) -> tuple[str, str, float, float]:
+    """(source, function, weight, and the weight of all) of the user's line at which Python that was
+    called back was met most, on the training thread or, where it never ran there, on the others.
+    Empty names where it was not sampled.
+    """
+    samples = (run.record(host) or {}).get("python_samples") or {}
+    of_training = ((stack, weight) for _, weight, stack in samples.get("samples") or ())
+    of_others = ((stack, count) for thread in samples.get("others") or () for stack, count in thread["stacks"])
+    for stacks in (of_training, of_others):
+        met = _called_back(samples, stacks)
+        if met:
+            (file, line, function), weight = met.most_common(1)[0]
+            return format_source_line(file, line), function, float(weight), float(met.total())
+    return "", "", 0.0, 0.0
+
+
+def _called_back(samples: dict[str, Any], stacks: Iterable[tuple[int, int]]) -> Counter[tuple[str, int, str]]:
+    """Weight of each (file, line, function) of the user's that is innermost below a place where a
+    program calls back.
+    """
+    met: Counter[tuple[str, int, str]] = Counter()
+    for stack, weight in stacks:
+        places = [(samples["frames"][frame], line) for frame, line in samples["stacks"][stack]]
+        begun = next((at for at, (frame, _) in enumerate(places) if frame[0].endswith(_CALLS_BACK)), len(places))
+        mine = next(((frame, line) for frame, line in reversed(places[begun:]) if not frame[3]), None)
+        if mine is not None:
+            met[mine[0][0], mine[1], mine[0][1]] += weight
+    return met

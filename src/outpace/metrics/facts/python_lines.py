@@ -1,0 +1,410 @@
+"""Which lines of Python the steps' time goes to, from the stacks that Outpace's own capture sampled
+beside the profile.
+
+Each sample is laid onto the profile by the clock (both count Unix time) and belongs to the step in
+whose time it lies. It is counted for the innermost line of the user's own code on its stack: what a
+library does below that line is the line's time. What the profile shows on the training thread at
+that very moment says what kind of time it is: nothing (Python, or a library that records no
+events), a wait, or the framework's own work. Share and interval come from the samples alone; times
+are the share of the mean step of the steady state.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from outpace._caching import memoize
+from outpace._dataclass import dataclass
+from outpace.metrics.facts.python_callers import StackSamples, find_step_period, heaviest_name
+from outpace.metrics.facts.python_records import python_records
+from outpace.metrics.facts.python_samples import FRAMEWORKS, YOURS, attribute_stacks, find_pauses, pause_key
+from outpace.metrics.facts.step_function import function_call_rows, step_function_rows
+from outpace.metrics.facts.thread_states import isin_events, thread_states
+from outpace.metrics.source_line import format_source_line
+from outpace.model import Table, parse_schema
+from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
+from outpace.timeline import Run, Timeline
+from outpace.timeline.steady_state import find_period
+
+_CALLS = 0.2  # of a line's samples outside of waits: single ones may lie beside the clock
+_STRAY = 0.05  # of all of them, likewise
+_SELDOM = 0.7  # of a line's time in the slow steps: it evaluates or saves, and does not make the step
+_Z = 1.96  # two-sided 95%
+_WAITING_CALLS = (
+    "_value",
+    "__array__",
+    "block_until_ready",
+    "convert_to_numpy",
+    "_numpy",
+    "numpy",
+    "sync_devices",
+)  # Python's side of a wait
+
+FIELDS = parse_schema("""
+    * host           | text     | name of the host
+    * file           | text     | source file of the line
+    * line           | count    | number of the line: the innermost one of your own code | Line
+    * function       | text     | function that holds the line
+      text           | text     | source of the line, as it was when the profile was captured; empty where it was not at hand \
+                                  | Code
+    * who            | text     | yours: your own line; library: time that no line of yours led to; outpace: what the capture \
+                                  itself cost; interpreter: garbage collection and ends of iterators, which fall on any line | Owner
+      library        | text     | package in which most of the time below the line was spent; empty where the line itself ran
+      below          | text     | the function of a library most often seen innermost below the line | Innermost call
+      below_share    | fraction | of the line's time, what was spent in that function | In innermost call
+    + samples        | count    | samples of the line within steps of the steady state
+    + self_ps        | ps       | time of the line per training step, with what libraries did below it | Time
+    + own_ps         | ps       | part of it in which the line itself ran, and no library below it | Self
+    + untraced_ps    | ps       | part of it in which the training thread recorded no event: Python, and libraries without events
+    + elsewhere_ps   | ps       | part of untraced_ps in which the framework computed on other threads or on a device: maybe a \
+                                  wait for it | Computing elsewhere
+    + waiting_ps     | ps       | part of it in which the training thread waited, for input or for a result
+    + building_ps    | ps       | part of it in which a function was traced or compiled: the compilation's time | Compiling
+    + share          | fraction | the line's share of the step time | Of step
+      low            | fraction | lower end of the share's 95% CI | From (95% CI)
+      high           | fraction | upper end of the share's 95% CI | To (95% CI)
+    + untraced_share | fraction | share of the step time that lies in this line and shows no event on the training thread \
+                                  | Untraced, of step
+    + python_share   | fraction | of untraced_share, what lies outside elsewhere_ps and waiting_ps: only Python ran, or a \
+                                  library that records no events | Python, of step
+    + beside_share   | fraction | share of the step time that the training thread spends in this line beside the step's own \
+                                  functions, waits left out | Outside the step function
+    + called_share   | fraction | share of the step time in functions of the framework that the line calls, other than the \
+                                  step's own | Other functions, of step
+      seldom         | fraction | share of the line's time that lies in steps which take much longer than the others: it comes \
+                                  round | In long steps
+      calls_step     | bool     | whether the step's own function runs below the line | Calls the step function
+      wraps_step     | bool     | whether the library below the line is the one that calls the step's own function there: what it \
+                                  does besides is paid per call | Library calls the step function
+      caller         | text     | line of yours, of the training loop if it leads there, that calls the line's function \
+                                  | Called at
+      every          | count    | it runs once in so many steps; 0 where no such period shows | Once in steps
+      reads_variable | bool     | whether a variable of the model was met being copied to NumPy there | Reads weights
+""")
+
+
+@dataclass(frozen=True)
+class PythonLine:
+    """A line of the user's code that takes time of which the profile shows nothing; see `FIELDS`.
+    Shares are of the step time.
+    """
+
+    file: str
+    line: int
+    function: str
+    library: str
+    below: str
+    below_share: float
+    share: float
+    python_share: float
+    beside_share: float
+    seldom: float
+    calls_step: bool
+    wraps_step: bool
+    caller: str
+    every: int
+    reads_variable: bool
+
+    @property
+    def is_per_call(self) -> bool:
+        """Whether it is what a framework, or a library that calls the step's own function, does for
+        each call.
+        """
+        return self.library in FRAMEWORKS or self.wraps_step
+
+
+@memoize
+def python_lines(run: Run) -> Table:
+    """One row per host and line, longest first; no rows for a host without samples, steps or a
+    clock.
+    """
+    rows = [row for timeline in run.hosts for row in _rows(timeline, python_records(run)[timeline.host])]
+    return Table.from_rows("python_lines", "Python lines of the training thread", FIELDS, rows).sort_by("self_ps")
+
+
+def lines_outside_step(run: Run, host: str) -> list[PythonLine]:
+    """The user's own lines on one host by the time that they take beside the step's own functions,
+    longest first; none without samples.
+    """
+    wanted = [field.name for field in dataclasses.fields(PythonLine)]
+    mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["beside_share"] > 0]
+    return sorted((PythonLine(**{key: r[key] for key in wanted}) for r in mine), key=lambda line: -line.beside_share)
+
+
+def line_cost(line: PythonLine) -> float:
+    """Share of the step that a line costs: of one that calls the step's own function only the
+    Python around that.
+    """
+    return line.python_share if line.calls_step else line.beside_share
+
+
+def user_python_share(run: Run, host: str) -> float:
+    """Share of the step in Python of the program's own: no matter of how often the framework is
+    called. 0 without samples.
+    """
+    return sum(line_cost(line) for line in lines_outside_step(run, host) if not line.is_per_call)
+
+
+def framework_python_share(run: Run, host: str) -> float | None:
+    """Share of the step that a framework's own Python takes, wherever the user's lines call it;
+    None without samples.
+    """
+    mine = [r for r in python_lines(run).records() if r["host"] == host]
+    return sum(r["python_share"] for r in mine if r["library"] in FRAMEWORKS) if mine else None
+
+
+def python_share(run: Run, hosts: Collection[str]) -> float | None:
+    """Share of the step in which only Python ran, or a library that records no events, on the host
+    with most; None where one has no samples.
+    """
+    sums = [sum(row["python_share"] for row in python_lines(run).filter_by("host", host).records()) for host in hosts]
+    known = [len(python_lines(run).filter_by("host", host)) > 0 for host in hosts]
+    return max(sums) if known and all(known) else None
+
+
+def find_framework_line(run: Run, host: str) -> str:
+    """The user's line (`train.py:41`) below which a framework's own code was seen longest; empty
+    without samples.
+    """
+    return find_framework_line_share(run, host)[0]
+
+
+def find_framework_line_share(run: Run, host: str) -> tuple[str, float]:
+    """That line, and what it has of the time that a framework's own code took below lines of the
+    user's.
+    """
+    mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["library"] in FRAMEWORKS]
+    top, whole = max(mine, key=lambda row: row["self_ps"], default=None), sum(row["self_ps"] for row in mine)
+    return (format_source_line(top["file"], top["line"]), top["self_ps"] / max(whole, 1)) if top else ("", 0.0)
+
+
+def find_step_line(run: Run, host: str) -> str:
+    """The user's line (`train.py:41`) that calls the step's own function; empty without samples."""
+    mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["calls_step"]]
+    top = max(mine, key=lambda row: row["self_ps"], default=None)
+    return format_source_line(top["file"], top["line"]) if top else ""
+
+
+def find_function_call_line(run: Run, host: str) -> tuple[str, str]:
+    """The user's line (`train.py:41`) that calls other functions of the framework than the step's
+    own for longest, and the line of the loop that leads there; empty without samples.
+    """
+    mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["called_share"] > 0]
+    top = max(mine, key=lambda row: row["called_share"], default=None)
+    return (format_source_line(top["file"], top["line"]), top["caller"]) if top else ("", "")
+
+
+def wilson_interval(share: float, sample_count: float) -> tuple[float, float]:
+    """95% CI of a share that `sample_count` independent looks gave (Wilson 1927): ends within 0 and
+    1, also for a share of 0.
+    """
+    if sample_count <= 0:
+        return 0.0, 1.0
+    square = _Z * _Z / sample_count
+    middle = (share + square / 2) / (1 + square)
+    half = _Z * math.sqrt(share * (1 - share) / sample_count + square / (4 * sample_count)) / (1 + square)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+class _Line:
+    """What was counted for one line, in ns of samples."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.weight = self.own = self.untraced = self.elsewhere = self.waiting = self.python = self.beside = self.main = 0
+        self.called = 0  # of `beside`, in other functions of the framework
+        self.building = 0  # of the weight, while a program was traced or compiled
+        self.runs = 0  # of `main`, outside of `building`
+        self.slow = 0  # of the weight, in steps that take much longer than the others
+        self.steps: set[int] = set()
+        self.stacks: dict[int, int] = defaultdict(int)
+        self.packages: dict[str, int] = defaultdict(int)
+        self.functions: dict[str, int] = defaultdict(int)
+        self.calling: dict[int, int] = defaultdict(int)  # of `main`, by stack
+
+    def look(self, weight: int, free: bool, other: bool, waits: bool) -> None:
+        """Count a sample: whether the thread recorded no event, whether others computed, whether it
+        waited.
+        """
+        self.count += 1
+        self.weight += weight
+        self.untraced += weight * free
+        self.elsewhere += weight * (free and other)
+        self.waiting += weight * waits
+        self.python += weight * (free and not other and not waits)
+
+    def below_it(self, weight: int, package: str, function: str) -> None:
+        """Count what a sample met below the line: a function of a package, or (two empty texts) the
+        line itself.
+        """
+        if package:
+            self.packages[package] += weight
+            self.functions[function] += weight
+        else:
+            self.own += weight
+
+    def met(self, weight: int, stack: int, step: int) -> None:
+        """Count where a sample met the line: on which stack, in which step."""
+        self.stacks[stack] += weight
+        self.steps.add(step)
+
+    @property
+    def seldom(self) -> float:
+        return self.slow / self.weight if self.weight else 0.0
+
+    def usual(self, first: bool) -> bool:
+        """Whether the line runs in the usual step; the one that calls the step's own functions
+        longest (`first`) makes the step.
+        """
+        return (first and self.main > 0) or self.seldom < _SELDOM
+
+    def calls_step(self, first: bool) -> bool:
+        """Whether the step's own functions run below it, as far as it does not wait for their
+        results.
+        """
+        least = max(_CALLS * (self.weight - self.waiting), _STRAY * self.weight)
+        return self.main >= least > 0 and self.usual(first)
+
+    @property
+    def library(self) -> str:
+        package = max(self.packages, key=self.packages.__getitem__, default="")
+        return package if self.packages.get(package, 0) > self.own else ""
+
+    @property
+    def below(self) -> str:
+        return max(self.functions, key=self.functions.__getitem__, default="")
+
+    @property
+    def below_share(self) -> float:
+        return self.functions.get(self.below, 0) / self.weight if self.weight else 0.0
+
+
+def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
+    record = noted.get("python_samples")
+    if record is None or timeline.unix_origin_ns is None or len(timeline.steps) == 0 or len(record["samples"]) == 0:
+        return
+    text = {(record["frames"][frame][0], number): source for frame, number, source in record.get("text", ())}
+    text.update({(file, number): source for file, number, source in (noted.get("callbacks") or {}).values()})
+    lines, effective, span = _lines(timeline, noted, text)
+    stacks, number = (
+        StackSamples(record["frames"], record["stacks"]),
+        _counted(timeline.steps.number[_whole_in_order(timeline)]),
+    )
+    first = max(lines.values(), key=lambda line: line.main, default=None)
+    stepping = {key for key, line in lines.items() if line.calls_step(line is first)}
+    loop = {function for key in stepping for stack in lines[key].stacks for function in stacks.user_functions(stack)}
+    total = sum(line.weight for line in lines.values())
+    for key, line in lines.items():
+        usual = line.usual(line is first)
+        beside = line.beside if key in stepping else line.beside + line.runs  # the same function in an evaluation is no step
+        beside -= line.called if usual else 0  # a function that every step calls is the model's time, and not Python's
+        own, ends = line.weight / total, wilson_interval(line.weight / total, effective)
+        shares = (own, *ends, line.untraced / total, line.python / total, beside / total, line.called / total, line.seldom)
+        file, at, function, who = key
+        named = (file, at, function, text.get((file, at), ""), who, line.library, line.below, line.below_share, line.count)
+        parts = (line.weight, line.own, line.untraced, line.elsewhere, line.waiting, line.building)
+        spent = (round(part / total * span) for part in parts)
+        met = [int(number[step]) for step in line.steps]
+        calls = heaviest_name(_by_caller(stacks, line, loop)) if who == YOURS else ""
+        often = find_step_period(met, line.count, int(number[0]), int(number[-1]))
+        reads = any(stacks.reads_variable(stack) for stack in line.stacks)
+        through = sum(weight for stack, weight in line.calling.items() if stacks.has_package(stack, line.library))
+        steps = key in stepping, key in stepping and 2 * through > line.main
+        yield (timeline.host, *named, *spent, *shares, *steps, calls, often, reads)
+
+
+def _counted(numbers: Numbers) -> Numbers:
+    """Numbers of steps to tell apart what lies between two of them: their own, unless those begin
+    anew, as a batch's do in each epoch.
+    """
+    return numbers if bool((np.diff(numbers) > 0).all()) else np.arange(len(numbers))
+
+
+def _lines(
+    timeline: Timeline, noted: Mapping[str, Any], text: Mapping[Any, str]
+) -> tuple[dict[tuple[str, int, str, str], _Line], float, float]:
+    """Samples of steady steps by (file, line, function, who); how many independent looks they are;
+    the mean training step, ps.
+    """
+    record, origin = noted["python_samples"], timeline.unix_origin_ns or 0
+    samples = np.array(record["samples"], np.int64)
+    moment = (samples[:, 0] + (record["base_unix_ns"] - origin)) * 1000
+    step, span = _in_steps(timeline, moment)
+    samples, moment, step = samples[step >= 0], moment[step >= 0], step[step >= 0]
+    keys = attribute_stacks(noted, record)
+    asked = [_asks(key[0], stack[-1], record["frames"], text) for key, stack in zip(keys, record["stacks"], strict=True)]
+    lines: dict[tuple[str, int, str, str], _Line] = defaultdict(_Line)
+    ahead = timeline.steps.async_dispatch  # what the program does while its work runs holds nothing up
+    slow, seen = _slow_steps(timeline), thread_states(timeline, moment)
+    main, called = (isin_events(timeline, rows(timeline), moment) for rows in (step_function_rows, function_call_rows))
+    columns = (part.tolist() for part in (seen.untraced, seen.elsewhere, seen.waiting, seen.building, main, called, step))
+    held_by = find_pauses(record, samples[:, 0])
+    for (_, weight, stack), held_up, free, other, waits, builds, inside, calling, at in zip(
+        samples.tolist(), held_by, *columns, strict=True
+    ):
+        key, package, function = (pause_key(held_up), "", "") if held_up else keys[stack]
+        waits = waits or asked[stack]
+        held = not inside and not waits and not builds and not ((free or ahead) and other)
+        line = lines[key]
+        line.slow += weight * (at in slow)
+        line.beside += weight * held
+        line.called += weight * (held and calling)
+        line.main += weight * (inside and not waits)
+        line.calling[stack] += weight * (inside and not waits)
+        line.runs += weight * (inside and not waits and not builds)
+        line.building += weight * builds
+        line.look(weight, free, other, waits)
+        line.below_it(weight, package, function)
+        line.met(weight, stack, at)
+    weights = samples[:, 1].astype(float)
+    return lines, float(weights.sum()) ** 2 / float((weights**2).sum()) if len(weights) else 0.0, span
+
+
+def _by_caller(stacks: StackSamples, line: _Line, loop: Collection[tuple[str, str]]) -> dict[str, int]:
+    """Weight of a line's samples by the user's line that called its function."""
+    found: dict[str, int] = defaultdict(int)
+    for stack, weight in line.stacks.items():
+        found[stacks.find_caller(stack, loop)] += weight
+    return found
+
+
+def _whole_in_order(timeline: Timeline) -> Indices:
+    steps = timeline.steps
+    return np.asarray(steps.steady_rows[np.argsort(steps.start[steps.steady_rows])])
+
+
+def _slow_steps(timeline: Timeline) -> frozenset[int]:
+    """Steps of the steady state that take much longer than the others, counted as
+    `_in_steps` does.
+    """
+    steps, whole = timeline.steps, _whole_in_order(timeline)
+    slow, _ = find_period(steps.duration[whole], np.ones(len(whole), bool))
+    return frozenset(slow.tolist())
+
+
+def _in_steps(timeline: Timeline, moment: Picoseconds) -> tuple[Codes, float]:
+    """In which step of the steady state each moment (ps) lies, counted from the first of them (-1:
+    in none), and the mean training step, ps.
+    """
+    steps, whole = timeline.steps, _whole_in_order(timeline)
+    step = np.searchsorted(steps.start[whole], moment, side="right") - 1
+    inside = (step >= 0) & (moment < steps.end[whole][np.maximum(step, 0)])
+    return np.where(inside, step, -1), float(steps.duration[whole].mean()) / steps.steps_per_execution
+
+
+def _asks(
+    key: tuple[str, int, str, str], leaf: Sequence[int], frames: Sequence[Sequence[Any]], text: Mapping[Any, str]
+) -> bool:
+    """Whether a stack's innermost call waits for a result: a function that fetches one, or the
+    user's own `x.block_until_ready()`.
+    """
+    _, function, _, owner = frames[leaf[0]]
+    if owner:
+        return str(function).rpartition(".")[2] in _WAITING_CALLS
+    return "block_until_ready" in text.get(key[:2], "")

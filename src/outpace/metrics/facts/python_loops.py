@@ -1,0 +1,90 @@
+"""Loops beside the training's own that call the step's function as well: a search for a learning
+rate, a warm-up, an evaluation that trains.
+
+Their calls look like the training's steps, and only the stacks tell them apart: at some times the
+one loop runs, at others the other one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace.metrics.facts.python_callers import StackSamples, heaviest_name
+from outpace.metrics.facts.python_lines import python_lines
+from outpace.metrics.facts.python_records import python_records
+from outpace.metrics.source_line import format_source_line
+from outpace.model.arrays import Mask, Numbers
+from outpace.timeline import Run
+
+_FEW = 10  # samples of a loop say nothing of when it runs
+_IN_TURNS = 0.5  # of the changes from one loop to the other that chance would make, at most: else each step calls both
+
+
+@dataclass(frozen=True)
+class OtherLoop:
+    """A function that calls the step's function in a loop of its own: its name, its longest line,
+    the line of the training's loop that calls it (empty where none does), and its share of the
+    samples.
+    """
+
+    function: str
+    source: str
+    caller: str
+    share: float
+    samples: int
+
+
+def other_loops(run: Run, host: str) -> list[OtherLoop]:
+    """The loops beside the one that calls the step's function for longest, the longest first; none
+    without samples.
+    """
+    rows = [row for row in python_lines(run).filter_by("host", host).records() if row["calls_step"] and row["who"] == "yours"]
+    calling = Counter[tuple[str, str]]()
+    for row in rows:
+        calling[row["file"], row["function"].partition(".<locals>")[0]] += row["self_ps"]
+    if len(calling) < 2:
+        return []
+    record = python_records(run)[host]["python_samples"]
+    samples = np.array(record["samples"], np.int64)
+    samples, stacks = samples[np.argsort(samples[:, 0], kind="stable")], StackSamples(record["frames"], record["stacks"])
+    own = calling.most_common(1)[0][0]
+    inner = [_innermost(stacks, stack, calling) for stack in range(len(record["stacks"]))]
+    found = []
+    for function in calling.keys() - {own}:
+        inside = np.array([inner[stack] == function for stack in samples[:, 2].tolist()], bool)
+        if inside.sum() >= _FEW and _in_turns(inside):
+            found.append(
+                _loop(stacks, samples[inside, 1:], function, own, float(samples[inside, 1].sum() / samples[:, 1].sum()))
+            )
+    return sorted(found, key=lambda loop: -loop.share)
+
+
+def _innermost(stacks: StackSamples, stack: int, calling: Collection[tuple[str, str]]) -> tuple[str, str] | None:
+    """The innermost of some functions on a stack: a loop that stands in another one's function is
+    called there.
+    """
+    return next((of for frame, _ in reversed(stacks.stacks[stack]) if (of := stacks.function(frame)) in calling), None)
+
+
+def _in_turns(inside: Mask) -> bool:
+    """Whether samples in a function come together, for as long as it runs, and are not spread among
+    the others.
+    """
+    share = float(inside.mean())
+    return share < 1 and int((np.diff(inside) != 0).sum()) <= _IN_TURNS * 2 * share * (1 - share) * (len(inside) - 1)
+
+
+def _loop(stacks: StackSamples, samples: Numbers, function: tuple[str, str], own: tuple[str, str], share: float) -> OtherLoop:
+    """What is told of a function's samples (weight, stack)."""
+    lines, callers = Counter[int](), Counter[str]()
+    for weight, stack in samples.tolist():
+        at = [line for frame, line in stacks.stacks[stack] if stacks.function(frame) == function]
+        lines[at[-1]] += weight
+        callers[stacks.find_caller(stack, (own,))] += weight
+    return OtherLoop(
+        function[1], format_source_line(function[0], lines.most_common(1)[0][0]), heaviest_name(callers), share, len(samples)
+    )

@@ -1,0 +1,151 @@
+"""Python's time on the training thread, whoever recorded it: the stacks that Outpace's own capture
+sampled, or the frames that a profiler's Python tracer recorded, looked at as a sampler would have.
+
+A traced frame tells its file's name without folders, its function's first line (for a function in C
+its module), and no line within. What began before the capture was not recorded: below all others
+but JAX's own calls stands the program's loop. Whose a function is follows from the profile: JAX
+notes the user's file of each op; its own functions, and those of libraries that drive it, are those
+that call its C functions or its programs, and what calls these.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from outpace._caching import memoize
+from outpace.model.arrays import Indices, Picoseconds
+from outpace.timeline import Run, Timeline
+from outpace.timeline.event_names import EventFlag, event_names
+from outpace.trace import Trace
+from outpace.trace.algorithms import distinct
+
+TRACER_METHOD = "traced"  # method of samples that a tracer's frames stand for
+_MOST = 30_000  # looks at a profile, as many as a sampler keeps
+_PER_STEP = 200
+_DEEPEST = 400
+_IN_FILE = re.compile(r"\$(?P<file>[^ :]+):(?P<line>\d+) (?P<function>.*)")
+_IN_C = re.compile(r"\$(?P<module>\S+) (?P<function>.*)")
+_LOOP = "<module>"
+_NO_FRAME = ("", "no frame", 0, "python")  # the loop's own code, or a call into JAX that is C++
+_JAX = ("jaxlib", "jax")
+_UNKNOWN = "a library"  # owner of a file of which nothing tells whose it is
+
+
+@memoize
+def python_records(run: Run) -> Mapping[str, Mapping[str, Any]]:
+    """By host, the capture's record with `python_samples` as its own capture would have left them;
+    without, where nobody recorded Python.
+    """
+    return {timeline.host: _record(run, timeline) for timeline in run.hosts}
+
+
+def _record(run: Run, timeline: Timeline) -> Mapping[str, Any]:
+    noted = run.record(timeline.host)
+    if noted.get("python_samples") is not None or timeline.unix_origin_ns is None or not len(timeline.steps):
+        return noted
+    rows = _frames(timeline)
+    return {**noted, "python_samples": _samples(timeline, rows, _users_files(timeline))} if len(rows) else noted
+
+
+def _frames(timeline: Timeline) -> Indices:
+    """Rows of the frames that were recorded on the training thread, in their order."""
+    known = timeline.steps.line[timeline.steps.line >= 0]
+    rows = timeline.event_names.rows(EventFlag.PYTHON_FRAME)
+    return rows[timeline.trace.line[rows] == int(np.bincount(known).argmax())] if len(known) else rows[:0]
+
+
+def _users_files(timeline: Timeline) -> Counter[str]:
+    """Names of the user's files, by how many instructions of the programs come from each."""
+    sources = (program[name].source for program in timeline.hlo_modules for name in program)
+    return Counter(os.path.basename(source.rpartition(":")[0]) for source in islice(sources, _MOST) if source)
+
+
+def _samples(timeline: Timeline, rows: Indices, files: Counter[str]) -> dict[str, Any]:
+    """What a sampler would have noted that looked often enough, and met only what was recorded."""
+    trace, steps = timeline.trace, timeline.steps
+    begin, end = int(steps.start.min()), int(steps.end.max())
+    count = min(_MOST, _PER_STEP * len(steps))
+    moment = begin + ((np.arange(count) + 0.5) * ((end - begin) / count)).astype(np.int64)
+    parent, _ = trace.compute_nesting(rows)
+    place = np.searchsorted(rows, parent)
+    at = _innermost(trace.start[rows], trace.end[rows], np.where(parent >= 0, place, -1), moment)
+    main = next(iter(files)) if len(files) == 1 else ""  # of several nothing tells which one loops
+    frames: dict[tuple[str, str, int, str], int] = {(main, _LOOP, 0, ""): 0}
+    stacks: dict[tuple[tuple[int, int], ...], int] = {}
+    index: dict[int, int] = {}
+    owners = _owners(trace, rows, parent, files)
+    for innermost in distinct(at).tolist():
+        path: list[tuple[int, int]] = []
+        row = innermost
+        while row >= 0 and len(path) < _DEEPEST:
+            key = _frame(trace.names[trace.name[rows[row]]], owners)
+            path.append((frames.setdefault(key, len(frames)), key[2]))
+            row = int(place[row]) if parent[row] >= 0 else -1
+        if not path:
+            path = [(frames.setdefault(_NO_FRAME, len(frames)), 0)]
+        below = list(frames)[path[-1][0]]
+        apart = below[3] in _JAX or below == _NO_FRAME  # what JAX does at a call, or nobody saw, is no work of the loop's
+        stack = (*(() if apart else ((0, 0),)), *reversed(path))
+        index[innermost] = stacks.setdefault(stack, len(stacks))
+    each = (end - begin) // count // 1000
+    noted = zip((moment // 1000).tolist(), at.tolist(), strict=True)
+    return {
+        "base_unix_ns": timeline.unix_origin_ns,
+        "thread": trace.lines.names[int(trace.line[rows[0]])],
+        "method": TRACER_METHOD,
+        "frames": tuple(frames),
+        "stacks": tuple(stacks),
+        "samples": tuple((when, each, index[innermost]) for when, innermost in noted),
+        "text": (),
+        "dropped": 0,
+        "others": (),
+        "pauses": (),
+    }
+
+
+def _innermost(start: Picoseconds, end: Picoseconds, parent: Indices, moment: Picoseconds) -> Indices:
+    """Which of nested frames, in order of their starts, is the innermost one at each moment; -1 for
+    none.
+    """
+    at = np.searchsorted(start, moment, side="right") - 1
+    for _ in range(_DEEPEST):
+        over = (at >= 0) & (end[np.maximum(at, 0)] <= moment)
+        if not over.any():
+            break
+        at = np.where(over, parent[np.maximum(at, 0)], at)
+    return at
+
+
+def _owners(trace: Trace, rows: Indices, parent: Indices, files: Counter[str]) -> dict[str, str]:
+    """Whose each function (name of its frames) is of which it can be told: `""` for those in the
+    user's files, `jax` for those that call JAX's C functions or the programs that it compiled, and
+    for what calls these.
+    """
+    nested = parent >= 0
+    calls = set(zip(trace.name[parent[nested]].tolist(), trace.name[rows[nested]].tolist(), strict=True))
+    by = [(trace.names[one], trace.names[two]) for one, two in calls]
+    owners = {name: "" for pair in by for name in pair if (found := _IN_FILE.fullmatch(name)) and found["file"] in files}
+    runs = trace.parent[event_names(trace).rows(EventFlag.JIT_CALL)]
+    calling = {trace.names[each] for each in distinct(trace.name[runs[np.isin(runs, rows)]]).tolist()}
+    calling |= {one for one, two in by if _frame(two, {})[3] in _JAX}
+    while calling := calling - owners.keys():
+        owners |= dict.fromkeys(calling, "jax")
+        calling = {one for one, two in by if owners.get(two) == "jax"}
+    return owners
+
+
+def _frame(name: str, owners: Mapping[str, str]) -> tuple[str, str, int, str]:
+    """(file, function, line, owner) of a traced frame, as a record holds them."""
+    if (found := _IN_FILE.fullmatch(name)) is not None:
+        return found["file"], found["function"], int(found["line"]), owners.get(name, _UNKNOWN)
+    found = _IN_C.fullmatch(name)
+    module, function = (found["module"], found["function"]) if found else ("", name[1:])
+    owner = module.partition(".")[0]
+    return "", function, 0, {"builtins": "python", "<unknown>": _UNKNOWN, "": _UNKNOWN}.get(owner, owner)

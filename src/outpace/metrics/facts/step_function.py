@@ -1,0 +1,57 @@
+"""The functions that make a step: a tf.function, or a jitted one, called in every step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace.model.arrays import Indices
+from outpace.timeline import Timeline
+from outpace.timeline.event_names import EventFlag
+from outpace.timeline.gradients import training_mask
+from outpace.timeline.jitted_calls import find_jitted_calls
+from outpace.trace import dialect
+from outpace.trace.algorithms import distinct, union_rows
+
+_MOST_STEPS = 0.5  # of the steps, in which a function must run to make them
+
+
+def function_call_rows(timeline: Timeline) -> Indices:
+    """Event rows of all calls of tf.functions and of functions that JAX jitted, its own primitives
+    left out; sorted.
+    """
+    trace = timeline.trace
+    jitted = find_jitted_calls(trace)
+    jitted = jitted[~timeline.event_names.mask(EventFlag.JAX_PRIMITIVE)[trace.name[jitted]]]
+    return union_rows(trace.stat(dialect.TF_FUNCTION_CALL).rows, jitted)
+
+
+def step_function_rows(timeline: Timeline) -> Indices:
+    """Event rows of the calls of the functions that make the step: tf.functions or jitted ones that
+    run in most steps and take at least half as long as the longest of them. Where some are known to
+    compute gradients, only those.
+    """
+    trace, steps = timeline.trace, timeline.steps
+    rows = union_rows(trace.stat(dialect.TF_FUNCTION_CALL).rows, find_jitted_calls(trace))
+    rows = rows[np.isin(timeline.step_index[rows], steps.steady_rows)]
+    time: dict[int, int] = {}
+    for name in distinct(trace.name[rows]).tolist():
+        mine = rows[trace.name[rows] == name]
+        if len(distinct(timeline.step_index[mine])) >= _MOST_STEPS * len(steps.steady_rows):
+            time[name] = int(trace.duration[mine].sum())
+    glue = timeline.event_names.mask(EventFlag.JAX_PRIMITIVE)
+    own = {name: took for name, took in time.items() if not glue[name]}
+    time = _training(timeline, rows, own or time)
+    longest = max(time.values(), default=0)
+    chosen = [name for name, took in time.items() if took >= longest / 2]
+    found: Indices = rows[np.isin(trace.name[rows], chosen)]
+    return found
+
+
+def _training(timeline: Timeline, rows: Indices, time: dict[int, int]) -> dict[int, int]:
+    """The functions (by name, with their time) that compute gradients, if any of several is known
+    to: an evaluation may take longer.
+    """
+    if len(time) < 2:
+        return time
+    training = set(timeline.trace.name[rows[training_mask(timeline.trace, rows)]].tolist())
+    return {name: took for name, took in time.items() if name in training} or time

@@ -1,0 +1,56 @@
+"""Calls of `tf.function`s: how often each was called, traced (built anew) and executed, and the
+time of each.
+
+The stat `tf_function_call` of a call event says `traced-nonXla`, `notTraced-xla`, `eager`, ...;
+`tracing_count` how many graphs the function has by then. Meaning as in `xplane_to_tf_functions.cc`
+of openxla/xprof: time is self time among function calls on the same thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from outpace._caching import memoize
+from outpace.model import Table, parse_schema
+from outpace.timeline import Run, Timeline
+from outpace.trace import dialect
+from outpace.trace.algorithms import distinct
+
+FIELDS = parse_schema("""
+    * host         | text  | host of the calls
+    * function     | text  | name of the tf.function
+    + calls        | count | calls in the capture
+    + traced       | count | calls that built a new graph (tracing) before they ran
+    + eager        | count | calls that ran op by op, without a graph
+    + xla          | count | calls compiled by XLA
+      graphs       | count | graphs that the function had at its last call
+    + total_ps     | ps    | time in the calls, inner function calls left out
+    + traced_ps    | ps    | of it, in calls that built a graph | Tracing time
+    + expensive_ps | ps    | of it, in calls that built a graph or ran op by op | Traced or eager
+""")
+
+
+@memoize
+def tf_functions(run: Run) -> Table:
+    """One row per host and function, longest first."""
+    rows = [row for timeline in run.hosts for row in _rows(timeline)]
+    return Table.from_rows("function_calls", "tf.function calls", FIELDS, rows).sort_by("total_ps")
+
+
+def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
+    trace = timeline.trace
+    stat = trace.stat(dialect.TF_FUNCTION_CALL)
+    if len(stat) == 0:
+        return
+    _, time = trace.compute_nesting(stat.rows)
+    mode = np.array(stat.texts(), dtype=str)
+    traced, eager, xla = np.char.startswith(mode, "traced"), mode == "eager", np.char.endswith(mode, "-xla")
+    graphs = trace.stat(dialect.TRACING_COUNT).take_ints(stat.rows, 0)
+    names = trace.name[stat.rows]
+    for name in distinct(names):
+        mine = names == name
+        calls = (int(mine.sum()), *(int(kind[mine].sum()) for kind in (traced, eager, xla)), int(graphs[mine].max()))
+        times = (int(time[part].sum()) for part in (mine, mine & traced, mine & (traced | eager)))
+        yield timeline.host, trace.names[name], *calls, *times

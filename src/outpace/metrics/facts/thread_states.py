@@ -1,0 +1,95 @@
+"""What the training thread was doing at given moments, as the profile's own events tell: where none
+ran, Python did.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace.metrics.facts.idle_gaps import device_waits
+from outpace.metrics.facts.jax_activity import build_spans
+from outpace.metrics.facts.step_breakdown import category_of, event_kinds
+from outpace.model import Category
+from outpace.model.arrays import Codes, Indices, Mask, Picoseconds
+from outpace.timeline import Timeline
+from outpace.timeline.event_names import INPUT_THREADS, EventFlag
+
+_ELSEWHERE_NOT = (INPUT_THREADS, "python")
+
+
+@dataclass(frozen=True, eq=False)
+class ThreadStates:
+    """Of each moment: whether the training thread recorded no event (`untraced`), other threads
+    computed for it (`elsewhere`), it waited (`waiting`), or it built a program (`building`: Python
+    that traces and compiles a function is the compilation's, and never `untraced`).
+    """
+
+    untraced: Mask
+    elsewhere: Mask
+    waiting: Mask
+    building: Mask
+
+
+def thread_states(timeline: Timeline, times_ps: Picoseconds) -> ThreadStates:
+    """What the training thread was doing at each moment (ps)."""
+    trace, kind = timeline.trace, event_kinds(timeline)
+    mine, others = _threads(timeline)
+    wrapper, python, wait = (
+        timeline.event_names.mask(what)[trace.name[mine]]
+        for what in (EventFlag.WRAPPER, EventFlag.PYTHON_FRAME, EventFlag.BLOCKING_WAIT)
+    )
+    event = mine[((kind[mine] > 0) | wrapper) & ~python]
+    waits = mine[np.isin(kind[mine], _kinds_of(kind, Category.INPUT)) | wait]
+    compiling = mine[np.isin(kind[mine], _kinds_of(kind, Category.COMPILATION))]
+    busy = others[kind[others] > 0]
+    traced, other, waiting = (isin_spans(trace.start[rows], trace.end[rows], times_ps) for rows in (event, busy, waits))
+    _, start, end = build_spans(timeline)
+    building = isin_spans(
+        np.concatenate((trace.start[compiling], start)), np.concatenate((trace.end[compiling], end)), times_ps
+    )
+    silent = device_waits(timeline)
+    waiting |= isin_spans(silent.start, silent.end, times_ps)
+    return ThreadStates(~traced & ~building, other, waiting, building)
+
+
+def isin_events(timeline: Timeline, rows: Indices, times_ps: Picoseconds) -> Mask:
+    """Whether each moment lies in one of the calls."""
+    return isin_spans(timeline.trace.start[rows], timeline.trace.end[rows], times_ps)
+
+
+def isin_spans(start: Picoseconds, end: Picoseconds, times_ps: Picoseconds) -> Mask:
+    """Whether each moment lies in one of the intervals [start, end)."""
+    if len(start) == 0:
+        return np.zeros(len(times_ps), bool)
+    order = np.argsort(start, kind="stable")
+    last = np.maximum.accumulate(end[order])
+    at = np.searchsorted(start[order], times_ps, side="right") - 1
+    return np.asarray((at >= 0) & (times_ps < last[np.maximum(at, 0)]))
+
+
+def _kinds_of(kind: Codes, category: Category) -> Codes:
+    """The kinds of event that a category shows."""
+    return np.array([code for code in range(int(kind.max(initial=0)) + 1) if category_of(code) is category], np.uint8)
+
+
+def _threads(timeline: Timeline) -> tuple[Indices, Indices]:
+    """Event rows of the training thread (of no thread where none is known to train), and of those
+    that compute for it.
+
+    The latter are the framework's own threads and devices; threads that read input, and Python's
+    others, work on something else.
+    """
+    trace, known = timeline.trace, timeline.steps.line[timeline.steps.line >= 0]
+    training = int(np.bincount(known).argmax()) if len(known) else -1
+    mine, others = np.arange(0), [np.arange(0)]
+    for plane in timeline.host_planes:
+        for line in plane.lines:
+            rows = trace.lines.row_numbers(line)
+            if line == training:
+                mine = rows
+            elif not trace.lines.names[line].startswith(_ELSEWHERE_NOT):
+                others.append(rows)
+    for plane in timeline.device_planes:
+        others += [trace.lines.row_numbers(line) for line in timeline.device_lines(plane)]
+    return mine, np.concatenate(others)

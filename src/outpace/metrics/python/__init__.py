@@ -1,1 +1,0 @@
-"""Python's own time: lines, callers, stacks and threads from the samples of a capture, and ops that run one by one."""

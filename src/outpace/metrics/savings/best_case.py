@@ -1,0 +1,263 @@
+"""How far ops run from their own best on a CPU, and how much of that goes to work beside the model
+on the same cores.
+
+The same op with the same shapes takes 1.5 to 5 times as long within one capture. Its best run is
+the machine's own yardstick: not the one lucky run, but one that a tenth of all runs
+(`BEST_FRACTION`) reach, of five runs at least (`_RUNS`).
+
+What a run takes beyond its best is charged to work outside of the model (threads of tf.data) only
+as far as such work ran meanwhile: whatever takes a core away takes no more of it than it gets:
+where more threads work than there are cores, each has its fair part. Two ops of the model that
+share the cores are longer than each alone, and lose nothing. Where the fastest runs had company
+themselves, nobody knows how fast the op is alone: at most, all of their company held them up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import field
+
+import numpy as np
+
+from outpace._caching import memoize, once
+from outpace._dataclass import dataclass
+from outpace.metrics.facts.cpu_saturation import core_shares, is_undisturbed, thread_busy_times
+from outpace.metrics.facts.input_pipelines import pipelines
+from outpace.metrics.facts.model_ops import ModelOps, is_waiting_op, model_ops
+from outpace.metrics.facts.op_metrics import HOST
+from outpace.metrics.facts.step_breakdown import step_breakdown
+from outpace.model import Table, Unit, humanize, median, parse_schema
+from outpace.model.arrays import Codes, Indices, Picoseconds, Values
+from outpace.timeline import Run, Timeline
+from outpace.timeline.event_names import GET_NEXT_THREADS, INPUT_THREADS
+from outpace.trace.trace import BLOCK_EVENTS
+
+BEST_FRACTION = 0.1  # of the runs of an op are as fast as its best
+MIN_CONTENTION = 0.05  # of the step: less could not be measured
+_RUNS = 5  # of an op, for one of them to be its best
+
+FIELDS = parse_schema("""
+      host      | text     | host that ran the op
+      name      | text     | name of the op
+      type      | text     | type of the op
+    + runs      | count    | runs of the op in the steady steps
+      median_ps | ps       | median time of a run | Median
+      best_ps   | ps       | time that the fastest tenth of the runs needs at most (the second fastest of fewer than twenty) | Best
+      flops     | count    | floating-point operations of a run, as its program tells; empty where it does not | FLOPs
+    + wall_ps   | ps       | time per step, wall clock: threads at work at once share a moment | Per step
+    + lost_ps   | ps       | time per step that all runs together take beyond their best, wall clock | Beyond best
+      beside    | cores    | threads of the input pipeline that worked meanwhile, on average
+      at_best   | cores    | the same during its fastest runs: where it is not 0, alone the op may be faster still
+    + taken_ps  | ps       | of what is lost, no more than these threads worked meanwhile | Taken by input
+""")
+
+
+@dataclass(frozen=True, eq=False)
+class OpRuns:
+    """Some runs of ops, one entry per run. name: index of its op; duration: its own, ps; best: of
+    its op, ps; beside: time that threads of the input worked meanwhile, ps, all threads together;
+    at_best: the same of its op's fastest runs, mean, ps; wall, alone: see `ModelOps`; fair: the
+    part of that time in which such a thread had a core: for the rest it waited for one, and took
+    nothing from anybody.
+    """
+
+    op_index: Codes
+    duration_ps: Picoseconds
+    best_ps: Values
+    input_work_ps: Values
+    best_input_work_ps: Values
+    attributed_ps: Values
+    exclusive_ps: Values
+    thread_core_share: float = 1.0
+
+    def lost_ps(self) -> Values:
+        """What each takes beyond its best, of the step's time, ps."""
+        return self._of_step(np.maximum(self.duration_ps - self.best_ps, 0.0))
+
+    def taken_ps(self, removed_share: float = 1.0, *, at_least: bool = False) -> Values:
+        """What a step would lose of each (ps) if a share `gone` of the input's work were not there:
+        at most, or (`at_least`) against its own best.
+        """
+        excess = np.maximum(self.duration_ps - self.best_ps, 0.0)
+        took = removed_share * self.thread_core_share
+        return self._of_step(
+            np.minimum(excess if at_least else excess + took * self.best_input_work_ps, took * self.input_work_ps)
+        )
+
+    def _of_step(self, lost: Values) -> Values:
+        """Of `lost_ps` (ps by run), what the step can lose of it: time alone is the step's, of a
+        moment that ops share each has its part.
+        """
+        shared = np.maximum(self.duration_ps - self.exclusive_ps, 1.0)
+        more = np.maximum(lost - self.exclusive_ps, 0.0) * (self.attributed_ps - self.exclusive_ps) / shared
+        return np.minimum(lost, self.exclusive_ps) + more
+
+
+@dataclass(frozen=True, eq=False)
+class BestCaseRuns:
+    """The runs of one host's ops that are known well enough.
+
+    at: of each run, its place in `ops`; beside: see `OpRuns`; best, at_best: the same of each op,
+    NaN where it is not known.
+    """
+
+    ops: ModelOps
+    index: Indices
+    input_work_ps: Values
+    best_ps: Values
+    best_input_work_ps: Values
+    thread_core_share: float = 1.0
+    _shares: dict[tuple[float, bool], float] = field(default_factory=dict, repr=False)
+
+    def iter_blocks(self) -> Iterator[OpRuns]:
+        """All of them, some at a time."""
+        ops = self.ops
+        for begin in range(0, len(self.index), BLOCK_EVENTS):
+            at = self.index[begin : begin + BLOCK_EVENTS]
+            name, beside = ops.op_index[at], self.input_work_ps[begin : begin + BLOCK_EVENTS]
+            yield OpRuns(
+                name,
+                ops.duration[at],
+                self.best_ps[name],
+                beside,
+                self.best_input_work_ps[name],
+                ops.attributed_ps[at],
+                ops.exclusive_ps[at],
+                self.thread_core_share,
+            )
+
+    @once
+    def spent_and_best_ps(self) -> tuple[float, float]:
+        """What all take (wall clock), and what they would take at their own best without the
+        input's work, ps.
+        """
+        spent = taken = 0.0
+        for part in self.iter_blocks():
+            spent, taken = spent + float(part.attributed_ps.sum()), taken + float(part.taken_ps(at_least=True).sum())
+        return spent, spent - taken
+
+    def lost_share(self, removed_share: float = 1.0, *, at_least: bool = False) -> float:
+        """What a step would lose of all: see `OpRuns.taken_ps`; as a share of it."""
+        if (removed_share, at_least) not in self._shares:  # several tools ask for the same
+            taken = sum(float(part.taken_ps(removed_share, at_least=at_least).sum()) for part in self.iter_blocks())
+            self._shares[removed_share, at_least] = taken / self.ops.step_count / self.ops.step_ps
+        return self._shares[removed_share, at_least]
+
+
+@memoize
+def best_case_runs(run: Run) -> dict[str, BestCaseRuns]:
+    """By host, without those whose devices compute and those with too few runs of each op."""
+    found = {}
+    for ops in model_ops(run):
+        timeline = run.by_host[ops.host]
+        if ops.side == HOST and not timeline.device_planes and ops.step_ps:
+            known = core_shares(run).get(ops.host)
+            found[ops.host] = _of_host(ops, timeline, known.thread_core_share if known else 1.0)
+    return {host: mine for host, mine in found.items() if len(mine.index)}
+
+
+def _of_host(ops: ModelOps, timeline: Timeline, fair: float) -> BestCaseRuns:
+    waits = np.array([is_waiting_op(kind) for _, kind, _ in ops.ops], bool)
+    known = (np.bincount(ops.op_index, minlength=len(ops.ops)) >= _RUNS) & ~waits
+    at = np.flatnonzero(known[ops.op_index]).astype(np.int32)
+    start, duration = ops.start[at], ops.duration[at]
+    end = start + duration
+    beside = np.zeros(len(at))
+    for thread, when in thread_busy_times(timeline):
+        if thread.startswith(INPUT_THREADS) and not thread.startswith(GET_NEXT_THREADS):
+            beside += when.busy_until(end) - when.busy_until(start)  # in order of time: neighbours are found near each other
+    del start, end
+    best, company = np.full(len(ops.ops), np.nan), np.full(len(ops.ops), np.nan)
+    for op, runs in _each_op(ops.op_index[at]):
+        fastest = runs[np.argsort(duration[runs], kind="stable")[: max(math.ceil(BEST_FRACTION * len(runs)), 2)]]
+        best[op], company[op] = duration[fastest[-1]], beside[fastest].mean()
+    return BestCaseRuns(ops, at, beside, best, company, fair)
+
+
+def _each_op(name: Codes) -> Iterator[tuple[int, Indices]]:
+    """(op, places of its runs) of each op, in order."""
+    small = len(name) > 0 and int(name.max()) < 1 << 16  # 16 bits NumPy sorts in two passes
+    order = np.argsort(name.astype(np.uint16) if small else name, kind="stable").astype(np.int32)
+    count = np.bincount(name)
+    end = np.cumsum(count)
+    for op in np.flatnonzero(count).tolist():
+        yield op, order[end[op] - count[op] : end[op]]
+
+
+@memoize
+def best_case_ops(run: Run) -> Table:
+    """`FIELDS`: a row per host and op, what is lost most first."""
+    rows = [row for mine in best_case_runs(run).values() for row in _rows(mine)]
+    return Table.from_rows("own_best", "Ops against their own best", FIELDS, rows).sort_by("lost_ps")
+
+
+def _rows(mine: BestCaseRuns) -> list[tuple[object, ...]]:
+    ops, count = mine.ops, len(mine.ops.ops)
+    sums = np.zeros((5, count))
+    for part in mine.iter_blocks():
+        values = (part.attributed_ps, part.lost_ps(), part.taken_ps(at_least=True), part.input_work_ps, part.duration_ps)
+        sums += [np.bincount(part.op_index, each, count) for each in values]
+    rows: list[tuple[object, ...]] = []
+    for op, runs in _each_op(ops.op_index[mine.index]):
+        (name, kind, _), best, flops = ops.ops[op], float(mine.best_ps[op]), float(ops.flops[op])
+        wall, lost, taken = (round(time / ops.step_count) for time in sums[:3, op].tolist())
+        middle = round(median(ops.duration[mine.index[runs]]))
+        told = (len(runs), middle, round(best), flops if flops > 0 else float("nan"), wall, lost)
+        beside = float(sums[3, op]) / max(float(sums[4, op]), 1.0)
+        rows.append((ops.host, name, kind, *told, beside, float(mine.best_input_work_ps[op]) / max(best, 1.0), taken))
+    return rows
+
+
+def format_contention(run: Run, host: str) -> str:
+    """In words: what the model's ops take per step, and at their best without the input pipeline;
+    "" where nothing that matters is known to be lost to it.
+    """
+    mine = best_case_runs(run).get(host)
+    if mine is None:
+        return ""
+    spent, best = mine.spent_and_best_ps
+    if (spent - best) / mine.ops.step_count / mine.ops.step_ps < MIN_CONTENTION:
+        return ""
+    steps = step_breakdown(run).steps_per_execution[host] / mine.ops.step_count
+    return f"the model's ops take {humanize(spent * steps, Unit.PS)} per step, {humanize(best * steps, Unit.PS)} at their best"
+
+
+def contention_saving(run: Run, timeline: Timeline, removed_ps: float, wait_ps: float) -> tuple[float, float]:
+    """Share of its own time (waits for input left out) that a step saves if input threads work
+    `gone` ps less per step: at least, at most.
+
+    Derivation: at least, what ops took beyond their own best while input threads worked, where no
+    other program took cores. At most, `b` threads of the input are busy on `n` cores, and each op
+    ends with its slowest part: one that shares its core takes `1 + max(min(b, 1), b / n)` times as
+    long; but no more than was measured, and no more than the cores have: what is left of their work
+    takes its time on all of them, so that a step, waits included, loses at most the time in which
+    cores are idle and what is freed of them. `wait_ps`: ps per step that the model waits, in which
+    its threads are idle. (0, 0) on hosts with an accelerator, where the number of cores is not
+    known, and where no step takes time.
+    """
+    cores = run.core_count(timeline)
+    whole = timeline.steps.duration[timeline.steps.steady_rows]
+    step = float(whole.mean()) if len(whole) else 0.0
+    if run.has_device or not cores or not step:
+        return 0.0, 0.0
+    mine = [pipeline for pipeline in pipelines(run) if pipeline.host == timeline.host]
+    busy = sum(stage.work_ps / max(pipeline.steps_ps, 1) for pipeline in mine for stage in pipeline.stages)
+    away = min(removed_ps / step, busy)
+    least, most = 0.0, 1 - _slowest(busy - away, cores) / _slowest(busy, cores)
+    runs = best_case_runs(run).get(timeline.host)
+    own = step / max(step - wait_ps, 1.0)
+    known = core_shares(run).get(timeline.host)
+    if known is not None and busy:
+        most = max(0.0, min(most, (known.idle_share + known.input_share * away / busy - wait_ps / step) * own))
+    if runs is not None and busy:
+        most = min(most, runs.lost_share(away / busy) * own)
+        least = min(most, runs.lost_share(away / busy, at_least=True) * own) if is_undisturbed(run, timeline) else 0.0
+    return least, most
+
+
+def _slowest(busy: float, cores: int) -> float:
+    """How many times as long an op takes whose slowest part shares its core with `busy` other
+    threads on `cores`, on average.
+    """
+    return 1 + max(min(busy, 1.0), busy / cores)

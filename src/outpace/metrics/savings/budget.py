@@ -1,0 +1,223 @@
+"""What there is to save: the steady step and its categories, on one base for all findings of a
+report.
+
+The base is the step without the profiler where the capture measured it, else the recorded one. A
+profiler slows a step down; the shares of its categories are taken as they were recorded, and are
+less certain the more it did (`overhead`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from outpace._caching import memoize
+from outpace._dataclass import dataclass
+from outpace.metrics.cluster.program_groups import main_program_hosts
+from outpace.metrics.facts.partial_steps import partial_step_reason
+from outpace.metrics.facts.step_breakdown import StepBreakdown, step_breakdown
+from outpace.model import OUTSIDE_STEPS, Category, Saving, median
+from outpace.timeline import Run, Timeline
+from outpace.timeline.steady_state import UNEVEN_RATIO, Exclusion, mean_to_median
+
+ALL_HOSTS = ""
+_NOTICEABLE = 0.01  # of the step: below, profiling did not change it
+_PS_PER_NS = 1000
+_MOST_PER_EVENT = 10_000_000  # ps: noting an event takes 0.3 to 1 us on a host
+_ALIKE = 0.1  # by so much a mean over all rounds may differ from that of the steady ones
+_SAMPLING = 0.05  # of a step, for what is not an event
+_RECORDED = "recorded step"
+_MEAN, _MEDIAN = "mean", "median"
+_PLAIN = "step without the profiler"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """`step_ps`: the base, ps; `base`: what it is in words; `steps`: how many it is made of.
+
+    `category_shares`: of the steady step, by category key, and `OUTSIDE_STEPS`: time between the
+    steps, what slow steps take beyond the steady one, and what single ones compile, as a share of
+    the time from the first step to the last. `host_weights`: how much of the steps' time is each
+    host's, by host; they sum to 1. `whole`: these are whole training steps; of others nobody knows
+    what there is to save. `gap_share`: share of the time from the first step to the last that no
+    step covers.
+    """
+
+    step_ps: float
+    base: str
+    steps: int
+    category_shares: dict[str, float]
+    host_weights: dict[str, float]
+    profiling_share: float = 0.0  # share of the recorded step that it is longer by; 0 where the capture did not measure it
+    is_whole_step: bool = True
+    gap_share: float = 0.0
+
+    @property
+    def cycle_ps(self) -> float:
+        """Time from the start of a step to that of the next one, ps: the step, with its part of
+        what lies between.
+        """
+        return self.step_ps / (1 - self.gap_share) if self.gap_share < 1 else self.step_ps
+
+
+@memoize
+def budgets(run: Run) -> dict[str, Budget]:
+    """The budget of every host with steps, and of those that execute one program together
+    (`ALL_HOSTS`).
+    """
+    breakdown = step_breakdown(run)
+    found = {t.host: _budget(breakdown.select_hosts(t.host), [t], run) for t in run.hosts if len(t.steps)}
+    if found:
+        hosts = main_program_hosts(run)
+        found[ALL_HOSTS] = _budget(breakdown.select_hosts(*hosts), [t for t in run.hosts if t.host in hosts], run)
+    whole = not partial_step_reason(run)
+    return {host: replace(budget, is_whole_step=whole) for host, budget in found.items()}
+
+
+def category_share(run: Run, category: Category) -> float:
+    """A category's share of the steady step, over all hosts of the program; 0 without steps."""
+    known = budgets(run).get(ALL_HOSTS)
+    return known.category_shares[category.value] if known else 0.0
+
+
+def _budget(breakdown: StepBreakdown, timelines: list[Timeline], run: Run) -> Budget:
+    whole = breakdown.steady_steps
+    total = float(whole["duration_ps"].sum())
+    shares = {c.value: float(breakdown.category_ps(c, whole).sum()) / total if total else 0.0 for c in Category}
+    shares[OUTSIDE_STEPS] = float(np.mean([compute_gap_share(t) + excess_share(t) + _rebuilt(breakdown, t) for t in timelines]))
+    between = float(np.mean([compute_gap_share(t) for t in timelines]))
+    recorded = total / max(len(whole), 1)
+    times = {t.host: float(whole.filter_by("host", t.host)["duration_ps"].sum()) for t in timelines}
+    weights = {host: time / total if total else 1 / len(times) for host, time in times.items()}
+    costs = [cost.slowdown for t in timelines if (cost := profiling_cost(run, t)) is not None and _holds(cost, t)]
+    slower = median(costs) if len(costs) == len(timelines) else 0.0
+    if slower >= _NOTICEABLE:
+        return Budget(recorded / (1 + slower), _PLAIN, len(whole), shares, weights, slower / (1 + slower), gap_share=between)
+    return Budget(recorded, _RECORDED, len(whole), shares, weights, gap_share=between)
+
+
+def _holds(cost: ProfilingCost, timeline: Timeline) -> bool:
+    """Whether what profiling cost one step holds for all: rare steps are slowed down by another
+    factor, which no median shows.
+    """
+    even = cost.average == _MEAN or mean_to_median(timeline.steps.duration[timeline.steps.steady_rows]) < UNEVEN_RATIO
+    return even and cost.is_plausible
+
+
+def _events(timeline: Timeline) -> float:
+    """How many events of all threads and devices there are for each row of steps, of which a
+    capture times each.
+    """
+    return len(timeline.trace) / max(1, len(timeline.steps))
+
+
+def compute_gap_share(timeline: Timeline) -> float:
+    """Share of the time from the first step's start to the last one's end that no step covers."""
+    steps = timeline.steps
+    span = int(steps.end.max() - steps.start.min())
+    return max(0.0, 1 - int(steps.duration.sum()) / span) if span > 0 else 0.0
+
+
+def excess_share(timeline: Timeline, aside: Exclusion = Exclusion.SLOW) -> float:
+    """Share of the time from the first step's start to the last one's end that steps set aside for
+    one reason take beyond the steady step.
+    """
+    steps = timeline.steps
+    slow = np.array([why is aside for why in steps.exclusions], bool)
+    span = int(steps.end.max() - steps.start.min())
+    longer = float((steps.duration[slow] - steps.duration[steps.steady_rows].mean()).sum()) if slow.any() else 0.0
+    return longer / span if span > 0 else 0.0
+
+
+def _rebuilt(breakdown: StepBreakdown, timeline: Timeline) -> float:
+    """Share of the time from the first step's start to the last one's end that single steps, which
+    are none of the steady state, spent on compiling: what was built behind the first steps may be
+    built again.
+    """
+    rows = breakdown.steps.filter_by("host", timeline.host)
+    single = rows["aside"] == Exclusion.ONE_OFF.value
+    span = int(timeline.steps.end.max() - timeline.steps.start.min())
+    return float(breakdown.category_ps(Category.COMPILATION, rows)[single].sum()) / span if span > 0 else 0.0
+
+
+class ProfilingCost(NamedTuple):
+    """A step without the profiler and one with it, ps; how many events it has; which average these
+    times are, and when the first was measured (before or after).
+    """
+
+    unprofiled_ps: float
+    profiled_ps: float
+    event_count: float
+    average: str = _MEDIAN
+    when: str = "before"
+
+    @property
+    def slowdown(self) -> float:
+        """How much longer the step took while it was profiled, as a share."""
+        return self.profiled_ps / self.unprofiled_ps - 1
+
+    @property
+    def is_plausible(self) -> bool:
+        """Whether noting so many events can have made the step so much longer; else the program
+        itself did something else.
+        """
+        return self.profiled_ps - self.unprofiled_ps <= _SAMPLING * self.profiled_ps + _MOST_PER_EVENT * self.event_count
+
+
+def _cycle(timeline: Timeline) -> float:
+    """Mean time from the start of a steady step to that of the next one, ps."""
+    return float(timeline.steps.duration[timeline.steps.steady_rows].mean()) / max(1 - compute_gap_share(timeline), 1e-9)
+
+
+def profiling_cost(run: Run, timeline: Timeline) -> ProfilingCost | None:
+    """What profiling cost the steps, if it did (`ProfilingCost.is_plausible`); None where the
+    capture did not measure it, where steps grow by themselves, so that later ones take longer
+    anyway, or where a mean holds something that steady steps do not.
+    """
+    noted = run.record(timeline.host).get("overhead") or {}
+    before, during, after = (noted.get(f"{when}_ns") or () for when in ("before", "during", "after"))
+    if timeline.steps.trend is not None:
+        return None
+    if noted.get("rounds") and during and after:
+        if not 1 - _ALIKE <= during[0] * _PS_PER_NS / _cycle(timeline) <= 1 + _ALIKE:
+            return None
+        return ProfilingCost(after[0] * _PS_PER_NS, during[0] * _PS_PER_NS, _events(timeline), _MEAN, "after")
+    if len(before) < 2 or len(during) < 2:
+        return None
+    return ProfilingCost(median(before) * _PS_PER_NS, median(during) * _PS_PER_NS, _events(timeline))
+
+
+def profiling_slowdown_ps(run: Run, timeline: Timeline) -> float:
+    """By how much a step was slower while it was profiled than right before and after, ps, where
+    the capture measured that and profiling can have done it; else 0.
+    """
+    noted = run.record(timeline.host).get("overhead") or {}
+    plain, profiled = [*(noted.get("before_ns") or ()), *(noted.get("after_ns") or ())], noted.get("during_ns") or ()
+    if noted.get("rounds"):
+        cost = profiling_cost(run, timeline)
+    elif plain and profiled:
+        cost = ProfilingCost(median(plain) * _PS_PER_NS, median(profiled) * _PS_PER_NS, _events(timeline))
+    else:
+        return 0.0
+    return max(0.0, cost.profiled_ps - cost.unprofiled_ps) if cost is not None and cost.is_plausible else 0.0
+
+
+def build_saving(share: float, *takes_from: Category | str, assumes: str, whole_line: bool = False) -> Saving | None:
+    """A bound: `share` of the steady step at most; None where there is nothing to save.
+    `whole_line`: as in `Saving`.
+    """
+    if share <= 0:
+        return None
+    keys = tuple(each.value if isinstance(each, Category) else each for each in takes_from)
+    return Saving(0.0, min(share, 1.0), keys, assumes, whole_line=whole_line)
+
+
+def build_category_saving(breakdown: StepBreakdown, category: Category, assumes: str, fraction: float = 1.0) -> Saving | None:
+    """A bound: all time (or `fraction` of it) that the steady steps spend on a category."""
+    whole = breakdown.steady_steps
+    total = float(whole["duration_ps"].sum())
+    return build_saving(
+        fraction * float(breakdown.category_ps(category, whole).sum()) / total if total else 0.0, category, assumes=assumes
+    )

@@ -1,0 +1,1 @@
+"""Tables that pages show; no fact is computed from them."""

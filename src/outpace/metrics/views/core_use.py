@@ -1,0 +1,97 @@
+"""How many cores the model keeps busy, and which ops keep one alone.
+
+A profile of TensorFlow on a CPU shows the threads that run ops, and not to which op a task of the
+intra-op pool belongs: of that only the event `ParallelFor` tells. So "alone" means that no other op
+ran. What the whole process used is known from Outpace's own capture (`used_cores`: processor time
+per second of the window, input pipeline and Python included). Where that is near 1 on a machine
+with more cores, what runs alone does leave cores idle.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from outpace._caching import memoize
+from outpace.metrics.facts.cpu_saturation import cpu_saturation
+from outpace.metrics.facts.model_ops import ModelOps, model_ops
+from outpace.metrics.facts.op_metrics import HOST
+from outpace.metrics.views.model_parts import located_ops
+from outpace.model import Table, parse_schema
+from outpace.timeline import Run
+
+MULTI_THREADED, SINGLE_THREADED, UNKNOWN = "several", "one", "unknown"
+# Kernels of TensorFlow on a CPU that loop in one thread (their sources in tensorflow/core/kernels),
+# and such that divide their work there.
+_ONE_THREAD = re.compile(
+    r"Where|Unique|ScatterNd|TensorScatter|NonMaxSuppression|PyFunc|EagerPyFunc|ListDiff|Decode|ReverseSequence|StringSplit|LookupTable|"
+    r"CTCLoss|MatrixTriangularSolve|Svd|Qr"
+)
+MULTITHREADED_OPS = re.compile(r"_Mkl|_Fused|MatMul|BatchMatMul|Conv|DepthwiseConv|FusedBatchNorm|MaxPool|AvgPool|Softmax")
+
+FIELDS = parse_schema("""
+    * host         | text     | host of the steps
+      cores        | text     | cores that the process could use; empty where the profile does not say
+    + used_cores   | cores    | processor time of the whole process per second of the capture; empty where it was not measured
+    + busy_threads | cores    | mean number of threads in ops while the model computes
+    + compute_ps   | ps       | time per step in which the model computes
+    + alone_ps     | ps       | of it, while exactly one thread is in an op | One thread
+      alone_share  | fraction | share of the model's computing in which exactly one thread is in an op | One thread, of compute
+""")
+LONE_FIELDS = parse_schema("""
+      host     | text     | host of the op
+      part     | text     | part of the model that the op belongs to
+      source   | text     | line that made the op or its layer
+      type     | text     | type of the op
+      name     | text     | name of the op
+      threads  | text     | whether the op divides its work: several, one or unknown
+    + alone_ps | ps       | time per step in which no other op ran | Alone
+    + share    | fraction | share of the step time | Of step
+""")
+
+
+@memoize
+def core_use(run: Run) -> Table:
+    """One row per host whose model computes on its own cores."""
+    used = {row["host"]: row["used_cores"] for row in cpu_saturation(run).records()}
+    rows = [_row(run, ops, used.get(ops.host)) for ops in _on_cores(run)]
+    return Table.from_rows("core_use", "Cores while the model computes", FIELDS, rows)
+
+
+@memoize
+def lone_ops(run: Run) -> Table:
+    """One row per op that ran while no other did, longest first."""
+    rows = [row for ops in _on_cores(run) for row in _lone(run, ops)]
+    return Table.from_rows("lone_ops", "Ops that run alone", LONE_FIELDS, rows).sort_by("alone_ps")
+
+
+def _on_cores(run: Run) -> list[ModelOps]:
+    with_device = {t.host for t in run.hosts if t.device_planes}
+    return [ops for ops in model_ops(run) if ops.side == HOST and ops.host not in with_device]
+
+
+def _row(run: Run, ops: ModelOps, used: float | None) -> tuple[object, ...]:
+    cores = run.core_count(run.by_host[ops.host])
+    threads = ops.thread_ps / ops.busy_ps if ops.busy_ps else 0.0
+    share = ops.single_thread_ps / ops.busy_ps if ops.busy_ps else 0.0
+    known = float("nan") if used is None else used
+    return ops.host, str(cores or ""), known, threads, round(ops.busy_ps), round(ops.single_thread_ps), share
+
+
+def _lone(run: Run, ops: ModelOps) -> Iterator[tuple[object, ...]]:
+    pooled = np.bincount(ops.op_index[ops.uses_pool], minlength=len(ops.ops)) > 0
+    ran = next(rows for of, rows in located_ops(run) if of is ops)
+    divided = {ops.ops[i][:2] for i in np.flatnonzero(pooled).tolist()}
+    for place, name, op_type, _, _, _, alone in ran:
+        if alone > 0:
+            threads = MULTI_THREADED if (name, op_type) in divided else _threads(op_type)
+            share = alone / ops.step_count / ops.step_ps if ops.step_ps else 0.0
+            yield ops.host, place.part, place.source, op_type, name, threads, round(alone / ops.step_count), share
+
+
+def _threads(op_type: str) -> str:
+    if _ONE_THREAD.match(op_type):
+        return SINGLE_THREADED
+    return MULTI_THREADED if MULTITHREADED_OPS.match(op_type) else UNKNOWN

@@ -1,0 +1,112 @@
+"""Ops that ran one by one, outside any `tf.function`.
+
+Today's TensorFlow writes no event for the kernel of such an op, only for its dispatch
+(`EagerExecute` with `is_func` 0), which lasts as long as the kernel on a CPU. Fetching from an
+input pipeline is no such op: it waits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace._caching import memoize
+from outpace._dataclass import dataclass
+from outpace.model import Table, parse_schema
+from outpace.timeline import Run, Timeline
+from outpace.trace import dialect
+
+_ONE_CALL_PS = 100e6  # what a call of a function costs at least, which all these ops become
+_INPUT_OPS = ("IteratorGetNext", "MakeIterator", "OptionalGetValue", "OptionalHasValue")
+
+FIELDS = parse_schema("""
+    * host       | text  | host that ran the ops
+    * op         | text  | type of op; '(function)' sums up the calls of tf.functions, for comparison
+    + count      | count | executions in the capture
+    + total_ps   | ps    | time from dispatch to return | Total
+    + step_ps    | ps    | of it, in steps of the steady state | In steps
+    + step_count | count | executions in steps of the steady state | Calls in steps
+      steps      | count | steps of the steady state in which it ran
+""")
+MAX_DISPATCH_PS = (
+    200e6  # what dispatching an op costs at most; simple ones take 20 to 50 us today, gradients of them twice that
+)
+_ALONE_PS = 500e6  # what running by itself adds to an op at most: its dispatch, new memory for its outputs, and cold caches
+_USUAL = 0.5  # of the steps in which an op must run to be a part of them: a summary that is written once is none
+FUNCTION_ROW = "(function)"
+
+
+@memoize
+def eager_ops(run: Run) -> Table:
+    """One row per host and op type that ran by itself, longest first, and one for all function
+    calls.
+    """
+    rows = [row for timeline in run.hosts for row in _rows(timeline)]
+    return Table.from_rows("eager_ops", "Ops that ran one by one", FIELDS, rows).sort_by("total_ps")
+
+
+def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
+    trace = timeline.trace
+    is_func, names = trace.stat(dialect.IS_FUNC), trace.stat(dialect.EAGER_OP)
+    if len(is_func) == 0 or len(names) == 0:
+        return []
+    parent, _ = trace.compute_nesting(is_func.rows)
+    outermost = parent < 0
+    row, function = is_func.rows[outermost], is_func.ints[outermost] != 0
+    op_of = dict(zip(names.rows.tolist(), names.texts(), strict=True))
+    steady = set(timeline.steps.steady_rows.tolist())
+    sums: dict[str, list[int]] = {}
+    seen: dict[str, set[int]] = {}
+    times, steps = trace.duration[row].tolist(), timeline.step_index[row].tolist()
+    for event, is_function, time, step in zip(row.tolist(), function.tolist(), times, steps, strict=True):
+        op = FUNCTION_ROW if is_function else op_of.get(event, "")
+        if op.startswith(_INPUT_OPS):
+            continue
+        known = sums.setdefault(op, [0, 0, 0, 0])
+        known[0] += 1
+        known[1] += time
+        if step in steady:
+            known[2] += time
+            known[3] += 1
+            seen.setdefault(op, set()).add(step)
+    return [(timeline.host, op, *numbers, len(seen.get(op, ()))) for op, numbers in sums.items()]
+
+
+@dataclass(frozen=True)
+class EagerShare:
+    """How much of the steady steps runs op by op: of the time of ops and function calls, and of the
+    steps' time.
+
+    `dispatch_share`: of the steps' time, at most what dispatching these ops one by one costs;
+    `standalone_share`: at most what running by themselves adds to them. The rest is their own work,
+    which a graph does too. `function_share`: of the steps' time, calls of functions.
+    """
+
+    op_share: float
+    step_share: float
+    dispatch_share: float
+    standalone_share: float = 0.0
+    function_share: float = 0.0
+    max_share: float = 1.0
+
+
+def compute_eager_share(table: Table, run: Run) -> EagerShare:
+    """Ops that run one by one in most of the steps; 0 without any."""
+    ops = functions = time = dispatch = alone = calls = 0.0
+    for timeline in run.hosts:
+        whole = timeline.steps.steady_rows
+        mine = table.take(table["host"] == timeline.host)
+        usual = (mine["steps"] >= _USUAL * len(whole)) & (mine["steps"] > 0)
+        is_function = mine["op"] == FUNCTION_ROW
+        ops += float(mine["step_ps"][usual & ~is_function].sum())
+        one_by_one = usual & ~is_function
+        dispatch, alone = (
+            known + float(np.minimum(mine["step_ps"], mine["step_count"] * most)[one_by_one].sum())
+            for known, most in ((dispatch, MAX_DISPATCH_PS), (alone, _ALONE_PS))
+        )
+        functions += float(mine["step_ps"][is_function].sum())
+        time += float(timeline.steps.duration[whole].sum())
+        calls += _ONE_CALL_PS * len(whole)
+    if not ops or not time:
+        return EagerShare(0.0, 0.0, 0.0)
+    share, dispatched, alone, called = (min(1.0, part / time) for part in (ops, dispatch, alone, functions))
+    return EagerShare(ops / (ops + functions), share, dispatched, alone, called, max(0.0, 1 - calls / time))

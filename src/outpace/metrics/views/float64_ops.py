@@ -1,0 +1,64 @@
+"""Ops that compute in float64: by the types of a compiled program, or of the arrays that TensorFlow
+allocated for an op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from outpace._caching import memoize
+from outpace.metrics.facts.hlo_instructions import hlo_source_lines, short_op_name
+from outpace.metrics.facts.op_metrics import DEVICE
+from outpace.metrics.views.model_parts import located_ops
+from outpace.model import Table, parse_schema
+from outpace.timeline import Run, Timeline
+from outpace.timeline.event_names import EventFlag, WorkKind, classify_work
+from outpace.timeline.hlo_analysis import DOUBLE
+from outpace.trace import dialect
+from outpace.trace.algorithms import intersect_indices
+
+_DENSE = (WorkKind.MATMUL, WorkKind.CONVOLUTION, WorkKind.ATTENTION)
+_DT_DOUBLE = 2  # of `DataType` in tensorflow/core/framework/types.proto
+
+FIELDS = parse_schema("""
+      host    | text     | host that ran the op
+      part    | text     | layer or line that it belongs to
+      source  | text     | file and line that made it
+      op      | text     | type of op
+      product | bool     | whether it is a matrix product, a convolution or an attention | Product
+    + time_ps | ps       | time per step | Per step
+    + share   | fraction | share of the step time | Of step
+""")
+
+
+@memoize
+def float64_ops(run: Run) -> Table:
+    """One row per host, part and op, the largest first."""
+    rows = [*_compiled(run), *_framework(run)]
+    return Table.from_rows("double_ops", "Ops in float64", FIELDS, rows).sort_by("share")
+
+
+def _compiled(run: Run) -> Iterator[tuple[object, ...]]:
+    for row in hlo_source_lines(run).records():
+        if row["bits"] == DOUBLE:
+            name, product = short_op_name(row["op"], row["product"]), bool(row["product"])
+            yield row["host"], row["source"] or row["op"], row["source"], name, product, row["time_ps"], row["share"]
+
+
+def _framework(run: Run) -> Iterator[tuple[object, ...]]:
+    on_device = {ops.host for ops, _ in located_ops(run) if ops.side == DEVICE}
+    for ops, ran in located_ops(run):
+        names = _of_double(run.by_host[ops.host]) if (ops.side == DEVICE) == (ops.host in on_device) else set()
+        for place, name, op_type, _, wall, overhead, _ in ran:
+            if name in names and not op_type.islower() and ops.step_ps:
+                time, product = wall + overhead, classify_work(op_type, name) in _DENSE
+                yield ops.host, place.part, place.source, op_type, product, round(time / ops.step_count), ops.step_share(time)
+
+
+def _of_double(timeline: Timeline) -> set[str]:
+    """Names of the ops for whose results float64 was allocated."""
+    trace = timeline.trace
+    kind, op = trace.stat(dialect.DATA_TYPE), trace.stat(dialect.TF_OP)
+    allocated = timeline.event_names.mask(EventFlag.ALLOCATION)[trace.name[kind.rows]]
+    at, _ = intersect_indices(op.rows, kind.rows[allocated & (kind.ints == _DT_DOUBLE)])
+    return set(op.encode_texts(at)[1])

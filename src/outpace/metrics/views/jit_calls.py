@@ -1,0 +1,91 @@
+"""How many jitted functions a step of a JAX program calls: op by op, every primitive is a function
+of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace._caching import memoize
+from outpace.metrics.views.eager_ops import MAX_DISPATCH_PS
+from outpace.model import Table, median, parse_schema
+from outpace.model.arrays import Indices
+from outpace.timeline import Run, Timeline
+from outpace.timeline.event_names import EventFlag
+from outpace.timeline.gradients import find_training_functions
+from outpace.timeline.jitted_calls import find_jitted_calls
+from outpace.trace.algorithms import distinct
+
+MIN_CALLS_OP_BY_OP = 20  # per step: one jitted step, the conversion of a batch and some glue are fewer
+
+FIELDS = parse_schema("""
+    * host           | text     | host of the calls
+    + calls          | ratio    | calls of jitted functions in the usual step (median over the steady state), nested ones left \
+                                  out | Calls per step
+      kinds          | count    | different functions among them | Functions
+    + picks          | ratio    | of these calls, those that take a part out of an array (`x[i]`) | Indexing calls
+    + call_ps        | ps       | time per step from call to return | Call time
+      fetch_share    | fraction | of the step, fetches of values to the host; the longest of each step, which waits for it, left \
+                                  out | Fetches, of step
+      dispatch_share | fraction | of the step, at most what dispatching them one by one costs | Dispatch, of step
+""")
+
+
+@memoize
+def jit_calls(run: Run) -> Table:
+    """One row per host whose steps call jitted functions."""
+    rows = [row for timeline in run.hosts if (row := _row(timeline)) is not None]
+    return Table.from_rows("jit_calls", "Calls of jitted functions", FIELDS, rows)
+
+
+def is_op_by_op(run: Run, host: str) -> bool:
+    """Whether a step of this host makes so many calls that its work is not in one
+    jitted function.
+    """
+    return any(row["host"] == host and row["calls"] >= MIN_CALLS_OP_BY_OP for row in jit_calls(run).records())
+
+
+@memoize
+def compiled_training_hosts(run: Run) -> frozenset[str]:
+    """Hosts that called a compiled function which computes gradients: their step is not run op by
+    op, whatever else it calls.
+    """
+    return frozenset(timeline.host for timeline in run.hosts if find_training_functions(timeline.trace))
+
+
+def _row(timeline: Timeline) -> tuple[object, ...] | None:
+    trace, steps = timeline.trace, timeline.steps
+    rows = find_jitted_calls(trace)
+    if len(rows) == 0 or len(steps) == 0:
+        return None
+    parent, _ = trace.compute_nesting(rows)
+    rows = rows[parent < 0]
+    rows = rows[np.isin(timeline.step_index[rows], steps.steady_rows)]
+    count = len(steps.steady_rows)
+    total = float(steps.duration[steps.steady_rows].sum())
+    if len(rows) == 0 or total <= 0:
+        return None
+    dispatch = float(np.minimum(trace.duration[rows], MAX_DISPATCH_PS).sum())
+    time = round(int(trace.duration[rows].sum()) / count)
+    picks = timeline.event_names.mask(EventFlag.INDEXING_PRIMITIVE)[trace.name[rows]]
+    calls, picked = _in_usual_step(timeline, rows), _in_usual_step(timeline, rows[picks])
+    numbers = (min(1.0, _fetched(timeline) / total), min(1.0, dispatch / total))
+    return timeline.host, calls, len(distinct(trace.name[rows])), picked, time, *numbers
+
+
+def _fetched(timeline: Timeline) -> float:
+    """Time (ps) in the steady steps in which values were fetched, without the longest fetch of
+    each.
+    """
+    trace, steps = timeline.trace, timeline.steps
+    rows = timeline.event_names.rows(EventFlag.ARRAY_FETCH)
+    rows = rows[np.isin(timeline.step_index[rows], steps.steady_rows)]
+    longest = np.zeros(len(steps), np.int64)
+    np.maximum.at(longest, timeline.step_index[rows], trace.duration[rows])
+    return float(trace.duration[rows].sum() - longest.sum())
+
+
+def _in_usual_step(timeline: Timeline, rows: Indices) -> float:
+    """How many of the events the usual step holds: a checkpoint of many leaves is none."""
+    steps = timeline.steps
+    return median(np.bincount(timeline.step_index[rows], minlength=len(steps))[steps.steady_rows])

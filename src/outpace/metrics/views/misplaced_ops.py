@@ -1,0 +1,91 @@
+"""What runs inside the model's step and may belong elsewhere: augmentation, preprocessing, random
+and image ops, Python functions.
+
+Rows are disjoint: an op inside a layer for augmentation or preprocessing counts there, whatever its
+type. Dropout draws random numbers by design, and is marked as such.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from outpace._caching import memoize
+from outpace.metrics.facts.model_ops import ModelOps
+from outpace.metrics.facts.op_locations import OpLocation
+from outpace.metrics.views.model_parts import LocatedOp, located_ops
+from outpace.model import Table, parse_schema
+from outpace.timeline import Run
+from outpace.timeline.event_names import is_jax_library_op, is_random_op
+
+AUGMENTATION, PREPROCESSING, RANDOM, IMAGE, PYTHON = "augmentation", "preprocessing", "random", "image", "python"
+_AUGMENTS = re.compile(r"Random\w+|RandAugment|AugMix|AutoContrast|CutMix|MixUp|Equalization|Solarization|MaxNumBoundingBoxes")
+_PREPARES = re.compile(
+    r"Resizing|Rescaling|CenterCrop|TextVectorization|StringLookup|IntegerLookup|Hashing|HashedCrossing|Discretization|"
+    r"CategoryEncoding|MelSpectrogram|STFTSpectrogram"
+)
+_IMAGE = re.compile(
+    r"ImageProjectiveTransform\w*|(Quantized)?Resize(Bilinear|Bicubic|Area|NearestNeighbor|\w*)|ScaleAndTranslate\w*|"
+    r"Adjust(Contrast|Hue|Saturation)\w*|CropAndResize\w*|(Decode|Encode)(Jpeg|Png|Gif|Bmp|Image|AndCropJpeg)\w*|RGBToHSV|HSVToRGB|"
+    r"ExtractGlimpse\w*|SampleDistortedBoundingBox\w*"
+)
+_DROPS = ("dropout", "jit(_bernoulli)")
+_PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
+_PYTHON_NAME = re.compile(r"(?:^|/)(?:pure|io|debug)_callback\b")  # JAX' ways out of a compiled program
+
+FIELDS = parse_schema("""
+    * host    | text     | host that ran the ops
+    * side    | text     | Host (threads) or Device (accelerators)
+    * kind    | text     | augmentation or preprocessing (a layer), random, image or python (single ops)
+    * type    | text     | type of the op, or class of the layer
+    * part    | text     | part of the model
+      source  | text     | line that made the op or its layer
+      text    | text     | that source line | Code
+    * apart   | bool     | whether it runs in a compiled program of its own, outside the step's (JAX)
+    * dropout | bool     | whether a dropout layer draws these random numbers, which belongs to training
+    + self_ps | ps       | time per step, wall clock, with the executor's share
+    + share   | fraction | share of the step time | Of step
+    + count   | ratio    | op executions per step | Ops per step
+""")
+
+
+@memoize
+def misplaced_ops(run: Run) -> Table:
+    """One row per host, side, kind, type and part, the largest first."""
+    rows = [row for ops, ran in located_ops(run) for row in _rows(ops, ran)]
+    return Table.from_rows("odd_ops", "Input work inside the model", FIELDS, rows).sort_by("share")
+
+
+def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[tuple[object, ...]]:
+    sums: dict[tuple[str, str, str, bool, bool], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    where: dict[tuple[str, str, str, bool, bool], OpLocation] = {}
+    for place, name, op_type, count, wall, overhead, _ in ran:
+        kind = misplaced_op_kind(place.layer_type, name, op_type)
+        if kind is not None:
+            shown = place.layer_type if kind in (AUGMENTATION, PREPROCESSING) else op_type
+            drops = "Dropout" in place.layer_type or any(word in f"{place.part}/{name}".lower() for word in _DROPS)
+            key = (kind, shown, place.part, drops, is_jax_library_op(name))
+            where.setdefault(key, place)
+            sums[key][0] += wall + overhead
+            sums[key][1] += count
+    for (kind, op_type, part, dropout, apart), (time, executions) in sums.items():
+        place = where[kind, op_type, part, dropout, apart]
+        share = ops.step_share(time)
+        numbers = (apart, dropout, round(time / ops.step_count), share, executions / ops.step_count)
+        yield (ops.host, ops.side, kind, op_type, part, place.source, place.text, *numbers)
+
+
+def misplaced_op_kind(layer_type: str, name: str, op_type: str) -> str | None:
+    """What makes an op odd inside a model's step: its layer's class, its type, or for compiled
+    programs its name; None for all others.
+    """
+    if _AUGMENTS.fullmatch(layer_type):
+        return AUGMENTATION
+    if _PREPARES.fullmatch(layer_type):
+        return PREPROCESSING
+    if op_type in _PYTHON or _PYTHON_NAME.search(name):
+        return PYTHON
+    if _IMAGE.fullmatch(op_type):
+        return IMAGE
+    return RANDOM if is_random_op(op_type, name) else None

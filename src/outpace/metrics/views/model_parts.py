@@ -1,0 +1,131 @@
+"""Where the model takes its time: a row per layer, line or scope, forward and backward together,
+per step.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import field
+
+import numpy as np
+
+from outpace._caching import memoize
+from outpace._dataclass import dataclass
+from outpace.metrics.facts.model_ops import ModelOps, called_functions, model_ops
+from outpace.metrics.facts.op_locations import LINE, OPTIMIZER, OpLocation, OpLocator
+from outpace.model import Table, parse_schema
+from outpace.timeline import Run
+from outpace.timeline.event_names import WorkKind, classify_work
+from outpace.trace.algorithms import distinct
+
+FIELDS = parse_schema("""
+    * host        | text     | host that ran the model
+    * side        | text     | Host (threads) or Device (accelerators)
+    * part        | text     | layer, or line of the program, or scope of ops where neither is known; the optimizer is one part
+      kind        | text     | layer, line or op: what the part is named after
+      source      | text     | file and line that made the part, or, for a layer of the program's own, its slowest line
+      text        | text     | that source line | Code
+      layer_type  | text     | class of the layer; empty for other parts | Class
+    + forward_ps  | ps       | time per step in forward ops, wall clock: threads at work at once share a moment
+    + backward_ps | ps       | time per step in gradient ops and in the optimizer's updates of its variables, wall clock
+    + self_ps     | ps       | both together
+    + overhead_ps | ps       | time per step that the executor spends around these ops, and in ops too cheap for an event
+    + share       | fraction | share of the step time that ops and overhead take: what the part can save at most | Of step
+      work        | text     | kind of op that takes the largest part of it: convolutions, matrix products, casts, ...
+      top_op      | text     | type of op that takes the largest part of it
+      top_op_name | text     | name of the op that takes the largest part of it
+      top_op_ps   | ps       | time per step of that type of op | Top op time
+    + count       | ratio    | op executions per step | Ops per step
+""")
+
+
+@dataclass
+class _Part:
+    of: str = ""
+    forward: float = 0.0
+    backward: float = 0.0
+    overhead: float = 0.0
+    count: int = 0
+    lines: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    work: dict[WorkKind, float] = field(default_factory=lambda: defaultdict(float))
+    types: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    names: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+
+
+@memoize
+def op_locators(run: Run) -> dict[str, OpLocator]:
+    """Places of ops, by host."""
+    return {t.host: OpLocator(run.record(t.host), called_functions(t)) for t in run.hosts}
+
+
+@memoize
+def model_parts(run: Run) -> Table:
+    """One row per host, side and part, the largest first."""
+    rows = [row for ops, ran in located_ops(run) for row in _rows(ops, ran)]
+    return Table.from_rows("model_parts", "Parts of the model", FIELDS, rows).sort_by("share")
+
+
+LocatedOp = tuple[OpLocation, str, str, int, float, float, float]
+
+
+@memoize
+def located_ops(run: Run) -> tuple[tuple[ModelOps, tuple[LocatedOp, ...]], ...]:
+    """The ops of every host and side, and what ran of them: see `iter_located_ops`."""
+    return tuple((ops, tuple(iter_located_ops(ops, op_locators(run)[ops.host]))) for ops in model_ops(run))
+
+
+def iter_located_ops(ops: ModelOps, locator: OpLocator) -> Iterator[LocatedOp]:
+    """(place, name, type, executions, wall, overhead, alone) of every op that computed; sums over
+    all steps, ps. A device's copies and collectives have categories of their own in the step.
+    """
+    mine = ops.is_compute
+    every = (ops.execution_count, ops.attributed_ps, ops.executor_ps, ops.exclusive_ps)
+    count, wall, overhead, alone = (np.bincount(ops.op_index[mine], values[mine], len(ops.ops)) for values in every)
+    ran = distinct(ops.op_index[mine]).tolist()
+    for i in sorted(ran, key=lambda i: ops.ops[i]):  # whatever their order in the file
+        name, op_type, source = ops.ops[i]
+        place = locator.locate(name, op_type, source)
+        yield place, name, op_type, int(count[i]), float(wall[i]), float(overhead[i]), float(alone[i])
+
+
+def work_kind(location: OpLocation, op_type: str, name: str) -> WorkKind:
+    """Kind of an op in its place: an optimizer's arithmetic is the optimizer's."""
+    layer = location.layer_type or ("" if location.kind == LINE else location.part)
+    found = classify_work(op_type, name, layer)
+    return (
+        WorkKind.OPTIMIZER if location.part == OPTIMIZER or (location.is_update and found is not WorkKind.EMBEDDING) else found
+    )
+
+
+def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[tuple[object, ...]]:
+    parts: dict[tuple[str, str], _Part] = defaultdict(_Part)
+    for place, name, op_type, count, wall, overhead, _ in ran:
+        part = parts[place.part, place.kind]
+        part.of = part.of or place.layer_type
+        part.backward += wall if place.is_backward else 0.0
+        part.forward += 0.0 if place.is_backward else wall
+        part.overhead += overhead
+        part.count += count
+        part.lines[place.source, place.text] += (wall + overhead) if place.source else 0.0
+        part.work[work_kind(place, op_type, name)] += wall
+        part.types[op_type] += wall
+        part.names[name, op_type] += wall
+    for (label, kind), part in parts.items():
+        own = part.forward + part.backward
+        top = max(part.types, key=part.types.__getitem__)
+        name = max((n for n in part.names if n[1] == top), key=part.names.__getitem__)[0]
+        source, text = max(part.lines, key=part.lines.__getitem__)
+        per_step = [round(ps / ops.step_count) for ps in (part.forward, part.backward, own, part.overhead)]
+        share = ops.step_share(own + part.overhead)
+        work = max(part.work, key=part.work.__getitem__)
+        numbers = (
+            *per_step,
+            share,
+            work.value,
+            top,
+            name,
+            round(part.types[top] / ops.step_count),
+            part.count / ops.step_count,
+        )
+        yield (ops.host, ops.side, label, kind, source, text, part.of, *numbers)

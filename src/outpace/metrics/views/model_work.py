@@ -1,0 +1,95 @@
+"""Which kinds of work the model's time goes to: a row per kind of op and part, so that what repeats
+in many layers adds up.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from outpace._caching import memoize
+from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE as ON_DEVICE
+from outpace.metrics.facts.hlo_instructions import attention_ops, hlo_source_lines, short_op_name
+from outpace.metrics.facts.model_ops import COMPILED, ModelOps
+from outpace.metrics.facts.op_locations import LAYER
+from outpace.metrics.facts.op_metrics import DEVICE, HOST
+from outpace.metrics.facts.workload import find_workload
+from outpace.metrics.views.model_parts import LocatedOp, located_ops, op_locators, work_kind
+from outpace.model import Table, parse_schema
+from outpace.timeline import Run
+from outpace.timeline.event_names import WorkKind
+
+FIELDS = parse_schema("""
+      host    | text     | host that ran the model
+      side    | text     | Host (threads) or Device (accelerators)
+      work    | text     | kind of op: convolutions, matrix products, casts, ...
+      part    | text     | layer, line or scope, as in the table of parts
+      source  | text     | file and line that made it
+    + self_ps | ps       | time per step in such ops of the part, with the executor's around them | Per step
+    + share   | fraction | share of the step time | Of step
+      top_op  | text     | op that takes the largest part of it
+      top_op_ps | ps     | time per step of that op | Top op time
+    + count   | ratio    | op executions per step | Ops per step
+      half    | bool     | whether most of it computes in 16 bits, as far as is known | 16 bits
+""")
+_HALF = 16  # bits
+WAITING_OPCODES = ("-done", "-start", "send", "recv", "infeed", "outfeed")
+"""What opcodes of HLO end in that wait, and compute nothing."""
+
+
+@memoize
+def model_work(run: Run) -> Table:
+    """One row per host, side, kind of op and part, the largest first."""
+    rows = list(_compiled(run)) if find_workload(run).is_jax else []
+    if not rows:
+        rows = [row for ops, ran in located_ops(run) for row in _rows(ops, ran)]
+    return Table.from_rows("model_work", "Kinds of work", FIELDS, rows).sort_by("share")
+
+
+def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[tuple[object, ...]]:
+    sums: dict[tuple[WorkKind, str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    top: dict[tuple[WorkKind, str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for place, name, op_type, count, wall, overhead, _ in ran:
+        if op_type != COMPILED:
+            key = (work_kind(place, op_type, name), place.part, place.source)
+            sums[key][0] += wall + overhead
+            sums[key][1] += count
+            top[key][name.rpartition("/")[2] if op_type.islower() else op_type] += wall  # `fusion` says nothing
+    for key, (time, executions) in sums.items():
+        share = ops.step_share(time)
+        longest = max(top[key], key=top[key].__getitem__)
+        own = round(top[key][longest] / ops.step_count)
+        told = (round(time / ops.step_count), share, longest, own, executions / ops.step_count, False)
+        yield ops.host, ops.side, key[0].value, *key[1:], *told
+
+
+def _compiled(run: Run) -> Iterator[tuple[object, ...]]:
+    """Of a program of JAX, whose ops have lines and layers of their own; shares of ops that ran
+    side by side are scaled to the step.
+    """
+    for host, places in op_locators(run).items():
+        if not len(run.by_host[host].steps):  # nothing is a share of them
+            continue
+        rows = [
+            row
+            for row in hlo_source_lines(run).filter_by("host", host).records()
+            if not row["opcode"].endswith(WAITING_OPCODES)
+        ]
+        whole = max(1.0, sum(row["share"] for row in rows))
+        steps = max(len(run.by_host[host].steps.steady_rows), 1)
+        for row in rows:
+            place = places.locate(row["op"], row["opcode"], row["source"])
+            part = place.part if place.kind == LAYER else row["source"] or row["op"]
+            source = place.source if place.kind == LAYER else row["source"]
+            side = DEVICE if row["side"] == ON_DEVICE else HOST
+            numbers = (
+                row["time_ps"],
+                row["share"] / whole,
+                short_op_name(row["op"], row["product"]),
+                row["time_ps"],
+                row["count"] / steps,
+                row["bits"] == _HALF,
+            )
+            attends = (host, row["op"], row["source"]) in attention_ops(run)
+            work = WorkKind.ATTENTION if attends else work_kind(place, row["product"] or row["opcode"], row["op"])
+            yield host, side, work.value, part, source, *numbers

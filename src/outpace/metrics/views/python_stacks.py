@@ -1,0 +1,72 @@
+"""What the training thread's Python did in a step, as a tree of calls: the same samples as
+`python_time.py`, with all that is on a stack.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from outpace._caching import memoize
+from outpace.metrics.call_tree import build_call_tree, call_tree_fields
+from outpace.metrics.facts.python_records import python_records
+from outpace.metrics.facts.python_samples import OUTPACE, samples_in_windows
+from outpace.metrics.source_line import format_source_line
+from outpace.model import Table
+from outpace.timeline import Run, Timeline
+
+FIELDS = call_tree_fields(
+    "line of your own code with its function, or the function of a library",
+    "time per training step in it, with what it called",
+    "time per training step in which it stood innermost",
+    "samples that met it",
+)
+
+
+@memoize
+def python_stacks(run: Run) -> Table:
+    """A tree of calls, time per training step of the steady state; a host is the top of its tree
+    where there are several.
+    """
+    trees = [(timeline.host, list(_stacks(run, timeline))) for timeline in run.hosts]
+    several = sum(bool(paths) for _, paths in trees) > 1
+    paths = [((host, *path) if several else path, time, count) for host, tree in trees for path, time, count in tree]
+    return build_call_tree("python_stacks", "Python calls, time per step", FIELDS, paths)
+
+
+def _stacks(run: Run, timeline: Timeline) -> Iterator[tuple[tuple[str, ...], int, int]]:
+    """(calls from the outermost in, time per step in the innermost, samples) of one host."""
+    steps, record = timeline.steps, python_records(run)[timeline.host].get("python_samples")
+    if record is None or not len(steps.steady_rows):
+        return
+    whole = steps.steady_rows[np.argsort(steps.start[steps.steady_rows])]
+    weights: dict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0])
+    names = [_names(stack, record["frames"]) for stack in record["stacks"]]
+    for stack, weight in samples_in_windows(run, timeline, steps.start[whole], steps.end[whole]):
+        sums = weights[names[stack]]
+        sums[0], sums[1] = sums[0] + weight, sums[1] + 1
+    total, span = sum(weight for weight, _ in weights.values()), float(steps.duration[whole].mean()) / steps.steps_per_execution
+    for path, (weight, count) in weights.items():
+        yield path, round(weight / total * span), count
+
+
+def _names(stack: Sequence[Sequence[int]], frames: Sequence[Sequence[Any]]) -> tuple[str, ...]:
+    """Calls of a stack as they are shown: from the first of the user's own, which Python's start-up
+    and the capture lead to. A call that a library goes through twice in a row is one, and what the
+    capture wraps around calls is none.
+    """
+    owners = [frames[frame][3] for frame, _ in stack]
+    first = owners.index("") if "" in owners else 0
+    called = [_name(frames[frame], line) for frame, line in stack[first:] if frames[frame][3] != OUTPACE]
+    if owners[-1] == OUTPACE:
+        called.append("outpace: the capture itself")
+    return tuple(name for name, _ in groupby(called))
+
+
+def _name(frame: Sequence[Any], line: int) -> str:
+    file, function, _, owner = frame
+    return f"{owner}: {function}" if owner else f"{format_source_line(file, line)} {function}"

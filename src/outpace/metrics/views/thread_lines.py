@@ -1,0 +1,120 @@
+"""What Python's other threads computed while a profile was captured, by line: generators that feed
+the training, and work beside it.
+
+Outpace's own captures note their stacks some thirty times a second, and their processor clocks. A
+thread's processor time is spread, by what it used just before each look, over the stacks in which
+it did not wait, and was in code of the user's: elsewhere a pool's worker waits for its next task.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from outpace._caching import memoize
+from outpace._dataclass import dataclass
+from outpace.metrics.source_line import format_source_line
+from outpace.model import Table, parse_schema
+from outpace.timeline import Run
+
+# Functions of the standard library in which a thread waits for something.
+_WAITS = frozenset(
+    ("wait", "_wait_for_tstate_lock", "get", "put", "select", "poll", "accept", "recv", "recv_bytes", "acquire", "join", "read")
+)
+NATIVE_THREAD = "native"  # a thread that Python did not make
+_OWN_CODE = ""  # owner of frames that are the user's
+
+FIELDS = parse_schema("""
+    * host     | text  | name of the host
+    * thread   | text  | name of the thread; native for one that a framework made
+    * file     | text  | source file of the line
+    * line     | count | number of the line: the innermost one of your own code | Line
+    * function | text  | function that holds the line
+      source   | text  | file and line, as findings name them
+    + cores    | cores | processor time per second that the thread spent below this line
+    + looks    | count | times that the thread was met there | Samples
+""")
+
+
+@memoize
+def thread_lines(run: Run) -> Table:
+    """One row per host, thread and line of the user's own code, the busiest first."""
+    rows = [row for timeline in run.hosts for row in _rows(timeline.host, run.record(timeline.host).get("python_samples"))]
+    return Table.from_rows("thread_lines", "Python lines of other threads", FIELDS, rows).sort_by("cores")
+
+
+def find_busiest_line(run: Run, host: str, *, native: bool) -> tuple[str, str, float, float]:
+    """(source, function, cores, and the cores of all lines of the kind) of the line that Python's
+    other threads computed most at; of those that a framework made (`native`: they run generators
+    and Python functions of the input pipeline), or of the program's own. Empty names where there is
+    none.
+    """
+    rows = [r for r in thread_lines(run).records() if r["host"] == host and (r["thread"] == NATIVE_THREAD) == native]
+    top = max(rows, key=lambda row: row["cores"], default=None)
+    return (top["source"], top["function"], top["cores"], sum(row["cores"] for row in rows)) if top else ("", "", 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class ThreadWork:
+    """What threads compute in one of the program's functions: the function, its busiest line
+    (`train.py:40`), processor time per second.
+    """
+
+    function: str
+    source: str
+    cores: float
+
+
+def thread_work(run: Run, host: str, *, native: bool | None = False) -> list[ThreadWork]:
+    """The functions that Python's other threads compute in, the busiest first; of the program's own
+    threads, of those that a framework made (`native`), or of both (None).
+    """
+    functions: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in thread_lines(run).filter_by("host", host).records():
+        if native is None or (row["thread"] == NATIVE_THREAD) is native:
+            functions[row["file"], row["function"]].append(row)
+    found = [
+        ThreadWork(function, _busiest(rows), sum(row["cores"] for row in rows)) for (_, function), rows in functions.items()
+    ]
+    return sorted(found, key=lambda work: -work.cores)
+
+
+def _busiest(rows: list[dict[str, Any]]) -> str:
+    """The line at which threads compute most, whichever of them."""
+    cores: dict[str, float] = defaultdict(float)
+    for row in rows:
+        cores[row["source"]] += row["cores"]
+    return max(cores, key=cores.__getitem__)
+
+
+def _rows(host: str, record: Mapping[str, Any] | None) -> Iterator[tuple[object, ...]]:
+    sums: dict[tuple[str, str, int, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for (thread, place), (cores, looks) in _places(record):
+        known = sums[(thread, *place)]
+        known[0], known[1] = known[0] + cores, known[1] + looks
+    for (thread, file, line, function), (cores, looks) in sums.items():
+        yield host, thread, file, line, function, format_source_line(file, line), cores, int(looks)
+
+
+def _places(record: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, tuple[str, int, str]], tuple[float, float]]]:
+    """(thread, place) and (cores, looks) of every line that a thread was met working at."""
+    others = (record or {}).get("others") or ()
+    watched = max((thread["watched_ns"] for thread in others), default=0)  # of those that lived throughout: all of the capture
+    for thread in others:
+        assert record is not None
+        met: dict[tuple[str, int, str], list[int]] = defaultdict(lambda: [0, 0])  # looks, processor time
+        looks = [count for _, count in thread["stacks"]]
+        used_ns = thread.get("used_ns") or ()
+        weights = used_ns if len(used_ns) == len(looks) and any(used_ns) else looks
+        for (stack, count), used in zip(thread["stacks"], weights, strict=True):
+            places = [(record["frames"][frame], line) for frame, line in record["stacks"][stack]]
+            if places and not (places[-1][0][3] == "python" and places[-1][0][1].rpartition(".")[2] in _WAITS):
+                mine = next(((frame, line) for frame, line in reversed(places) if frame[3] == _OWN_CODE), None)
+                if mine is not None:
+                    known = met[mine[0][0], mine[1], mine[0][1]]
+                    known[0], known[1] = known[0] + count, known[1] + used
+        worked = sum(used for _, used in met.values())
+        cores = max(0.0, thread["cpu_ns"] / watched) if watched > 0 else 0.0  # its clock may begin a little late
+        for place, (count, used) in met.items():
+            yield (thread["name"], place), (cores * used / worked if worked else 0.0, float(count))

@@ -1,0 +1,88 @@
+"""Protobuf's wire format: fields as they are read and written, without generated code or a protobuf
+library. Standard library only.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import TypeVar
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_BITS = 70  # of the longest varint, ten bytes
+
+Data = TypeVar("Data", bytes, memoryview)
+
+
+def encode_varint(value: int) -> bytes:
+    """Base-128 varint of a 64-bit integer; negative ones as their two's complement, as int64 fields
+    are written.
+
+    Raises ValueError for a number that neither int64 nor uint64 can hold.
+    """
+    if not -(1 << 63) <= value < 1 << 64:
+        raise ValueError(f"{value} does not fit into 64 bits")
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def encode_integer(field: int, value: int) -> bytes:
+    """An int64 or uint64 field."""
+    return encode_varint(field << 3 | _VARINT) + encode_varint(value)
+
+
+def encode_double(field: int, value: float) -> bytes:
+    """A double field."""
+    return encode_varint(field << 3 | _FIXED64) + struct.pack("<d", value)
+
+
+def encode_bytes(field: int, value: bytes | str) -> bytes:
+    """A bytes, string or message field. Bytes given as a name are written as they are, valid UTF-8
+    or not.
+    """
+    raw = value.encode() if isinstance(value, str) else value
+    return encode_varint(field << 3 | _BYTES) + encode_varint(len(raw)) + raw
+
+
+def iter_fields(data: Data) -> Iterator[tuple[int, int | Data]]:
+    """Fields of a message in order: (number, value), a part of `data` where the value has a length.
+    Raises ValueError for damaged bytes.
+    """
+    at = 0
+    while at < len(data):
+        tag, at = read_varint(data, at)
+        kind = tag & 7
+        if kind == _VARINT:
+            value, at = read_varint(data, at)
+            yield tag >> 3, value
+            continue
+        if kind == _BYTES:
+            size, at = read_varint(data, at)
+        elif kind in (_FIXED64, _FIXED32):
+            size = 8 if kind == _FIXED64 else 4
+        else:
+            raise ValueError(f"wire type {kind} at byte {at} is none that protobuf uses")
+        if at + size > len(data):
+            raise ValueError(f"a field of {size} bytes at byte {at} is cut off")
+        yield tag >> 3, data[at : at + size]
+        at += size
+
+
+def read_varint(data: bytes | memoryview, offset: int) -> tuple[int, int]:
+    """(the number that begins at byte `offset`, where it ends). Raises ValueError where it does not
+    end.
+    """
+    value = shift = 0
+    while offset < len(data) and shift < _BITS:
+        byte = data[offset]
+        offset += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, offset
+        shift += 7
+    raise ValueError(f"a number at byte {offset} does not end")

@@ -1,0 +1,83 @@
+"""Values among a script's arguments that nobody else may see: keys, tokens, secrets and passwords,
+by the names that stand before them.
+
+A command line is shown, kept and sent on: in a capture's record, in reports, in the commands to go
+on with. Dots take the place of such values there; the script itself gets what it was given.
+Standard library only, because records are written inside the user's training process.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+MASK_TEXT = "..."
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")  # of a name: api-key, api_key, apiKey, API_KEY, model.api.key
+_ALWAYS = ("secret", "password", "passwd", "passphrase", "pwd", "credential")
+_BUT_NUMBERS = ("key", "token")  # `--max-tokens 512` is a size
+_BEHIND = ("id", "value")  # AWS_ACCESS_KEY_ID
+_NUMBER = re.compile(r"[-+]?[\d.,_]{1,9}")
+_NAMED = re.compile(r"(?P<name>[-+~]*[A-Za-z][\w./-]*)=(?P<value>.*)", re.DOTALL)
+_OPTION = re.compile(r"-[A-Za-z]|--[a-z][\w-]*(?:=.*)?", re.DOTALL)
+_INSIDE = re.compile(r"""(?P<name>[A-Za-z][\w.-]*)(?P<between>["']?\s*[=:]\s*)(?P<value>"[^"]*"|'[^']*'|[^\s"',;&}\])]+)""")
+_LOGIN = re.compile(r"(?<=://)([^/\s:@]*:)[^/\s@]+(?=@)")  # user:password@host
+
+
+def mask_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
+    """Arguments with dots in the place of what is named as a secret: `--api-key VALUE`,
+    `--token=VALUE`, `API_KEY=VALUE`, also inside of one (`https://host/?token=VALUE`, `{"password":
+    "VALUE"}`).
+    """
+    masked: list[str] = []
+    name = ""  # of the option before
+    for argument in arguments:
+        if name and not _OPTION.fullmatch(argument) and _is_secret(name, argument):
+            masked.append(MASK_TEXT)
+        else:
+            masked.append(_masked(argument))
+        name = argument if argument.startswith("-") and "=" not in argument else ""
+    return tuple(masked)
+
+
+def mask_command_line(command_line: str) -> str:
+    """The same of a command line."""
+    try:
+        parts = shlex.split(command_line)
+    except ValueError:  # a quote without its end
+        return " ".join(mask_secrets(command_line.split()))
+    masked = mask_secrets(parts)
+    return command_line if list(masked) == parts else shlex.join(masked)
+
+
+def find_masked_names(command_line: str) -> tuple[str, ...]:
+    """What stands before dots in a command line that was masked."""
+    return tuple(
+        dict.fromkeys(re.findall(rf"([^\s=\"'?&{{,]+)[\"']?\s*[=:\s]\s*[\"']*{re.escape(MASK_TEXT)}(?![\w./])", command_line))
+    )
+
+
+def _masked(argument: str) -> str:
+    named = _NAMED.fullmatch(argument)
+    if named is None:
+        return _LOGIN.sub(rf"\1{MASK_TEXT}", _INSIDE.sub(_dotted, argument))
+    name, value = named.group("name", "value")
+    return f"{name}={MASK_TEXT if _is_secret(name, value) else _masked(value)}"
+
+
+def _dotted(found: re.Match[str]) -> str:
+    name, between, value = found.group("name", "between", "value")
+    quote = value[0] if value[0] in "\"'" else ""
+    if _is_secret(name, value.strip("\"'")):
+        return f"{name}{between}{quote}{MASK_TEXT}{quote}"
+    return name + between + _INSIDE.sub(_dotted, value)
+
+
+def _is_secret(name: str, value: str) -> bool:
+    """Whether the value that a name stands before is none to show."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    while len(words) > 1 and words[-1] in _BEHIND:
+        words.pop()
+    last = words[-1].removesuffix("s") if words else ""
+    return bool(value) and (last.endswith(_ALWAYS) or (last.endswith(_BUT_NUMBERS) and not _NUMBER.fullmatch(value)))

@@ -1,0 +1,83 @@
+"""What in a text tells whose program, machine or data it is about: paths, addresses, hosts, users,
+values of variables and of options.
+
+Texts are names of ops, sentences and lines of a log alike, and nothing says where in them a path
+ends. What looks like one is taken as a whole, blanks and punctuation inside of it included: rather
+a word too many than a folder too few.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+_DATA = (
+    "arrow avro bin bz2 cfg ckpt conf csv dat data db feather gguf gz h5 hdf5 html idx ini ipynb jpe?g jsonl? keras lmdb log lz4 mat mp3 "
+    "mp4 msgpack npy npz onnx orc parquet pb pkl png proto pt pth pyw? safetensors sh sqlite tar tfrecords? tgz toml tsv txt wav xml ya?ml "
+    "xz zip zst"
+)
+_CODE = "c cc cpp cu cuh cxx go h hpp js rs so ts"
+_FILES = "|".join(_DATA.split())  # of a program and its data: a path from a folder ends in one, where a scope of ops does not
+_SOURCE = "|".join((*_CODE.split(), "py"))
+_ENDINGS = f"{_FILES}|{_SOURCE}"
+_DOMAINS = "com|org|net|edu|gov|mil|ai|cloud|corp|internal|intranet|lan|local|localdomain"
+_ROOTS = "home|Users|srv|mnt|media|opt|root|usr|private|Volumes"
+
+_NO = r"\s\"'`<>|/\\"  # in no name of a file
+_SLASH = r"[/\\]{1,9}"
+_LONGEST = 255  # bytes of a file's name; a search for longer ones would take the square of a text's length
+_PLAIN = rf"[^{_NO},;:()\[\]{{}}]{{1,{_LONGEST}}}"
+_WORD = rf"[^{_NO},;:()\[\]{{}}=.]{{1,{_LONGEST}}}"
+_FOLDER = rf"(?:[^{_NO}]{{0,{_LONGEST}}}[^{_NO},;:]|{_WORD}(?: {_WORD}){{1,5}})(?={_SLASH})"
+_FILE = rf"(?:{_WORD}(?: {_WORD}){{1,5}}\.(?:{_ENDINGS})\b|{_PLAIN})"
+_INSIDE = rf"(?:{_SLASH}{_FOLDER})*{_SLASH}(?:{_FILE})?"
+_VARIABLE = r"\$\w{1,99}|\$\{\w{1,99}\}|%\w{1,99}%"
+_START = rf"(?:~[\w.-]{{0,99}}|[A-Za-z]:|\.\.?|{_VARIABLE})(?=[/\\])"
+_DEVICE = r"(?!/\w+:)"  # `/job:worker/device:GPU:0` is a device
+_HOST = r"[A-Za-z0-9][\w-]{0,62}(?:\.[\w-]{1,63}){0,9}"
+
+_FOUND = {
+    "value": r"(?<![\w-])(?:[A-Z][A-Z0-9_]{2,99}|--[A-Za-z][\w-]{0,99})=(?:\"[^\"\n]+\"|'[^'\n]+'|[^\s,;\"']+)",
+    "address": rf"(?<![\w+.-])[A-Za-z][\w+.-]*:(?:\\?/){{2,3}}[^{_NO}][^\s\"'`<>|]*(?<![,;:.)\]}}])|file:/+[^\s\"'`<>|]+",
+    "path": "|".join(
+        (
+            rf"(?<=\")(?:{_START}|{_DEVICE}/|\\\\)[^\"\n]+(?=\")",  # between quotes: up to the second one
+            rf"(?<=')(?:{_START}|{_DEVICE}/|\\\\)[^'\n]+(?=')",
+            rf"(?<![\w/\\.)\]>}}+-]){_START}{_INSIDE}",
+            rf"(?<![\w/\\.)\]>}}+%-]){_DEVICE}(?:{_SLASH}{_FOLDER}{_INSIDE}|/(?=...){_PLAIN})",
+            rf"(?:(?<=[)\]>}}.-])|(?<=-[A-Z]))/(?:{_ROOTS})(?=/){_INSIDE}",  # behind what also ends a scope of ops
+            rf"(?<![\w/\\.)\]>}}+-])(?:{_PLAIN}{_SLASH})+{_PLAIN}\.(?:{_FILES})\b",  # from a folder
+        )
+    ),
+    "login": rf"(?<![\w.+-])[A-Za-z][\w.+-]{{0,63}}@{_HOST}",
+    "host": "|".join(
+        (
+            r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])",
+            r"(?<![\w:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?![\w:])",
+            rf"(?<![\w./@-])[\w-]{{1,63}}(?:\.[\w-]{{1,63}}){{1,9}}\.(?:{_DOMAINS})(?![\w-])",
+            rf"(?<![\w./@-])(?=[\w.]{{0,99}}[-.])(?![\w.-]{{1,99}}\.(?:{_SOURCE}):){_HOST}(?=:\d{{4,5}}(?!\d))",
+        )
+    ),
+}
+
+SENSITIVE = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _FOUND.items()))
+"""What tells in a text; the group that matched says which kind of it."""
+
+PATH_ONLY = re.compile(r"(?:~?/|[A-Za-z]:[/\\])[^\n\":]*\.\w+(?::\d+)*|[^\n\"':]*\.(?:pyw?|ipynb)")
+"""A text that is a path and nothing else: it may hold blanks."""
+
+FILE_EXTENSION = re.compile(rf"(?<=.)\.(?:{_ENDINGS})$")
+"""The ending of a file, where it tells its kind and nothing else."""
+
+
+def is_host(text: str) -> bool:
+    """Whether what looks like a host is one: of numbers, those that are an address (`2.15.0` is a
+    version, `12:30:45` a time).
+    """
+    if re.search(r"[g-zG-Z_-]", text) and ":" not in text:
+        return True
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return any(letter.isdigit() for letter in text)

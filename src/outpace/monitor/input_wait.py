@@ -1,0 +1,203 @@
+"""How long steps wait for their input, and how many examples they read.
+
+A loop of the user's own is timed around its iterator's `next`. Keras with TensorFlow reads inside
+its compiled train function, out of Python's reach: there two time stamps are traced into the graph
+around the read, and their difference is added to a variable (3 us a step), which is read once per
+line. Keras with JAX reads in Python, from an iterator that is wrapped when Keras makes it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+from outpace.capture.frameworks import keras_backend
+from outpace.capture.iterators import iterator_class
+
+T = TypeVar("T")
+
+
+class InputTotals(NamedTuple):
+    """What was read up to now: seconds of waiting, batches, and examples (0: unknown)."""
+
+    seconds: float
+    batches: float
+    examples: float
+
+
+class InputClock:
+    """Adds up the waits that Python sees. `missing_reason` says what to do when nothing at all was
+    seen.
+    """
+
+    missing_reason = "the loop's input is read outside of monitor.input(...)"
+
+    def __init__(self) -> None:
+        self.waited_ns = 0  # ns
+        self.batches = 0
+        self.examples = 0
+
+    def read_totals(self) -> InputTotals:
+        """Everything up to now."""
+        return InputTotals(self.waited_ns / 1e9, self.batches, self.examples)
+
+    def iter_timed(self, iterator: Iterator[T]) -> Iterator[T]:
+        """The iterator's elements, with the wait for each of them timed."""
+        clock, size = time.perf_counter_ns, None
+        while True:
+            began = clock()
+            try:
+                element = next(iterator)
+            except StopIteration:
+                return
+            self.waited_ns += clock() - began
+            self.batches += 1
+            if size is None:  # of the first batch: to ask each one would cost more than all the rest
+                size = count_examples(element)
+            self.examples += size
+            yield element
+
+
+class KerasInputClock(InputClock):
+    """The waits of one Keras model's `fit`; `active` is off during a validation."""
+
+    missing_reason = "the train function was compiled before this monitor was there"
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.active = True
+        self.eager = bool(getattr(model, "run_eagerly", False))
+        replicas = getattr(getattr(model, "distribute_strategy", None), "num_replicas_in_sync", 1)
+        if replicas > 1:
+            self.missing_reason = "the input of a distribution strategy is not timed"
+        elif not _hook():
+            self.missing_reason = "this version of Keras, or its backend, gives no access to its input"
+        self._before = _graph.read()  # graphs of an earlier `fit` count on
+
+    def read_totals(self) -> InputTotals:
+        """Everything up to now, what graphs counted included."""
+        return InputTotals(
+            *(
+                seen + after - before
+                for seen, after, before in zip(super().read_totals(), _graph.read(), self._before, strict=True)
+            )
+        )
+
+
+def set_input_clock(clock: KerasInputClock | None) -> None:
+    """Let the hooks in Keras and TensorFlow feed this clock, or none."""
+    _graph.clock = clock
+
+
+def count_examples(element: object) -> int:
+    """Examples in a batch: the length of the first array in it; 0 when there is none."""
+    while isinstance(element, (tuple, list, dict)):
+        if not element:
+            return 0
+        element = next(iter(element.values())) if isinstance(element, dict) else element[0]
+    shape = getattr(element, "shape", None)
+    try:
+        return int(shape[0]) if shape is not None else 0
+    except (IndexError, TypeError, ValueError):
+        return 0
+
+
+class _Graph:
+    """The hooks of this process: one set for all monitors, because a compiled train function
+    outlives the monitor of its first `fit`.
+    """
+
+    def __init__(self) -> None:
+        self.clock: KerasInputClock | None = None
+        self.counter: Any = None  # float64 variable: seconds, batches, examples
+        self.hooked: set[str] = set()
+
+    def read(self) -> InputTotals:
+        """What all graphs have counted up to now."""
+        return InputTotals(*map(float, self.counter.numpy())) if self.counter is not None else InputTotals(0, 0, 0)
+
+    def traced(self, tf: Any, read: Any, iterator: Any, clock: KerasInputClock) -> Any:
+        """The read of one element as part of the graph that is being built, between two time
+        stamps.
+        """
+        with tf.device("/CPU:0"):
+            began = tf.timestamp()
+        with tf.control_dependencies([began]):
+            element = read(iterator)
+        try:
+            self._count(tf, began, element)
+        except Exception as error:  # an input that cannot be timed is still an input
+            clock.missing_reason = f"the input could not be timed: {error}"
+        return element
+
+    def _count(self, tf: Any, began: Any, element: Any) -> None:
+        first = tf.nest.flatten(element)[0]
+        with tf.control_dependencies(tf.nest.flatten(element, expand_composites=True)), tf.device("/CPU:0"):
+            waited = tf.timestamp() - began
+            one, none = (tf.constant(value, tf.float64) for value in (1.0, 0.0))
+            counts = tf.is_tensor(first) and hasattr(first, "op") and first.shape.rank
+            examples = tf.cast(tf.shape(first)[0], tf.float64) if counts else none
+            self.counter.assign_add(tf.stack([waited, one, examples]))
+
+
+_graph = _Graph()
+
+
+def _hook() -> bool:
+    """Hook what this process reads its input with; False when there is nothing to hook. A second
+    call changes nothing.
+    """
+    name = keras_backend()
+    if name not in _graph.hooked:
+        hook = {"tensorflow": _hook_tensorflow, "jax": _hook_jax}.get(name)
+        if hook is None or not hook():
+            return False
+        _graph.hooked.add(name)
+    return True
+
+
+def _hook_tensorflow() -> bool:
+    tf: Any = sys.modules.get("tensorflow")
+    kind = iterator_class()
+    if tf is None or not hasattr(kind, "_next_internal"):
+        return False
+    with tf.init_scope(), tf.device("/CPU:0"):
+        _graph.counter = tf.Variable([0.0, 0.0, 0.0], dtype=tf.float64, trainable=False, name="outpace_input")
+    for name in ("_next_internal", "get_next_as_optional"):
+        setattr(kind, name, _around(tf, getattr(kind, name)))
+    return True
+
+
+def _around(tf: Any, original: Any) -> Any:
+    def read(self: Any) -> Any:  # the name shows in the user's tracebacks
+        clock = _graph.clock
+        if clock is None or not clock.active:
+            return original(self)
+        if not tf.executing_eagerly():
+            return _graph.traced(tf, original, self, clock)
+        if not clock.eager:
+            return original(self)
+        began = time.perf_counter_ns()
+        element = original(self)
+        clock.waited_ns += time.perf_counter_ns() - began
+        clock.batches += 1
+        return element
+
+    return read
+
+
+def _hook_jax() -> bool:
+    kind: Any = getattr(sys.modules.get("keras.src.backend.jax.trainer"), "JAXEpochIterator", None)
+    if not hasattr(kind, "_get_iterator"):
+        return False
+    original = kind._get_iterator
+
+    def _get_iterator(self: Any) -> Iterable[Any]:
+        batches: Iterable[Any] = original(self)
+        clock = _graph.clock
+        return batches if clock is None or not clock.active else clock.iter_timed(iter(batches))
+
+    kind._get_iterator = _get_iterator
+    return True

@@ -1,0 +1,289 @@
+"""The work of the monitor at each step boundary. Knows no framework and no loop: something else
+says where the boundaries are.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import field
+from typing import Any
+
+from outpace._dataclass import dataclass
+from outpace.capture.frameworks import framework_in_use
+from outpace.capture.messages import print_message
+from outpace.capture.options import CaptureOptions
+from outpace.model.units import format_count
+from outpace.monitor.input_wait import InputClock
+from outpace.monitor.log_lines import RunTotals, build_log_line, flatten_scalars, format_milliseconds, format_summary
+from outpace.monitor.memory import read_memory
+from outpace.monitor.sinks import Sinks
+from outpace.monitor.slowdown_capture import RETRY_S, CaptureLimits, SlowdownCapture
+from outpace.monitor.stats import Histogram, Slowdown, SlowdownDetector
+
+SETTLING_CALLS = 2  # calls after a capture that eat what the pipeline buffered while the profile was being saved
+MAX_BEFORE = 20  # durations that a capture's record keeps of the calls before it
+BATCH_CALLS = 10  # durations that are worked on together: between two steps of 5 ms nearly every line of code has to come from memory again
+
+
+@dataclass(frozen=True)
+class MonitorSettings:
+    """What a monitor does; see `Monitor` for the meaning of each."""
+
+    logdir: str
+    every: float = 10.0
+    every_steps: int | None = None
+    warmup: int = 10
+    batch_size: int | None = None
+    tensorboard: bool = True
+    ratio: float = 1.5
+    limits: CaptureLimits = field(default_factory=CaptureLimits)
+    options: CaptureOptions = field(default_factory=CaptureOptions)
+
+
+class StepMonitor:
+    """Counts calls of the training step; one call is `steps_per_call` training steps. Methods may
+    raise: the face catches.
+    """
+
+    def __init__(self, settings: MonitorSettings, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+        """A core that has not begun; `clock` answers ns."""
+        self.settings = settings
+        self.input_clock = InputClock()
+        self.steps_per_call = 1
+        self.running = False
+        self.step_begin_ns: int | None = None  # the boundary at which the current step began
+        self.slowdown_capture = SlowdownCapture(settings.logdir, settings.limits, settings.options, clock)
+        self._clock = clock
+        self._detector = SlowdownDetector(settings.ratio)
+        self._interval, self._run = Histogram(), RunTotals()
+        self._recent: deque[int] = deque(maxlen=MAX_BEFORE)
+        self._calls = 0
+        self._batch: list[int] = []
+        self._room = BATCH_CALLS  # length at which the batch is worked on
+        self._skip = settings.warmup
+        self._plain = not self._skip  # neither in the warm-up nor in or after a capture
+        self._warm = False
+        self._due = 0
+        self._line_due = 0
+        self._next_try = 0
+        self._said: set[str] = set()
+        self._sinks: Sinks | None = None
+
+    def start(self) -> None:
+        """Open the files; raises OSError when that is impossible. Also begins anew
+        after `finish`.
+        """
+        if self.running:
+            return
+        self._sinks = Sinks(self.settings.logdir, self.settings.tensorboard)
+        self.running, self.step_begin_ns = True, None
+        self._event("start", framework=framework_in_use(), pid=os.getpid(), steps_per_call=self.steps_per_call)
+        self._restart_interval(self._clock())
+
+    def begin_step(self, begin_ns: int | None = None) -> None:
+        """The next step begins now, or began at that time; does nothing inside a step."""
+        if self.step_begin_ns is None:
+            self.step_begin_ns = self._clock() if begin_ns is None else begin_ns
+            self.slowdown_capture.begin_step()
+
+    def advance_step(self) -> None:
+        """A step ends and the next one begins."""
+        now = self._clock()
+        last, self.step_begin_ns = self.step_begin_ns, now
+        if last is not None and self._plain:
+            batch = self._batch
+            batch.append(now - last)
+            if len(batch) >= self._room or now >= self._due:
+                self._digest(now)
+        else:
+            self._other_boundary(now, last)
+
+    def pause(self, count_step: bool = False) -> None:
+        """What comes until the next `begin_step` or `advance_step` belongs to no step;
+        `count_step`: the current step counts, but not its time.
+        """
+        self._count_batch()
+        open_step, self.step_begin_ns = self.step_begin_ns is not None, None
+        if open_step and count_step:
+            self._calls += 1
+        if open_step and self.slowdown_capture.recording and self.slowdown_capture.end_step(None):
+            self._save()
+
+    def finish(self) -> None:
+        """Write the last line and the end, close the files, and tell the user in one line."""
+        if not self.running:
+            return
+        if self.slowdown_capture.recording:
+            self._save()
+        self._count_batch()
+        self._line(self._clock())
+        self.running = False
+        text = format_summary(
+            self._run, self.calls * self.steps_per_call, self.slowdown_capture, self.input_clock.missing_reason
+        )
+        self._event(
+            "end", **self._run.to_dict(), steps=self.calls * self.steps_per_call, captures=self.slowdown_capture.capture_count
+        )
+        sinks, self._sinks = self._sinks, None
+        assert sinks is not None
+        shown = sinks.shown_folder
+        sinks.close()
+        print_message(f"monitor: {text}; details in {shown}")
+
+    def abandon(self) -> None:
+        """After a failure: stop for good, leaving what was written."""
+        self.running = False
+        self.slowdown_capture.discard()
+        sinks, self._sinks = self._sinks, None
+        if sinks is not None:
+            sinks.close()
+
+    @property
+    def calls(self) -> int:
+        """Calls until now, those of the warm-up and of captures included."""
+        return self._calls + len(self._batch)
+
+    def _other_boundary(self, now: int, last: int | None) -> None:
+        """The boundary of a step that is not simply timed."""
+        if last is None:
+            self.slowdown_capture.begin_step()
+            return
+        self._calls += 1
+        if self.slowdown_capture.recording:
+            self._captured(now - last)
+        else:
+            self._settle(now - last)
+
+    def _digest(self, now: int) -> None:
+        """Work on a full batch, and on whatever is due."""
+        self._count_batch()
+        if now >= self._due or self._interval.count == self.settings.every_steps:
+            self._rarely(now)
+
+    def _count_batch(self) -> None:
+        batch, self._batch = self._batch, []
+        self._recent.extend(batch)
+        for duration in batch:
+            self._calls += 1
+            self._interval.add(duration)
+            slow = self._detector.add(self._calls, duration)
+            if slow is not None:
+                self._slowdown(slow)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        every = self.settings.every_steps
+        self._room = BATCH_CALLS if every is None else max(1, min(BATCH_CALLS, every - self._interval.count))
+
+    def _settle(self, duration: int) -> None:
+        """A step of the warm-up, or one just after a capture."""
+        self._skip -= 1
+        self._run.unsettled_ns += duration
+        if self._skip == 0:
+            self._plain = True
+            now = self._clock()
+            if not self._warm:
+                self._warm = True
+                self._event("warm-up", steps=self.calls * self.steps_per_call, seconds=round(self._run.unsettled_ns / 1e9, 6))
+            self._restart_interval(now)
+            self.step_begin_ns = self._clock()
+
+    def _rarely(self, now: int) -> None:
+        """What is not done at every step, and must not be part of the next step's time."""
+        if now >= self._line_due or self._interval.count == self.settings.every_steps:
+            self._line(now)
+        if self.slowdown_capture.slowdown is not None and now >= self._next_try:
+            self._capture()
+        self._due = self._line_due if self.slowdown_capture.slowdown is None else min(self._line_due, self._next_try)
+        self.step_begin_ns = self._clock()
+        self.slowdown_capture.begin_step()
+
+    def _slowdown(self, slow: Slowdown) -> None:
+        self._run.slowdowns += 1
+        refusal = self.slowdown_capture.refusal_reason()
+        since, before, after = self._values(slow)
+        self._event("slowdown", since=since, before_ms=before, now_ms=after, no_capture=refusal)
+        if refusal is None:
+            self.slowdown_capture.slowdown, self._next_try, self._due = slow, 0, 0  # taken at the next boundary
+        elif refusal == "disk budget" and self._once(refusal):
+            allowed = self.settings.limits.megabytes
+            print_message(
+                f"monitor: captures have used {self.slowdown_capture.used_mb:.0f} of {allowed:g} MB, so no more are taken in this run"
+            )
+
+    def _capture(self) -> None:
+        self._line(self._clock())  # the interval ends here: what is inside the capture is in no line
+        try:
+            begun = self.slowdown_capture.start(self.calls, self._recent, self.steps_per_call, at_exit=self._save)
+        except Exception as error:
+            self.slowdown_capture.cancel()
+            if self._once("start"):
+                print_message(f"monitor: steps slowed down, but no profile can be taken: {error}")
+            return
+        if begun:
+            self._plain = False
+            return
+        self._next_try = self._clock() + int(RETRY_S * 1e9)
+        if self._once("busy"):
+            print_message("monitor: steps slowed down, but another profiler runs; the capture waits until that one has ended")
+
+    def _captured(self, duration: int) -> None:
+        """A step inside a capture: it is in no statistics."""
+        if self.slowdown_capture.end_step(duration):
+            self._save()
+            self.step_begin_ns = self._clock()
+        else:
+            self.slowdown_capture.begin_step()
+
+    def _save(self) -> None:
+        slow = self.slowdown_capture.slowdown
+        assert slow is not None
+        since, before, after = self._values(slow)
+        text = f"steps take {format_milliseconds(after)} instead of {format_milliseconds(before)} since step {since}"
+        self._skip, self._plain, self._run.unsettled_ns = SETTLING_CALLS, False, 0
+        try:
+            taken = self.slowdown_capture.stop()
+        except Exception as error:
+            print_message(f"monitor: {text}; the profile could not be saved: {error}")
+            return
+        steps, size = taken.steps * self.steps_per_call, round(taken.megabytes, 3)
+        self._event("capture", run=taken.run, steps=steps, megabytes=size, since=since, before_ms=before, now_ms=after)
+        print_message(f"monitor: {text}; captured {format_count(steps, 'step')} in {taken.run}")
+
+    def _values(self, slow: Slowdown) -> tuple[int, float, float]:
+        """First slow training step (from 1), and ms per training step before and now."""
+        before, after = (round(value / self.steps_per_call / 1e6, 4) for value in (slow.before, slow.after))
+        return (slow.since - 1) * self.steps_per_call + 1, before, after
+
+    def _line(self, now: int) -> None:
+        """One line about the steps since the last one; none when there were none."""
+        read = self.input_clock.read_totals()
+        if self._interval.count:
+            used = read_memory(framework_in_use() or "")
+            content = build_log_line(self._interval, self.steps_per_call, self._read, read, self.settings.batch_size, used)
+            seconds = round((now - self._began) / 1e9, 6)
+            self._event("interval", steps=self._interval.count * self.steps_per_call, seconds=seconds, **content)
+            assert self._sinks is not None
+            self._sinks.write_scalars(self.calls * self.steps_per_call, flatten_scalars(content))
+            self._run.add(self._interval, self.steps_per_call, self._read, read)
+        if not read.batches and self._once("input"):
+            self._event("note", text=f"input wait is not measured: {self.input_clock.missing_reason}")
+        self._restart_interval(now)
+
+    def _restart_interval(self, now: int) -> None:
+        self._interval, self._began, self._read = Histogram(), now, self.input_clock.read_totals()
+        self._make_room()
+        self._line_due = self._due = now + int(self.settings.every * 1e9)
+
+    def _event(self, kind: str, **content: Any) -> None:
+        assert self._sinks is not None
+        head = {"time": round(time.time(), 3), "event": kind, "step": self.calls * self.steps_per_call}
+        self._sinks.write_line({**head, **{name: value for name, value in content.items() if value is not None}})
+
+    def _once(self, key: str) -> bool:
+        fresh = key not in self._said
+        self._said.add(key)
+        return fresh

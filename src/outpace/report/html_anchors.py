@@ -1,0 +1,89 @@
+"""Where each thing of a report stands in its HTML file: what follows the `#` of its address.
+
+A view is called as its tool (`#tf_data`), a table below it (`#tf_data/stages`), a row by its number
+(`#tf_data/stages/17`), a finding by its rule (`#tf_data/finding_anchor/slow_stage`), a column of a
+chart by its axis (`#overview/step/17`). The ids of elements are the same texts, so that a browser
+finds views, tables and findings without a script; rows and columns are found by `assets/routes.js`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from outpace.model import Chart, Finding, Page, Report, TableView
+
+SUMMARY = "summary"
+"""The first view, of the report itself."""
+
+
+class Anchors:
+    """Addresses of what a report shows. Names are made harmless and stay different from each other.
+
+    `prefix` stands before each of them, where a document may show several reports: a notebook. Such
+    a report is `is_static`: it carries no data to sort, filter or draw from. `rows_url`: where a
+    server has the rows of a table, by its address; none in a file.
+    """
+
+    def __init__(self, report: Report, prefix: str = "", rows_url: Callable[[str], str] | None = None) -> None:
+        taken = {SUMMARY, "absent"}
+        self.rows_url = rows_url
+        self.is_static, self.summary, self.absent = bool(prefix), prefix + SUMMARY, prefix + "absent"
+        self._pages = {page.id: prefix + _free(slug(page.id), taken) for page in report.pages}
+        self._tables: dict[str, str] = {}
+        self._findings: dict[tuple[str, ...], str] = {}
+        for page in report.pages:
+            view = self._pages[page.id]
+            shown = {table: f"{view}/{name}" for table, name in _named(_shown(page), {"finding"}).items()}
+            self._tables |= {f"{page.id}.{table.name}": shown.get(table.name, view) for table in page.tables()}
+            used: set[str] = set()
+            for finding in page.findings:
+                self._findings.setdefault(_key(finding), f"{view}/finding/{_free(slug(finding.id), used)}")
+
+    def page_anchor(self, page: Page) -> str:
+        """Address of a tool's view."""
+        return self._pages[page.id]
+
+    def table_anchors(self, page: Page) -> Mapping[str, str]:
+        """Addresses of the tables of a page by their names; a table that is not shown leads to the
+        view.
+        """
+        return {table.name: self._tables[f"{page.id}.{table.name}"] for table in page.tables()}
+
+    def table_anchor(self, reference: str) -> str:
+        """Address of the table that evidence or a link names as `tool.table_anchor`; empty where
+        the report has none.
+        """
+        return self._tables.get(reference, "")
+
+    def finding_anchor(self, finding: Finding) -> str:
+        """Address of a finding on the view of its tool; empty where none shows it."""
+        return self._findings.get(_key(finding), "")
+
+
+def slug(name: str) -> str:
+    """A name as a part of an address and of a file's name."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:80]
+
+
+def _shown(page: Page) -> Iterable[str]:
+    pictures = (page.glance, *page.sections)
+    return dict.fromkeys(s.table.name for s in pictures if isinstance(s, (TableView, Chart)))
+
+
+def _named(names: Iterable[str], taken: set[str]) -> dict[str, str]:
+    return {name: _free(slug(name), taken) for name in names}
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """`name`, or with a number that makes it different from all that are taken already."""
+    free, number = name or "_", 1
+    while free in taken:
+        number += 1
+        free = f"{name}-{number}"
+    taken.add(free)
+    return free
+
+
+def _key(finding: Finding) -> tuple[str, ...]:
+    return (finding.id, finding.location, finding.host, finding.sentence)

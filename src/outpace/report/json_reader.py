@@ -1,0 +1,153 @@
+"""A report from its JSON: what `report --json` printed is shown, rendered and exported again,
+without the profile.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import NoneType
+from typing import Any, cast, get_type_hints
+
+import numpy as np
+
+from outpace.model import (
+    Chart,
+    ChartKind,
+    Field,
+    Page,
+    ProfileError,
+    Report,
+    Saving,
+    Section,
+    Table,
+    TableView,
+    Unit,
+)
+from outpace.model.codec import decode
+from outpace.model.files import read_json
+from outpace.model.input_files import PROFILE, REPORT, open_file
+from outpace.report.json_ import SCHEMA, SECTIONS
+
+_HEAD = 64
+_NUMBERS: set[type] = {int, float, NoneType}
+_KINDS: dict[Unit, set[type]] = {
+    **dict.fromkeys(Unit, _NUMBERS),
+    Unit.NONE: {*_NUMBERS, str, bool},
+    Unit.TEXT: {str, NoneType},
+    Unit.BOOL: {bool, NoneType},
+}
+"""What a cell may be."""
+
+_TEXTS = {ChartKind.GRAPH: 3, ChartKind.ICICLE: 2, ChartKind.AREA: 3}
+"""How many of a chart's series, the first ones, are no sizes."""
+
+_BEGINNING = re.compile(rb'\s*\{\s*"schema"\s*:')  # also as `jq` writes it
+
+
+def is_report_file(path: str) -> bool:
+    """Whether a local file begins as a stored report does. Others (traces of other profilers are
+    JSON too) are named by who opens profiles.
+    """
+    try:
+        with open_file(path, PROFILE) as file:  # of any size: who reads it says that it is too large
+            return _BEGINNING.match(file.read(_HEAD)) is not None
+    except OSError:
+        return False
+
+
+def read_report(path: Path) -> Report:
+    """The report in the file at `path`. NotFoundError where there is none, ProfileError where it is
+    no report of this schema.
+    """
+    document = read_json(path, REPORT)
+    if not isinstance(document, dict) or not {"schema", "tools"} <= document.keys():
+        raise ProfileError(f"{path} is no report of Outpace. Make one with: outpace report PROFILE --json > report.json")
+    if document["schema"] != SCHEMA:
+        raise ProfileError(
+            f"{path} has schema {document['schema']}, and this version of Outpace reads {SCHEMA}. "
+            "Make it again from the profile, or use the version that wrote it."
+        )
+    try:
+        return decode_report(document)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ProfileError(f"{path} is damaged: {type(error).__name__}: {error}. Make it again from the profile.") from error
+
+
+def decode_report(document: Mapping[str, Any]) -> Report:
+    """The report that `json_.document` describes; missing numbers stay missing."""
+    pages = [_page(tool, page) for tool, page in document["tools"].items()]
+    return cast(Report, _value(Report, {**document, "pages": pages}))
+
+
+def _page(tool: str, page: Mapping[str, Any]) -> Page:
+    tables = {name: _table(name, table) for name, table in page["tables"].items()}
+    glance = None if page["glance"] is None else _section(Chart, page["glance"], tables)
+    sections = tuple(_section(SECTIONS[section["section"]], section, tables) for section in page["sections"])
+    shown = {picture.table.name for picture in (glance, *sections) if hasattr(picture, "table")}
+    hidden = [name for name in tables if name not in shown]
+    made = {**page, "id": tool, "glance": glance, "sections": sections, "hidden_tables": hidden}
+    return cast(Page, _value(Page, made, tables, {Section: lambda section: section}))
+
+
+def _section(kind: type, section: Any, tables: Mapping[str, Table]) -> Any:
+    """A section whose columns are there, and are numbers where they are drawn."""
+    made = _value(kind, section, tables)
+    if isinstance(made, TableView):
+        named, drawn = (*made.columns, *made.pick, *made.by, *made.sums, *filter(None, (made.aside,))), made.sums
+    elif isinstance(made, Chart):
+        texts = _TEXTS.get(made.kind, 0)
+        more = filter(None, (made.state, made.aside))
+        named, drawn = (
+            (made.x, *made.series, *made.choice_columns(), *more),
+            () if made.kind is ChartKind.GRAPH else made.series[texts:],
+        )
+        if len(made.series) < max(texts, 1):
+            raise ValueError(f"chart {made.title} has too few columns")
+    else:
+        return made
+    units = {name: made.table.field(name).unit for name in named}
+    if any(units[name] in (Unit.TEXT, Unit.BOOL) for name in drawn):
+        raise ValueError(f"table {made.table.name} has texts for numbers")
+    return made
+
+
+def _table(name: str, table: Mapping[str, Any]) -> Table:
+    fields = _value(tuple[Field, ...], [{**column, "title": column["label"]} for column in table["columns"]])
+    if len({field.name for field in fields}) < len(fields):
+        raise ValueError(f"table {name} has two columns of one name")
+    columns = zip(*table["rows"], strict=True) if table["rows"] else ((),) * len(fields)
+    made = [_column(field, values) for field, values in zip(fields, columns, strict=True)]
+    return Table(name, _value(str, table["title"]), fields, tuple(made))
+
+
+def _column(field: Field, values: tuple[Any, ...]) -> np.ndarray[Any, Any]:
+    """A column of the type that it was written with: whole numbers stay whole, missing ones NaN
+    among fractions and None elsewhere.
+    """
+    kinds = {type(value) for value in values}
+    if not kinds <= _KINDS[field.unit]:
+        raise ValueError(f"column {field.name} holds what is no {field.unit.value or 'cell'}")
+    if kinds == {bool} or (kinds == {int} and all(value < 2**63 for value in values)):
+        return np.array(values)
+    if float in kinds and kinds <= {float, NoneType}:
+        return np.array([np.nan if value is None else value for value in values])
+    column = np.empty(len(values), object)
+    column[:] = values
+    return column
+
+
+def _value(kind: Any, value: Any, tables: Mapping[str, Table] | None = None, more: Mapping[Any, Any] | None = None) -> Any:
+    return decode(kind, value, {Table: (tables or {}).__getitem__, Saving: _saving, float: _number, **(more or {})})
+
+
+def _number(value: Any) -> float:
+    """A number, which is missing (NaN) where it was none that JSON has."""
+    return math.nan if value is None else decode(float, value)
+
+
+def _saving(value: Any) -> Saving:
+    kept = {**value, "step": value["step_ps"] or 0.0}
+    return Saving(**{name: decode(kind, kept[name]) for name, kind in get_type_hints(Saving).items() if name in kept})

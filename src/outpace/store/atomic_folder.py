@@ -1,0 +1,76 @@
+"""A folder of files that belong together: it appears as a whole, in the place of an earlier one, or
+not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from outpace.model.errors import OutputError
+from outpace.model.files import umask
+from outpace.store.staging import NEW_FOLDER, PREVIOUS_FOLDER, create_hidden_folder, remove_hidden_folder, remove_stale_folders
+
+
+@contextlib.contextmanager
+def write_folder_atomically(
+    path: str | os.PathLike[str], subject: str, is_replaceable: Callable[[Path], bool]
+) -> Iterator[Path]:
+    """A folder to write into, which is renamed to `path` when the block ends; folders above it are
+    made.
+
+    What stood there before goes then: it is empty, or holds nothing but files that are
+    `is_replaceable`. Where the block fails, or the process is ended, it stays as it was. Raises
+    OutputError ("`subject` cannot be written to ...") for everything else that stands there, and
+    where the folder cannot be made or renamed.
+    """
+    target = os.path.realpath(path)
+    with _told(path, subject):
+        _require_replaceable(target, path, subject, is_replaceable)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        remove_stale_folders(os.path.dirname(target))
+        hidden, lock = create_hidden_folder(os.path.dirname(target))
+    new, aside = os.path.join(hidden, NEW_FOLDER), os.path.join(hidden, PREVIOUS_FOLDER)
+    try:
+        with _told(path, subject):
+            os.mkdir(new)
+        yield Path(new)
+        with _told(path, subject):
+            _require_replaceable(target, path, subject, is_replaceable)
+            os.chmod(new, stat.S_IMODE(os.stat(target).st_mode) if os.path.isdir(target) else 0o777 & ~umask())
+            if os.path.isdir(target):
+                os.mkdir(aside)
+                os.rename(target, os.path.join(aside, os.path.basename(target)))
+            os.rename(new, target)
+    finally:  # also for a signal between the two: what is aside comes back; after a kill, with the next sweep, where files can be locked
+        with _told(path, subject):
+            remove_hidden_folder(hidden, lock)
+
+
+@contextlib.contextmanager
+def _told(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+    """An OSError becomes an OutputError."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{what} cannot be written to {path}: {error.strerror or error}. Choose another place.") from error
+
+
+def _require_replaceable(target: str, path: str | os.PathLike[str], what: str, ours: Callable[[Path], bool]) -> None:
+    if not os.path.lexists(target):
+        return
+    if not os.path.isdir(target):
+        raise OutputError(f"{what} cannot be written to {path}: it is no folder. Choose another place.")
+    if os.path.ismount(target) or os.path.samefile(target, os.getcwd()):
+        raise OutputError(f"{what} cannot be written to {path}, which has to stay where it is. Give a folder inside of it.")
+    other = next(
+        (each for each in sorted(Path(target).iterdir()) if each.is_symlink() or not each.is_file() or not ours(each)), None
+    )
+    if other is not None:
+        raise OutputError(
+            f"{what} cannot be written to {path}: it holds {other.name}, and would be replaced as a whole. Give a new folder, or one "
+            "that this command wrote."
+        )

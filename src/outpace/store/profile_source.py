@@ -1,0 +1,70 @@
+"""What a profile is opened from: a place, or what somebody holds in memory, which becomes one
+thing, `InMemoryProfile`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import Any, TypeAlias
+
+from outpace.model.errors import UsageError
+from outpace.store import trace_events
+from outpace.trace.formats import InMemoryProfile
+
+ProfileSource: TypeAlias = (
+    Any  # a path, text, a buffer, a file object, or a profiler's object: `read_in_memory` says which are taken
+)
+_TAKEN = "Give a path, an fsspec address, the bytes of an XSpace, a file that is open for reading in binary mode, or jax.profiler.ProfileData."
+
+
+def require_path(source: ProfileSource) -> str:
+    """The local path or URL; an `fsspec.open(...)` that is not entered yet says its own. Raises
+    UsageError for what is no place.
+    """
+    source = getattr(source, "full_name", source)
+    if isinstance(source, (str, os.PathLike)) and isinstance(place := os.fspath(source), str):
+        return place
+    raise UsageError(f"{type(source).__name__} is nothing to open a profile from. {_TAKEN}")
+
+
+def read_in_memory(source: ProfileSource) -> InMemoryProfile | None:
+    """What is held in memory: a buffer, a file object from where it stands, an XSpace message, or
+    JAX's `ProfileData`; None for all else.
+
+    What TensorFlow's profiler session returns is a buffer of another message, which becomes an
+    XSpace. Raises UsageError for a file object that gives no bytes.
+    """
+    if hasattr(source, "read") and (isinstance(source, io.IOBase) or not isinstance(source, os.PathLike)):
+        return _read(source)
+    kind = type(source).__name__
+    if hasattr(source, "SerializeToString"):
+        return InMemoryProfile(source.SerializeToString(), type_name=kind)
+    if hasattr(source, "find_plane_with_name"):
+        from outpace.store.profile_data import convert_to_xspace
+
+        return InMemoryProfile(convert_to_xspace(source), type_name=kind)
+    try:
+        data = source if isinstance(source, bytes) else memoryview(source).tobytes()
+    except TypeError:
+        return None
+    return InMemoryProfile(trace_events.convert_to_xspace(data) or data, type_name=kind)
+
+
+def _read(file: Any) -> InMemoryProfile:
+    """What is left of a file object. Its name is that of the profile's host, as a file's is."""
+    known = getattr(file, "name", "")
+    found = InMemoryProfile(b"", known if isinstance(known, str) else "", type(file).__name__)
+    if getattr(file, "closed", False):
+        raise UsageError(f"{found} is closed. Give it while it is open, or give its path.")
+    try:
+        data = b"" if isinstance(file, io.TextIOBase) else file.read()
+    except UnicodeDecodeError:
+        data = ""
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{found} cannot be read: {error}. Open it for reading in binary mode ('rb').") from error
+    if isinstance(file, io.TextIOBase) or not isinstance(data, (bytes, bytearray, memoryview)):
+        raise UsageError(f"{found} gives text, which a profile is not. Open it in binary mode ('rb').")
+    if not data and getattr(file, "seekable", bool)() and file.tell():
+        raise UsageError(f"{found} was read or written to its end, so nothing is left of it. Call seek(0) first.")
+    return InMemoryProfile(bytes(data), found.name, found.type_name)

@@ -1,0 +1,78 @@
+"""Events of allocators: which memory each is about, and of which device that is. They lie on the
+host's threads, whosever memory it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+import numpy as np
+
+from outpace.model.arrays import Codes, Indices
+from outpace.timeline.event_names import EventFlag, event_names
+from outpace.timeline.timeline import Timeline
+from outpace.trace import Trace, dialect
+from outpace.trace.algorithms import find_positions
+
+ALLOCATOR_STATS = (dialect.ALLOCATOR_NAME, dialect.INDEX_ON_HOST, dialect.DEVICE_ORDINAL)
+_UNNAMED = "unnamed"
+_NUMBER = re.compile(r"(?:^|_)(\d+)(?:_|$)")  # GPU_4_bfc, gpu_async_0, 3
+_PLANE = re.compile(r":(\d+)(?:\s|$)")
+_OF_HOST = re.compile(r"host|cpu", re.IGNORECASE)
+
+
+def find_allocator_events(timeline: Timeline) -> Indices:
+    """Rows of allocations and deallocations."""
+    trace = timeline.trace
+    rows = event_names(trace).rows(EventFlag.ALLOCATION | EventFlag.DEALLOCATION)
+    mine = np.zeros(len(rows), bool)
+    for plane in timeline.host_planes:
+        span = trace.rows_of(plane)
+        mine |= (rows >= span.start) & (rows < span.stop)
+    return rows[mine]
+
+
+def find_memories(trace: Trace, rows: Indices) -> tuple[Codes, list[str]]:
+    """The memory of each of these events: its index, and all names. A memory is called by its
+    allocator, or by the number of its device on the host where only that is recorded.
+    """
+    trace.load_stats(ALLOCATOR_STATS)
+    named = trace.stat(dialect.ALLOCATOR_NAME)
+    place = find_positions(named.rows, rows)
+    code, texts = named.encode_texts(place[place >= 0].astype(np.int64))
+    number = np.full(len(rows), -1, np.int64)
+    for stat in ALLOCATOR_STATS[1:]:
+        number = np.where(number < 0, trace.stat(stat).take_ints(rows), number)
+    of = np.full(len(rows), -1, np.int64)
+    of[place >= 0] = code
+    found: dict[str, int] = {}
+    memory = np.zeros(len(rows), np.int64)
+    for at in np.unique(np.stack((of, number), axis=1), axis=0).tolist():
+        text = texts[at[0]] if at[0] >= 0 else ""
+        name = text or (str(at[1]) if at[1] >= 0 else _UNNAMED)
+        memory[(of == at[0]) & (number == at[1])] = found.setdefault(name, len(found))
+    return memory, list(found)
+
+
+def find_other_device_events(timeline: Timeline, devices: Collection[str]) -> Indices:
+    """Rows of allocators' events that are not about these devices, by the names of their planes:
+    what is about others; and what is about none, such as the host's memory, where some are about
+    these.
+    """
+    rows = find_allocator_events(timeline)
+    numbers = {int(found[1]) for found in map(_PLANE.search, devices) if found}
+    if not len(rows) or not numbers:
+        return rows[:0]
+    memory, known = find_memories(timeline.trace, rows)
+    device = np.array([parse_device_ordinal(name) for name in known], np.int64)[memory]
+    theirs = np.isin(device, list(numbers))
+    return rows[~theirs & (theirs.any() | (device >= 0))]
+
+
+def parse_device_ordinal(name: str) -> int:
+    """The number of the device whose memory is called so; -1 for a memory of the host, and where
+    the name does not say.
+    """
+    found = None if _OF_HOST.search(name) else _NUMBER.search(name)
+    return int(found[1]) if found else -1

@@ -1,0 +1,68 @@
+"""Steps of a device whose kernels name their ops, where nothing on the host tells them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from outpace.model.arrays import Column, Indices, Picoseconds
+from outpace.model.units import format_count
+from outpace.timeline.event_names import OpKind, event_names
+from outpace.timeline.steps import Confidence, Steps, StepSource
+from outpace.trace import Trace, dialect
+
+
+def infer_device_op_steps(trace: Trace) -> Steps | None:
+    """Steps of the device that computed longest, when its kernels name their ops: every op of a
+    step runs once per step, so most ops occur as often as there are steps, and a step starts where
+    the first such op does.
+    """
+    trace.load_stats((dialect.TF_OP, dialect.ANNOTATION))
+    best: tuple[int, Picoseconds, Picoseconds] | None = None
+    copies = event_names(trace).op_kind_mask(OpKind.COPY)
+    for plane in trace.find_planes(dialect.GPU_PREFIX):
+        for stat in (trace.stat(dialect.TF_OP), trace.stat(dialect.ANNOTATION)):
+            rows = trace.rows_of(plane)
+            low, high = np.searchsorted(stat.rows, [rows.start, rows.stop])
+            named, ops = stat.rows[low:high], np.array(stat.texts()[low:high], dtype=object)
+            computes = ~copies[trace.name[named]]
+            named, ops = named[computes], ops[computes]
+            starts, ends = _repetitions(trace, named, ops)
+            busy = int(np.sum(ends - starts))
+            if len(starts) and (best is None or busy > best[0]):
+                best = (busy, starts, ends)
+    if best is None:
+        return None
+    _, start, end = best
+    none = np.zeros(0, np.int32)
+    return Steps(
+        source=StepSource.INFERRED,
+        confidence=Confidence.LOW,
+        explanation=f"ops on the busiest device run {format_count(len(start), 'time')}",
+        number=np.arange(len(start), dtype=np.int64),
+        start=start,
+        end=end,
+        line=np.full(len(start), -1, np.int32),
+        complete=np.ones(len(start), bool),
+        root_row=none,
+        root_step=none,
+    )
+
+
+def _repetitions(trace: Trace, rows: Indices, ops: Column) -> tuple[Picoseconds, Picoseconds]:
+    """Start and end of each repetition of a device's ops."""
+    rows, ops = rows[trace.duration[rows] > 0], ops[trace.duration[rows] > 0]
+    if len(rows) == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    _, code, count = np.unique(ops.astype(str), return_inverse=True, return_counts=True)
+    steps = Counter(count.tolist()).most_common(1)[0][0]
+    order = np.argsort(trace.start[rows], kind="stable")
+    rows, code = rows[order], code[order]
+    first = next(c for c in code.tolist() if count[c] == steps)
+    start = trace.start[rows[code == first]]
+    start[0] = trace.start[rows[0]]
+    step = np.searchsorted(start, trace.start[rows], side="right") - 1
+    end = np.zeros(len(start), np.int64)
+    np.maximum.at(end, step, trace.end[rows])
+    return start, end

@@ -1,0 +1,130 @@
+"""A part of a run: some of its hosts, some of its steps. What is derived of it is derived of the
+part alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace.model import UsageError
+from outpace.model.arrays import Indices, Numbers
+from outpace.timeline.allocators import find_other_device_events
+from outpace.timeline.run import Run
+from outpace.timeline.steps import Steps
+from outpace.timeline.timeline import StepAssignment, Timeline
+from outpace.trace import EventColumn, overlap_mask, select_rows, store_column
+
+StepRange: TypeAlias = "tuple[int | None, int | None]"
+"""The first and the last number of some steps, both included; None is no bound."""
+
+
+@dataclass(frozen=True)
+class RunPart:
+    """Which part: `hosts` and `devices` (planes) by name (none: all), `steps` the first and the
+    last number, both included (None for one: no bound; for both: all, and what lies between them).
+    """
+
+    hosts: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    steps: StepRange | None = None
+
+    def select_from(self, run: Run) -> Run:
+        """That part of a run; the run itself where it is all of it. Raises UsageError where the run
+        has nothing of it.
+        """
+        hosts = _hosts(run, self.hosts)
+        if self.devices or self.steps is not None:
+            hosts = tuple(part for timeline in hosts if (part := self._of(timeline)) is not None)
+            if not hosts:
+                raise UsageError(f"Nothing of the run is such a part: {_there(run)}.")
+        elif hosts == run.hosts:
+            return run
+        kept = {t.host for t in hosts}
+        records = {host: record for host, record in run.records.items() if host in kept}
+        return Run(
+            run.source, hosts, records, (f"Only a part of the run is in this report: {self}.", *run.remarks), run.is_reopenable
+        )
+
+    def __str__(self) -> str:
+        told = [f"{what} {', '.join(names)}" for what, names in (("host", self.hosts), ("device", self.devices)) if names]
+        if self.steps is not None:
+            first, last = self.steps
+            told.insert(
+                0, f"step {first}" if first == last else f"steps {_number(first, 'the first')} to {_number(last, 'the last')}"
+            )
+        return "; ".join(told) or "all of it"
+
+    def _of(self, timeline: Timeline) -> Timeline | None:
+        """The host's part: what belongs to the steps, and what else ran in their time, of the
+        devices, whose memories are part of them, and of the host itself; None where it has none of
+        them.
+        """
+        steps, trace, step_of = timeline.steps, timeline.trace, timeline.step_index
+        chosen, mine = np.ones(len(steps), bool), np.ones(len(trace), bool)
+        if self.steps is not None:
+            chosen = steps.number_mask(*self.steps)
+            if not chosen.any():
+                return None
+            begin, end = steps.start[chosen].min(), steps.end[chosen].max()
+            mine = trace.compute_mask(partial(overlap_mask, span=(begin, end)))
+            mine |= np.append(chosen, False)[step_of[:]]
+        if self.devices:
+            others = [plane for plane in timeline.device_planes if plane.name not in self.devices]
+            if len(others) == len(timeline.device_planes):
+                return None
+            for plane in others:
+                mine[trace.rows_of(plane)] = False
+            mine[find_other_device_events(timeline, self.devices)] = False
+        rows, new_row = np.flatnonzero(mine), np.full(len(trace), -1, np.int64)
+        new_row[rows] = np.arange(len(rows))
+        numbers = steps.number[chosen]
+        own, handed_over = (_known(*each, numbers, rows, new_row) for each in ((steps, step_of), timeline.dispatch_steps))
+        return Timeline(select_rows(trace, rows), timeline.use_marks, StepAssignment(*own, handed_over), timeline.cell_names)
+
+
+def parse_step_range(text: str, name: str = "steps") -> StepRange:
+    """The first and the last step of `3:5` (both included), `3:`, `:5` or `3`. Raises UsageError
+    for anything else.
+
+    `name`: what the user calls it.
+    """
+    match = re.fullmatch(r"\s*(-?\d{1,18})?\s*(:?)\s*(-?\d{1,18})?\s*", text)
+    if match is None or not (match[1] or match[3]) or (match[3] and not match[2]):
+        raise UsageError(f"{name} {text!r} is no range of steps: write first:last, as in 3:5 (both included), or one number.")
+    first, last = (None if each is None else int(each) for each in (match[1], match[3] if match[2] else match[1]))
+    if first is not None and last is not None and first > last:
+        raise UsageError(f"{name} {text!r} ends before it begins: write the smaller number first.")
+    return first, last
+
+
+def _number(number: int | None, otherwise: str) -> str:
+    return otherwise if number is None else str(number)
+
+
+def _hosts(run: Run, names: Sequence[str]) -> tuple[Timeline, ...]:
+    missing = [name for name in names if name not in run.by_host]
+    if missing:
+        raise UsageError(f"The run has no host {missing[0]}. There are: {', '.join(run.by_host)}.")
+    return tuple(t for t in run.hosts if not names or t.host in names)
+
+
+def _there(run: Run) -> str:
+    """What there is to choose from."""
+    steps = [f"{t.host} has {t.steps.range_text}" for t in run.hosts if len(t.steps)]
+    devices = dict.fromkeys(plane.name for t in run.hosts for plane in t.device_planes)
+    return ", ".join((*(steps or ["it has no steps"]), *([f"devices are {', '.join(devices)}"] if devices else [])))
+
+
+def _known(steps: Steps, step_of: EventColumn, numbers: Numbers, rows: Indices, new_row: Indices) -> tuple[Steps, EventColumn]:
+    """The steps of these numbers, and the step among them of each event of the part: of what ran in
+    their time and belongs to another, none.
+    """
+    chosen = np.isin(steps.number, numbers)
+    number = np.append(np.where(chosen, np.cumsum(chosen) - 1, -1), -1).astype(np.int32)
+    return steps.select(chosen, new_row), store_column(number[step_of[rows]])

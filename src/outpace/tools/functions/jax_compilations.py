@@ -1,0 +1,98 @@
+"""Functions that JAX built: traced, lowered and compiled, by function."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from outpace.metrics.source_line import format_source_line, shorten_source_path
+from outpace.model.arrays import Codes
+from outpace.timeline import Timeline
+from outpace.timeline.builds import Build, find_jax_builds
+
+BUILD_EVENT = "tracing, lowering and compiling"
+_SLACK_NS = 2_000_000  # the profiler's clock is read at another time than the one that notes compilations
+_FRAME = re.compile(r"\$(?P<place>.+\.py:\d+) (?P<function>.+)")
+_Noted = Mapping[str, Any]
+
+
+def iter_compilation_rows(timeline: Timeline, notes: Sequence[_Noted]) -> Iterator[tuple[object, ...]]:
+    """Rows of `COMPILATIONS`, one per function. `notes` is what the capture wrote of compilations
+    as they ended.
+    """
+    groups: dict[str, list[Build]] = {}
+    for build in find_jax_builds(timeline.trace):
+        groups.setdefault(build.function, []).append(build)
+    for function, builds in groups.items():
+        step = find_build_steps(timeline, builds)
+        times = np.array([b.end - b.start for b in builds], np.int64)
+        numbers = (len(builds), int(times.sum()), int(times[step >= 0].sum()), int(times.max()))
+        first = _first_line(timeline, function)
+        place = _noted_place(timeline, builds, notes) or _traced_place(timeline, builds, first.partition(":")[0]) or first
+        yield timeline.host, BUILD_EVENT, function, place, *numbers, format_step_ranges(timeline, step)
+
+
+def find_build_steps(timeline: Timeline, builds: Sequence[Build]) -> Codes:
+    """Index of the step in whose time each build begins, -1 for none."""
+    start = np.array([b.start for b in builds], np.int64)
+    if len(timeline.steps) == 0:
+        return np.full(len(start), -1)
+    at = np.searchsorted(timeline.steps.start, start, side="right") - 1
+    return np.where(start < timeline.steps.end[np.maximum(at, 0)], at, -1)
+
+
+def format_step_ranges(timeline: Timeline, step_index: Codes) -> str:
+    """Numbers of the steps with these indices, as ranges: `3-5, 9`."""
+    found = sorted({int(timeline.steps.number[i]) for i in step_index.tolist() if i >= 0})
+    ranges: list[list[int]] = []
+    for number in found:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
+
+
+def _noted_place(timeline: Timeline, builds: Sequence[Build], noted: Sequence[_Noted]) -> str:
+    """The line that the capture noted first when one of these builds ended."""
+    notes = [note for note in noted if note.get("file") and any(_is_part(timeline, build, note) for build in builds)]
+    return format_source_line(notes[0]["file"], notes[0]["line"]) if notes else ""
+
+
+def iter_build_notes(timeline: Timeline, build: Build, notes: Sequence[_Noted]) -> Iterator[_Noted]:
+    """What the capture noted of a build, in order of time."""
+    return (note for note in notes if _is_part(timeline, build, note))
+
+
+def _is_part(timeline: Timeline, build: Build, note: _Noted) -> bool:
+    """Whether a note, which is made when something has ended, falls into a build; never where the
+    profile has no clock.
+    """
+    origin = timeline.unix_origin_ns
+    if origin is None:
+        return False
+    low, high = note["unix_ns"] - note["duration_ns"] - _SLACK_NS, note["unix_ns"] + _SLACK_NS
+    return bool(origin + build.start // 1000 < high and origin + build.end // 1000 > low)
+
+
+def _traced_place(timeline: Timeline, builds: Sequence[Build], file: str) -> str:
+    """Where the Python tracer saw the function itself run, which it does while it is traced: in
+    this file, where its program names one, since libraries have functions of the same name.
+    """
+    trace = timeline.trace
+    for build in builds:
+        line = trace.lines.row_slice(int(trace.line[build.row]))
+        first, last = trace.start.searchsorted(line, np.array([build.start, build.end])).tolist()
+        for name in dict.fromkeys(trace.name[first:last].tolist()):
+            found = _FRAME.fullmatch(trace.names[name])
+            if found and found["function"] == build.function and file in ("", found["place"].partition(":")[0]):
+                return found["place"]
+    return ""
+
+
+def _first_line(timeline: Timeline, function: str) -> str:
+    """The first line of the function that the compiled program has an op of."""
+    return shorten_source_path(timeline.hlo_modules.find_source_line(function))

@@ -1,0 +1,158 @@
+"""Calls that built a graph, or compiled a function, and what made TensorFlow or JAX do it."""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from outpace.metrics.source_line import format_source_line
+from outpace.model import Table
+from outpace.timeline import Run, Timeline
+from outpace.timeline.builds import find_jax_builds
+from outpace.tools.functions.jax_compilations import find_build_steps, iter_build_notes
+from outpace.tools.functions.schema import TRACES
+from outpace.trace import dialect
+
+FIRST, VALUE, SHAPE, DTYPE, STRUCTURE, SAME_ARGUMENTS, SAME_ARRAYS, SAME_PROGRAM, UNKNOWN = (
+    "first",
+    "python value",
+    "shape",
+    "dtype",
+    "structure",
+    "same arguments",
+    "same arrays",
+    "same program",
+    "unknown",
+)
+"""What changed; by programs alone: all but arrays (`SAME_ARRAYS`), or, where a program came twice,
+nothing that it shows (`SAME_PROGRAM`).
+"""
+_SPEC = re.compile(r"TensorSpec\(shape=(?P<shape>.*?), dtype=(?P<dtype>[^)]*)\)")
+_ARRAY = re.compile(r"(?P<dtype>Python \w+|\w+)(?:\[(?P<shape>[\d,]*)\].*)?")  # `float32[16,64]` of JAX, `Python int`
+_SAME = "the same arguments as before: a new function object, or state that it captured"
+_SAME_JITTED = "the same shapes, dtypes and static arguments as before: a new function object, or other devices"
+_SLACK_NS = 2_000_000  # the profiler's clock is read at another time than the one that notes traces
+_Trace = Mapping[str, Any]
+
+
+def compute_traces(run: Run) -> Table:
+    """`TRACES`: every call that built a graph, in order of time, then the functions that JAX
+    compiled, where the capture noted why.
+    """
+    rows = [row for timeline in run.hosts for row in _rows(timeline, run.record(timeline.host).get("traces") or ())]
+    rows += [row for timeline in run.hosts for row in _jitted(timeline, run.record(timeline.host).get("compilations") or ())]
+    return Table.from_rows("traces", "Calls that built a graph or a program", TRACES, rows)
+
+
+def _jitted(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[object, ...]]:
+    """Rows of the functions that JAX compiled, of which the capture noted what had changed."""
+    known = [note for note in noted if note.get("arguments") is not None]
+    builds = find_jax_builds(timeline.trace) if known else ()
+    for build, step in zip(builds, find_build_steps(timeline, builds).tolist() if builds else (), strict=True):
+        note = next(
+            (n for n in iter_build_notes(timeline, build, known) if build.function in str(n.get("program") or "")), None
+        )
+        if note is None:
+            continue
+        source = format_source_line(note["file"], note["line"]) if note["line"] else ""
+        cause, kind = diff_arguments(note["before"], note["arguments"], _SAME_JITTED)
+        number = int(timeline.steps.number[step]) if step >= 0 else float("nan")
+        when = (build.start - timeline.zero_ps, build.end - build.start)
+        yield timeline.host, build.function, source, number, *when, float("nan"), cause, kind
+
+
+def _rows(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[object, ...]]:
+    trace = timeline.trace
+    stat = trace.stat(dialect.TF_FUNCTION_CALL)
+    traced = stat.rows[np.fromiter((mode.startswith("traced") for mode in stat.texts()), bool, len(stat))]
+    for row, graphs in zip(traced.tolist(), trace.stat(dialect.TRACING_COUNT).take_ints(traced, 0).tolist(), strict=True):
+        name = trace.names[trace.name[row]]
+        start, duration = int(trace.start[row]), int(trace.duration[row])
+        step = int(timeline.step_index[row])
+        number = int(timeline.steps.number[step]) if step >= 0 else float("nan")
+        source, cause, kind = _why(timeline, noted, name, start, duration, graphs)
+        yield timeline.host, name, source, number, start - timeline.zero_ps, duration, graphs, cause, kind
+
+
+def _why(
+    timeline: Timeline, noted: tuple[_Trace, ...], name: str, start: int, duration: int, graphs: int
+) -> tuple[str, str, str]:
+    """(source line, cause, kind of cause) of one call."""
+    mine = [t for t in noted if t["function"] == name]
+    if not mine:
+        if graphs == 1:
+            return "", "the function's first graph", FIRST
+        return "", "unknown: the profile holds no arguments", UNKNOWN
+    at = _place(timeline, mine, start, duration, graphs)
+    if at is None:
+        return "", "unknown: the graph was built outside of what the capture noted", UNKNOWN
+    here = mine[at]
+    source = format_source_line(here["file"], here["line"]) if here["line"] else ""
+    before = [t for t in mine[:at] if (t["file"], t["line"]) == (here["file"], here["line"])]
+    return (source, *diff_arguments(before[-1]["arguments"] if before else None, here["arguments"]))
+
+
+def _place(timeline: Timeline, mine: list[_Trace], start: int, duration: int, graphs: int) -> int | None:
+    """Which of a function's noted traces belongs to a call: by time, or, in profiles of TensorFlow
+    2.16 that state none, by their number.
+    """
+    origin = timeline.unix_origin_ns
+    if origin is None:
+        one_function = len({(t["file"], t["line"]) for t in mine}) == 1
+        return graphs - 1 if one_function and 1 <= graphs <= len(mine) else None
+    begin = origin + start // 1000
+    at = bisect.bisect_left([t["start_ns"] for t in mine], begin - _SLACK_NS)
+    if at == len(mine) or mine[at]["start_ns"] > begin + duration // 1000 + _SLACK_NS:
+        return None
+    return at
+
+
+def diff_arguments(before: Mapping[str, str] | None, after: Mapping[str, str], same_text: str = _SAME) -> tuple[str, str]:
+    """(what changed between the arguments of two graphs or programs of a function, kinds of
+    change); `same_text`: what to say where none did.
+    """
+    if before is None:
+        return "the function's first graph" if same_text is _SAME else "the function's first compilation", FIRST
+    changes = [
+        (name, before.get(name), after.get(name))
+        for name in dict.fromkeys((*before, *after))
+        if before.get(name) != after.get(name)
+    ]
+    if not changes:
+        return same_text, SAME_ARGUMENTS
+    found = {_kind(old, new) for _, old, new in changes}
+    kinds = ", ".join(k for k in (VALUE, SHAPE, DTYPE, STRUCTURE) if k in found)
+    text = "; ".join(f"{name}: {_change(old, new)}" for name, old, new in changes)
+    return text, kinds
+
+
+def _kind(old: str | None, new: str | None) -> str:
+    if old is None or new is None:
+        return STRUCTURE
+    if old.startswith("Literal[") and new.startswith("Literal["):
+        return VALUE
+    for array in (_SPEC, _ARRAY):
+        was, is_ = array.fullmatch(old), array.fullmatch(new)
+        if was and is_:
+            return SHAPE if (was["shape"] or "") != (is_["shape"] or "") else DTYPE
+    return SHAPE if _SPEC.sub("", old) == _SPEC.sub("", new) else STRUCTURE
+
+
+def _change(old: str | None, new: str | None) -> str:
+    """`0.1 → 0.05`; numbers that differ behind the fourth digit are told in full."""
+    was, is_ = _short(old), _short(new)
+    return f"{was} → {is_}" if was != is_ else f"{_short(old, '')} → {_short(new, '')}"
+
+
+def _short(text: str | None, digits: str = ".4g") -> str:
+    if text is None:
+        return "nothing"
+    text = re.sub(r"^Literal\[(.*)\]$", r"\1", text)
+    with contextlib.suppress(ValueError):
+        text = f"{float(text):{digits}}"
+    return _SPEC.sub(lambda m: f"{m['dtype'].removeprefix('tf.')}{m['shape'].replace(' ', '')}", text)

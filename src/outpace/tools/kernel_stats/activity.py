@@ -1,0 +1,90 @@
+"""Which event of a thread covers most of a span of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace.metrics.spans import line_busy_time
+from outpace.model.arrays import Indices, Numbers, Picoseconds
+from outpace.trace import Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Activity:
+    """For each span the event that stands for it (`rows`, -1 for none) and how much of the span it
+    covers, ps.
+    """
+
+    rows: Indices
+    covered_ps: Picoseconds
+
+    def merge(self, other: Activity, priority: Callable[[Indices], Numbers]) -> Activity:
+        """For each span the better of two: of higher standing (whole numbers, by row), then the one
+        that covers more; ties stay.
+        """
+        mine, theirs = self._rank(priority), other._rank(priority)
+        take = (other.rows >= 0) & ((theirs > mine) | ((theirs == mine) & (other.covered_ps > self.covered_ps)))
+        return Activity(np.where(take, other.rows, self.rows), np.where(take, other.covered_ps, self.covered_ps))
+
+    def _rank(self, standing: Callable[[Indices], Numbers]) -> Numbers:
+        known = self.rows >= 0
+        return np.where(known, 1 + standing(np.maximum(self.rows, 0)), 0)
+
+
+def find_innermost(trace: Trace, line: int, start: Picoseconds, end: Picoseconds) -> Activity:
+    """The innermost event of a line that covers at least half of each span [start, end); ps, spans
+    in order and disjoint.
+
+    Where no single event covers half but all together do, the one that covers most. Two kinds of
+    event are looked at: those that begin inside a span (of those that cover half, the last to begin
+    is the innermost), and those that are open when it begins (a chain of parents, each longer than
+    the one inside it).
+    """
+    rows = trace.lines.row_slice(line)
+    best = _Best(np.full(len(start), -1, np.int64), np.zeros(len(start), np.int64))
+    if rows.start == rows.stop or len(start) == 0:
+        return best.row_and_part()
+    first, last = trace.start.searchsorted(rows, start, "right"), trace.start.searchsorted(rows, end)
+    best.begun_inside(trace, start, end, first, last)
+    best.open_before(trace, start, end, np.where(first > rows.start, first - 1, -1))
+    together = line_busy_time(trace, line).busy_until(end) - line_busy_time(trace, line).busy_until(start)
+    several = (best.row < 0) & (2 * together >= end - start)
+    best.row[several], best.part[several] = best.largest[several], best.most[several]
+    return best.row_and_part()
+
+
+class _Best:
+    """The best events so far: `rows` covers half of its span, `largest` covers most of it."""
+
+    def __init__(self, row: Indices, part: Picoseconds) -> None:
+        self.row, self.part = row, part
+        self.largest, self.most = row.copy(), part.copy()
+
+    def row_and_part(self) -> Activity:
+        return Activity(self.row, np.where(self.row >= 0, self.part, 0))
+
+    def begun_inside(self, trace: Trace, start: Picoseconds, end: Picoseconds, first: Indices, last: Indices) -> None:
+        count = np.maximum(last - first, 0)
+        span = np.repeat(np.arange(len(start)), count)
+        event = np.arange(len(span)) - np.repeat(np.cumsum(count) - count, count) + first[span]
+        part = np.minimum(trace.end[event], end[span]) - trace.start[event]
+        half = 2 * part >= (end - start)[span]
+        self.row[span[half]], self.part[span[half]] = event[half], part[half]  # in order of start: the last one stays
+        order = np.argsort(part, kind="stable")
+        self.largest[span[order]], self.most[span[order]] = event[order], part[order]
+
+    def open_before(self, trace: Trace, start: Picoseconds, end: Picoseconds, at: Indices) -> None:
+        span = np.flatnonzero((at >= 0) & (self.row < 0))
+        at = at[span]
+        while len(span):
+            part = np.maximum(np.minimum(trace.end[at], end[span]) - start[span], 0)
+            more = part > self.most[span]
+            self.largest[span[more]], self.most[span[more]] = at[more], part[more]
+            half = 2 * part >= (end - start)[span]
+            self.row[span[half]], self.part[span[half]] = at[half], part[half]
+            at = trace.parent[at]
+            up = (at >= 0) & ~half
+            span, at = span[up], at[up]

@@ -1,0 +1,143 @@
+"""The work of one GPU, row by row: kernels, and everything that keeps a stream busy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace._caching import memoize, once
+from outpace._dataclass import dataclass
+from outpace.metrics.facts.compiler_runs import compiler_run_rows
+from outpace.model.arrays import Codes, Indices
+from outpace.timeline import Timeline
+from outpace.timeline.gpu_details import KernelDetails, parse_kernel_details
+from outpace.trace import Plane, Trace, dialect
+from outpace.trace.algorithms import find_positions, intersect_indices, union_rows
+
+DEVICE_STATS = (
+    dialect.KERNEL_DETAILS,
+    dialect.MEMCPY_DETAILS,
+    dialect.MEMSET_DETAILS,
+    dialect.MEMALLOC_DETAILS,
+    dialect.EQUATION,
+    dialect.CORRELATION_ID,
+    dialect.TF_OP,
+    dialect.ANNOTATION,
+    dialect.HLO_OP,
+    dialect.NAME,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Device:
+    """One GPU of one host. `event_rows`: event rows of its own streams, sorted; `autotuning_rows`:
+    those of them that it did for the compiler, and `program_rows` the others, which are the
+    program's; `kernel_rows`: those of these that are kernels.
+    """
+
+    timeline: Timeline
+    plane: Plane
+
+    @property
+    def trace(self) -> Trace:
+        """The host's trace."""
+        return self.timeline.trace
+
+    @property
+    def device_and_host(self) -> tuple[str, str]:
+        """(device, host)."""
+        return self.plane.name.removeprefix(dialect.DEVICE_PREFIX), self.timeline.host
+
+    @once
+    def event_rows(self) -> Indices:
+        """All events of the streams; lines that the profiler derived are left out (their times
+        would count twice).
+        """
+        return union_rows(*(self.trace.lines.row_numbers(i) for i in self.timeline.device_lines(self.plane)))
+
+    @once
+    def autotuning_rows(self) -> Indices:
+        """Events of what XLA ran while it compiled."""
+        return np.asarray(self.event_rows[intersect_indices(self.event_rows, compiler_run_rows(self.timeline))[0]])
+
+    @once
+    def program_rows(self) -> Indices:
+        """Events of the program's own."""
+        return np.asarray(self.event_rows[find_positions(self.autotuning_rows, self.event_rows) < 0])
+
+    @once
+    def busy_rows(self) -> Indices:
+        """Events that took time, the compiler's among them, in order of their start."""
+        rows = self.event_rows[self.trace.duration[self.event_rows] > 0]
+        return rows[np.argsort(self.trace.start[rows], kind="stable")]
+
+    @once
+    def _found(self) -> tuple[Indices, Codes, list[str]]:
+        """Rows that say how they were launched and took time, and the code and distinct texts of
+        that.
+        """
+        stat = self.trace.stat(dialect.KERNEL_DETAILS)
+        at, place = intersect_indices(self.program_rows, stat.rows)
+        rows = self.program_rows[at]
+        code, texts = stat.encode_texts(place)
+        said = np.fromiter((bool(t.strip()) for t in texts), bool, len(texts))[code] & (self.trace.duration[rows] > 0)
+        return rows[said], code[said], texts
+
+    @property
+    def kernel_rows(self) -> Indices:
+        """Rows of the kernels: events with kernel details that took time (as in
+        `xplane_to_kernel_stats_db.cc`).
+        """
+        return self._found[0]
+
+    @property
+    def detail_index(self) -> Codes:
+        """Index into `details` of every kernel."""
+        return self._found[1]
+
+    @once
+    def details(self) -> tuple[KernelDetails, ...]:
+        """The distinct ways in which kernels were launched."""
+        return tuple(parse_kernel_details(text) for text in self._found[2])
+
+    @property
+    def is_amd(self) -> bool:
+        """Whether AMD made the device; a profile that does not say is one of CUPTI, NVIDIA's."""
+        return str(self.plane.stats.get(dialect.DEVICE_VENDOR, "")).lower() == "amd"
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """CUDA compute capability; (0, 0) where it is not known, and for AMD, whose numbers mean
+        something else.
+        """
+        stats = self.plane.stats
+        if self.is_amd:
+            return 0, 0
+        return parse_int(stats.get(dialect.COMPUTE_CAP_MAJOR)), parse_int(stats.get(dialect.COMPUTE_CAP_MINOR))
+
+    @property
+    def memory_bandwidth(self) -> int:
+        """Of the device's memory, bytes per second; 0 where it is not known."""
+        return parse_int(self.plane.stats.get(dialect.MEMORY_BANDWIDTH))
+
+
+@memoize
+def find_devices(timeline: Timeline) -> tuple[Device, ...]:
+    """The GPUs of a host that recorded a kernel, or a copy."""
+    if not timeline.device_planes:
+        return ()
+    timeline.trace.load_stats(DEVICE_STATS)
+    every = (Device(timeline, plane) for plane in timeline.device_planes)
+    copies = timeline.trace.stat(dialect.MEMCPY_DETAILS).rows
+    return tuple(
+        device for device in every if len(device.kernel_rows) or len(intersect_indices(device.program_rows, copies)[0])
+    )
+
+
+def parse_int(value: object) -> int:
+    """A plane's stat as a whole number; profilers write numbers as text or as numbers. 0 for
+    anything else.
+    """
+    try:
+        return int(float(str(value)))
+    except (ValueError, OverflowError):
+        return 0

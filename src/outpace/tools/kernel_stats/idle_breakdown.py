@@ -1,0 +1,257 @@
+"""What a device's idle time is made of: the host waited for the device, it came late with the next
+launch, or it recorded nothing.
+
+A host that waits for completion (`block_until_ready`, a stream's synchronisation, a rendezvous) has
+launched nothing late: it let the device run empty. What it does after the wait, before it launches
+again, lies bare because of it, as far as the device's work could have covered it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace.metrics.spans import BusyTime, intersect_spans, merge_spans
+from outpace.model import Table, median
+from outpace.model.arrays import Indices, Mask, Picoseconds
+from outpace.timeline import Timeline
+from outpace.timeline.event_names import EventFlag
+from outpace.tools.kernel_stats.copies import copy_time
+from outpace.tools.kernel_stats.idle_gaps import (
+    NO_ACTIVITY,
+    IdleGaps,
+    activity_namer,
+    find_activities,
+    is_user_annotation,
+    step_mark_rows,
+)
+from outpace.tools.kernel_stats.launches import find_launch_rows, queueing_time
+from outpace.tools.kernel_stats.schema import DEVICES
+from outpace.trace.algorithms import distinct
+
+
+@dataclass(frozen=True)
+class IdleBreakdown:
+    """Parts of the steady steps' time on a device (of its span, where the host has no steps), ps.
+
+    `steady_ps`: that time; `busy_ps`: of it, a stream worked. Of the rest, before the launch of
+    what ended a gap: `wait_ps`: the host waited for completion; `after_wait_ps`: it worked, having
+    waited in the same gap; `late_launch_ps`: it worked, and had not waited; `unrecorded_ps`: no
+    event says what it did in such a gap; `input_wait_ps`: it waited for input, which is in none of
+    these. `median_wait_ps`: `wait_ps` and `after_wait_ps`, if every step had as much of them as the
+    median one. `async_dispatch`: the device works for most of the time, and half of the kernels or
+    more were launched with more than a kernel's work queued before them. `longest_wait`: the event
+    in which the host waited longest. `late_activity`: what it did in most of `late_launch_ps`
+    (`late_activity_ps`), and whether that is an annotation of the program's own
+    (`is_late_annotated`).
+    """
+
+    steady_ps: int
+    busy_ps: int
+    wait_ps: int
+    after_wait_ps: int
+    late_launch_ps: int
+    unrecorded_ps: int
+    input_wait_ps: int
+    median_wait_ps: int
+    async_dispatch: bool
+    longest_wait: str
+    late_activity: str = NO_ACTIVITY
+    late_activity_ps: int = 0
+    is_late_annotated: bool = False
+
+    @property
+    def wait_cost_ps(self) -> int:
+        """What waiting costs a usual step at most: the wait, and the host's work behind it, as far
+        as the device's could cover that.
+        """
+        return min(self.wait_ps + min(self.after_wait_ps, self.busy_ps), self.median_wait_ps)
+
+    @property
+    def launch_cost_ps(self) -> int:
+        """What late launches cost at most; nothing where the host runs ahead."""
+        return 0 if self.async_dispatch else self.late_launch_ps + max(self.after_wait_ps - self.busy_ps, 0)
+
+
+def compute_devices(gaps_by_device: list[IdleGaps]) -> Table:
+    """Kernel, copy, busy and idle time of every device that ran kernels, and what the idle time in
+    steps is made of.
+    """
+    rows = []
+    for gaps in gaps_by_device:
+        device, (first, last), parts = gaps.device, gaps.span, compute_idle_breakdown(gaps)
+        times = device.trace.duration[device.kernel_rows]
+        missing = int(gaps.duration.sum())
+        span = last - first
+        tuned = int(device.trace.duration[device.autotuning_rows].sum())
+        kernels = (int(times.sum()), float(times.mean()), copy_time(device), tuned)
+        numbers = (*kernels, span, span - missing, missing, missing / span)
+        late_in = (parts.late_activity, parts.late_activity_ps, parts.is_late_annotated)
+        idle = (
+            gaps.unlaunched_ps,
+            parts.steady_ps,
+            parts.wait_ps,
+            parts.after_wait_ps,
+            parts.late_launch_ps,
+            parts.unrecorded_ps,
+            parts.input_wait_ps,
+        )
+        rows.append(
+            (
+                len(times),
+                *numbers,
+                *idle,
+                parts.wait_cost_ps,
+                parts.launch_cost_ps,
+                parts.longest_wait,
+                *late_in,
+                *device.device_and_host,
+            )
+        )
+    return Table.from_rows("devices", "Devices", DEVICES, rows)
+
+
+def compute_idle_breakdown(gaps: IdleGaps) -> IdleBreakdown:
+    """Split the idle time of one device; of a device that has no event in the steps all is 0."""
+    timeline = gaps.device.timeline
+    steps, (first, last) = timeline.steps, gaps.span
+    judged = (
+        merge_spans(steps.start[steps.steady_rows], steps.end[steps.steady_rows])
+        if len(steps)
+        else (np.array([first]), np.array([last]))
+    )
+    edged = _with_edges(gaps, int(judged[0][0]), int(judged[1][-1]))
+    _, start, end = intersect_spans(judged[0], judged[1], (edged.start, edged.end))
+    gap = np.searchsorted(edged.start, start, side="right") - 1
+    time = int((judged[1] - judged[0]).sum())
+    working = time - int((end - start).sum())
+    if working <= 0:
+        return IdleBreakdown(0, 0, 0, 0, 0, 0, 0, 0, False, "")
+    called = edged.launch_start[gap]
+    called = np.where(called < 0, start, np.clip(called, start, end))
+    waited, waits = _waited(edged, gap, start, called, EventFlag.DEVICE_WAIT)
+    fed = np.where(waited > 0, 0, _waited(edged, gap, start, called, EventFlag.INPUT_OP)[0])
+    unlaunched = called - start - fed
+    late = waited == 0
+    late_in = _late_in(edged, gap[late], unlaunched[late])
+    return IdleBreakdown(
+        steady_ps=time,
+        busy_ps=working,
+        wait_ps=int(waited.sum()),
+        after_wait_ps=int((unlaunched - waited)[~late].sum()),
+        late_launch_ps=int(unlaunched[late].sum()),
+        input_wait_ps=int(fed.sum()),
+        unrecorded_ps=int(unlaunched[late & (edged.activity_rows[gap] < 0)].sum()),
+        median_wait_ps=_usual(steps.start[steps.steady_rows], start[~late], unlaunched[~late]),
+        async_dispatch=2 * working > time and _ahead(gaps),
+        longest_wait=waits,
+        late_activity=late_in[0],
+        late_activity_ps=late_in[1],
+        is_late_annotated=late_in[2],
+    )
+
+
+def _late_in(gaps: IdleGaps, gap: Indices, late: Picoseconds) -> tuple[str, int, bool]:
+    """(what the host did for most of the time in which it was late, that time in ps, whether the
+    program itself calls it so).
+    """
+    trace, said = gaps.device.trace, activity_namer(gaps.device)
+    row = gaps.activity_rows[gap]
+    row = np.where(np.isin(row, step_mark_rows(gaps.device.timeline)), -1, row)
+    name = np.where(row >= 0, trace.name[np.maximum(row, 0)], -1)
+    sums: dict[str, list[int]] = {}
+    for code in distinct(name).tolist():
+        known = sums.setdefault(said(code), [0, -1])
+        known[0] += int(late[name == code].sum())
+        known[1] = code
+    top = max(sums, key=lambda text: sums[text][0], default=NO_ACTIVITY)
+    time, code = sums.get(top, (0, -1))
+    rows = row[name == code] if code >= 0 else row[:0]
+    return top, time, bool(len(rows)) and is_user_annotation(gaps.device.timeline, int(rows[0]))
+
+
+def _usual(steps: Picoseconds, start: Picoseconds, length: Picoseconds) -> int:
+    """Median length of what starts in each step, times steps."""
+    of_step = np.maximum(np.searchsorted(steps, start, side="right") - 1, 0)
+    count = max(len(steps), 1)
+    return int(count * median(np.bincount(of_step, length, count)))
+
+
+def _with_edges(gaps: IdleGaps, begin: int, stop: int) -> IdleGaps:
+    """The gaps, with the time in [begin, stop) before the device's first event and behind its last:
+    what comes next is launched later.
+    """
+    device, (first, last) = gaps.device, gaps.span
+    trace, call = device.trace, find_launch_rows(device, device.busy_rows[:1])
+    begin, stop = min(begin, first), max(stop, last)
+    called = int(trace.start[call[0]]) if call[0] >= 0 else -1
+    caller = int(trace.line[call[0]]) if call[0] >= 0 else -1
+    did = find_activities(device.timeline, np.array([begin, last]), np.array([first, stop]), np.array([caller, -1])).tolist()
+    return IdleGaps(
+        device,
+        gaps.span,
+        start=np.concatenate(([begin], gaps.start, [last])),
+        end=np.concatenate(([first], gaps.end, [stop])),
+        next_rows=np.concatenate((device.busy_rows[:1], gaps.next_rows, [-1])),
+        launch_start=np.concatenate(([called], gaps.launch_start, [stop])),
+        launch_line=np.concatenate(([caller], gaps.launch_line, [-1])),
+        activity_rows=np.concatenate((did[:1], gaps.activity_rows, did[1:])),
+    )
+
+
+def _waited(gaps: IdleGaps, gap: Indices, start: Picoseconds, called: Picoseconds, what: EventFlag) -> tuple[Picoseconds, str]:
+    """How long the host was in events of a kind in each [start, called), and the name of the
+    longest of them, "" if it never was.
+    """
+    waited, longest, name = np.zeros(len(start), np.int64), 0, ""
+    for line, mine in _lines(gaps, gap):
+        open_, called_so = _open(gaps.device.timeline, line, what)
+        stop = open_.snap_to_start(called[mine])  # another thread launched while this one went on waiting: not for that wait
+        part = np.maximum(open_.busy_until(stop) - open_.busy_until(np.minimum(start[mine], stop)), 0)
+        waited[mine] = np.maximum(waited[mine], part)
+        if (total := int(part.sum())) > longest:
+            longest, name = total, called_so
+    return waited, name
+
+
+def _open(timeline: Timeline, line: int, what: EventFlag) -> tuple[BusyTime, str]:
+    """When a thread was in events of a kind, and the name of the longest, "" for none; the trace
+    keeps it, for all devices ask.
+    """
+    trace = timeline.trace
+
+    def made() -> tuple[BusyTime, str]:
+        rows = trace.lines.row_slice(line)
+        mine = rows.start + np.flatnonzero(timeline.event_names.mask(what)[trace.name[rows]])
+        name = trace.names[trace.name[mine[np.argmax(trace.duration[mine])]]] if len(mine) else ""
+        return BusyTime.from_sorted_spans(trace.start[mine], trace.end[mine]), name
+
+    return cast(tuple[BusyTime, str], trace.cache.get((_open, line, what), made))
+
+
+def _lines(gaps: IdleGaps, gap: Indices) -> Iterator[tuple[int, Mask]]:
+    """Threads whose waits count, and for which of the gaps: the one that trains for all, the one
+    that launched for its own, and one whose event stands for what the host did.
+    """
+    timeline = gaps.device.timeline
+    trace, host = timeline.trace, _host_lines(timeline)
+    for line in distinct(timeline.steps.line).tolist():
+        if line in host:
+            yield line, np.ones(len(gap), bool)
+    rows = gaps.activity_rows[gap]
+    for of_gap in (np.where(rows >= 0, trace.line[np.maximum(rows, 0)], -1), gaps.launch_line[gap]):
+        for line in distinct(of_gap[of_gap >= 0]).tolist():
+            yield line, of_gap == line
+
+
+def _host_lines(timeline: Timeline) -> frozenset[int]:
+    return frozenset(line for plane in timeline.host_planes for line in plane.lines)
+
+
+def _ahead(gaps: IdleGaps) -> bool:
+    device, kernels = gaps.device, gaps.device.kernel_rows
+    waits = queueing_time(device, kernels, find_launch_rows(device, kernels))
+    return bool(median(waits) > device.trace.duration[kernels].mean())

@@ -1,0 +1,244 @@
+"""Memory events of all hosts: one log per host and memory, in order of time, with every
+deallocation joined to its allocation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from outpace._caching import once
+from outpace._dataclass import dataclass
+from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
+from outpace.timeline import Run, Timeline
+from outpace.timeline.allocators import ALLOCATOR_STATS, find_allocator_events, find_memories
+from outpace.timeline.event_names import EventFlag, event_names
+from outpace.tools.memory_profile.data_types import data_type_name
+from outpace.tools.memory_profile.dictionary_column import DictionaryColumn, encode_texts
+from outpace.trace import StatColumn, Trace, dialect
+
+ALLOCATION, DEALLOCATION = "MemoryAllocation", "MemoryDeallocation"
+HEAP = dialect.BYTES_ALLOCATED
+_STATES = (dialect.BYTES_RESERVED, HEAP, dialect.BYTES_AVAILABLE, dialect.PEAK_BYTES)
+_AMOUNTS = (dialect.REQUESTED_BYTES, dialect.ALLOCATION_BYTES)
+_NUMBERS = (*_STATES, *_AMOUNTS, dialect.ADDRESS)
+_TEXTS = (dialect.TF_OP, dialect.REGION_TYPE, dialect.SHAPE)
+_TYPE = dialect.DATA_TYPE
+_STATS = (*_NUMBERS, *_TEXTS, _TYPE, *ALLOCATOR_STATS, dialect.FRAGMENTATION)
+_UINT, _INT = 3, 4  # kinds of number, as the file tags them
+_MOST = 1 << 50  # 1 PiB; a size beyond it is damage, and must not overflow a sum
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryLog:
+    """Events of one memory of one host, in order of time; every column has one row per event.
+
+    row: event row of the trace; time: int64 ps; is_allocation: bool; stack, heap, free: bytes of
+    the memory right after the event, as its allocator reports them; peak: most bytes in use in the
+    allocator's life so far; fragmentation: NaN where not recorded; requested, allocated: bytes of
+    this allocation or deallocation, of the joined allocation where a deallocation does not say, -1
+    where neither does; address: bits of the unsigned address; step: index of the step that caused
+    the event, -1 for none; partner: for a deallocation the position of its allocation, for an
+    allocation that of its deallocation, -1 where the capture holds none; following: position of the
+    next event at the same address, the number of events where there is none; op, region, shape,
+    data_type: a deallocation has those of its allocation.
+    """
+
+    host: str
+    memory: str
+    rows: Indices
+    time: Picoseconds
+    is_allocation: Mask
+    stack: Numbers
+    heap: Numbers
+    free: Numbers
+    lifetime_peak: Numbers
+    fragmentation: Values
+    requested: Numbers
+    allocated: Numbers
+    address: Numbers
+    step: Codes
+    partner: Indices
+    next_at_address: Indices
+    op: DictionaryColumn
+    region: DictionaryColumn
+    shape: DictionaryColumn
+    data_type: DictionaryColumn
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @once
+    def bytes_in_use(self) -> Numbers:
+        """Bytes in use right after each event: stack and heap."""
+        used: Numbers = self.stack + self.heap
+        return used
+
+    @once
+    def peak_index(self) -> int:
+        """The event after which most was in use; the latest of several."""
+        return len(self) - 1 - int(np.argmax(self.bytes_in_use[::-1]))
+
+    @once
+    def capacity(self) -> int | None:
+        """Bytes that the memory can hold (stack, heap and free at the peak); None where its
+        allocator knows no limit.
+        """
+        if not np.any(self.free > 0):
+            return None
+        return int(self.bytes_in_use[self.peak_index] + self.free[self.peak_index])
+
+    @once
+    def xprof_step(self) -> Codes:
+        """Step index of every event, as XProf's memory profile has it: an event of no step is
+        counted to the step after the last one seen.
+
+        Between two steps this is the step to come, whose input is being made; before the first step
+        it is 0.
+        """
+        seen = np.maximum.accumulate(np.where(self.step >= 0, np.arange(len(self)), -1))
+        last = np.where(seen >= 0, self.step[seen], -1)
+        return np.where(self.step >= 0, self.step, last + 1)
+
+    def find_live(self, position: int) -> Indices:
+        """Positions of the allocations of this capture that are live right after event
+        `position`.
+        """
+        # Whatever comes next at its address ends an allocation: if that is another allocation, the
+        # free in between was not recorded.
+        until = slice(position + 1)
+        return np.flatnonzero(self.is_allocation[until] & (self.next_at_address[until] > position))
+
+
+def build_memory_logs(run: Run) -> tuple[tuple[MemoryLog, ...], int]:
+    """The logs of all hosts and memories, by host and memory; and how many memory events do not say
+    how much is in use, and are left out.
+    """
+    logs: list[MemoryLog] = []
+    lost = 0
+    for timeline in run.hosts:
+        rows = find_allocator_events(timeline)
+        if len(rows) == 0:
+            continue
+        timeline.trace.load_stats(_STATS)
+        heap = timeline.trace.stat(HEAP)
+        sized = rows[heap.has_rows(rows)]
+        lost += len(rows) - len(sized)
+        logs += sorted(_logs(timeline, sized), key=lambda log: log.memory)
+    return tuple(logs), lost
+
+
+def _logs(timeline: Timeline, rows: Indices) -> Iterator[MemoryLog]:
+    """Split by memory."""
+    if len(rows) == 0:
+        return
+    rows = rows[np.argsort(timeline.trace.start[rows], kind="stable")]
+    read = _Reader(timeline.trace, rows)
+    of, memories = find_memories(timeline.trace, rows)
+    numbers = {stat: read.numbers(stat, missing=-1 if stat in _AMOUNTS else 0) for stat in _NUMBERS}
+    words = {stat: read.words(stat) for stat in _TEXTS} | {_TYPE: read.words(_TYPE, format_data_type)}
+    fragmentation = read.floats(dialect.FRAGMENTATION)
+    fragmentation[~((fragmentation >= 0) & (fragmentation <= 1))] = np.nan  # a share of the free memory
+    for at, memory in enumerate(memories):
+        mine = np.flatnonzero(of == at)
+        part = {name: column[mine] for name, column in numbers.items()}
+        texts = {name: column[mine] for name, column in words.items()}
+        yield _log(timeline, memory, rows[mine], part, texts, fragmentation[mine])
+
+
+def _log(
+    timeline: Timeline,
+    memory: str,
+    rows: Indices,
+    numbers: dict[str, Numbers],
+    words: dict[str, DictionaryColumn],
+    fragmentation: Values,
+) -> MemoryLog:
+    trace = timeline.trace
+    is_allocation = event_names(trace).mask(EventFlag.ALLOCATION)[trace.name[rows]]
+    address = numbers[dialect.ADDRESS]
+    partner, following = _join(address, is_allocation)
+    origin = np.where(is_allocation | (partner < 0), np.arange(len(rows)), partner)  # whose description holds
+    sizes = {stat: np.clip(numbers[stat], -_MOST, _MOST) for stat in _STATES}
+    for stat in _AMOUNTS:
+        values = np.clip(numbers[stat], -1, _MOST)
+        sizes[stat] = np.where(values < 0, values[origin], values)
+    return MemoryLog(
+        host=timeline.host,
+        memory=memory,
+        rows=rows,
+        time=trace.start[rows],
+        is_allocation=is_allocation,
+        fragmentation=fragmentation,
+        address=address,
+        step=timeline.dispatch_steps[1][rows].astype(np.int64),
+        partner=partner,
+        next_at_address=following,
+        data_type=words[_TYPE][origin],
+        op=words[dialect.TF_OP][origin],
+        region=words[dialect.REGION_TYPE][origin],
+        shape=words[dialect.SHAPE][origin],
+        stack=sizes[dialect.BYTES_RESERVED],
+        heap=sizes[HEAP],
+        free=sizes[dialect.BYTES_AVAILABLE],
+        lifetime_peak=sizes[dialect.PEAK_BYTES],
+        requested=sizes[dialect.REQUESTED_BYTES],
+        allocated=sizes[dialect.ALLOCATION_BYTES],
+    )
+
+
+def _join(address: Numbers, is_allocation: Mask) -> tuple[Indices, Indices]:
+    """(partner, following) of events in order of time: a deallocation frees what was last allocated
+    at its address.
+    """
+    count = len(address)
+    partner, following = np.full(count, -1, np.int64), np.full(count, count, np.int64)
+    order = np.argsort(address, kind="stable")  # by address, in order of time within
+    first, second = order[:-1], order[1:]
+    same = address[first] == address[second]
+    following[first[same]] = second[same]
+    pair = same & is_allocation[first] & ~is_allocation[second]
+    partner[first[pair]], partner[second[pair]] = second[pair], first[pair]
+    return partner, following
+
+
+def format_data_type(value: object) -> str:
+    """A text, or the name of the data type that a number stands for."""
+    return data_type_name(value) if isinstance(value, int) else str(value)
+
+
+class _Reader:
+    """Stats of some events of one host, in the order of `rows`."""
+
+    def __init__(self, trace: Trace, rows: Indices) -> None:
+        self._trace, self._rows, self._count = trace, rows.astype(np.int32), len(rows)
+
+    def _aligned(self, name: str) -> tuple[StatColumn, Indices, Indices]:
+        """The stat, and the positions in it that belong to the events, with the event of each."""
+        stat = self._trace.stat(name)
+        place = np.searchsorted(stat.rows, self._rows, side="right") - 1
+        at = np.flatnonzero(place >= 0)
+        at = at[stat.rows[place[at]] == self._rows[at]]
+        return stat, at, place[at]
+
+    def numbers(self, name: str, *, missing: int) -> Numbers:
+        """int64 values, `missing` where none, or no whole number, is recorded."""
+        stat, at, source = self._aligned(name)
+        values = np.full(self._count, missing, np.int64)
+        kind = stat.kind[source]
+        whole = (kind == _UINT) | (kind == _INT)
+        values[at[whole]] = stat.ints[source[whole]]
+        return values
+
+    def floats(self, name: str) -> Values:
+        """float64 values, NaN where none is recorded."""
+        stat, at, source = self._aligned(name)
+        values = np.full(self._count, np.nan)
+        values[at] = stat.floats()[source]
+        return values
+
+    def words(self, name: str, spell: Callable[[object], str] = str) -> DictionaryColumn:
+        """Texts, empty where none is recorded."""
+        stat, at, source = self._aligned(name)
+        return encode_texts(stat, source, at, self._count, spell)

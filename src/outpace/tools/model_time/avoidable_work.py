@@ -1,0 +1,154 @@
+"""Advice on computation that the program asks for and could do without: the same results, from less
+work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE as ON_DEVICE
+from outpace.metrics.facts.hlo_instructions import instruction_stats
+from outpace.metrics.facts.workload import Workload
+from outpace.metrics.views.float64_ops import float64_ops
+from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit
+from outpace.model.text import format_largest_part
+from outpace.timeline import Run
+from outpace.timeline.event_names import is_rematerialized
+from outpace.tools.model_time.actions import GPU, ActionContext
+from outpace.tools.model_time.work_summary import compute_saving, format_lines, format_source
+
+_DOUBLE = Threshold(
+    "products in float64", 0.10, Unit.FRACTION, "our choice: half of it, which float32 saves at least, can be measured"
+)
+_SCORES = Threshold(
+    "attention in several kernels", 0.15, Unit.FRACTION, "our choice: fused ones take about half of it, which can be measured"
+)
+_AGAIN = Threshold("computed again", 0.10, Unit.FRACTION, "our choice: a smaller saving is not worth the memory")
+_HOT = Threshold("products with one-hot matrices", 0.10, Unit.FRACTION, "our choice: labels of a loss take less")
+
+
+def iter_attention_findings(run: Run, host: str, context: ActionContext) -> Iterator[Finding]:
+    """Attention that a device computes in several kernels, which hand its scores on through memory:
+    a product, a softmax, and a product.
+    """
+    ran = [r for r in instruction_stats(run).get(host, ()) if r.side == ON_DEVICE and r.op.is_attention]
+    share = min(1.0, sum(r.share for r in ran))
+    if share < _SCORES.value or context.hardware != GPU:
+        return
+    lines: dict[str, float] = {}
+    for r in ran:
+        lines[format_source(r.op.source)] = lines.get(format_source(r.op.source), 0.0) + r.share
+    known = sorted((line for line in lines if line), key=lambda line: -lines[line])
+    moves = sum(r.share for r in ran if r.op.flops <= 0)
+    where = f", at {format_lines(known)}" if known else ""
+    yield Finding(
+        id="unfused_attention",
+        severity=Severity.HIGH,
+        sentence=f"{share:.0%} of the step goes to attention whose scores are written to memory and read again{where}: {moves:.0%} to the "
+        "softmax between its products.",
+        action=context.program.select_text(
+            keras="Use a fused implementation: MultiHeadAttention(flash_attention=True), where the backend has one.",
+            tensorflow="Use a fused implementation instead of MatMul, Softmax and MatMul.",
+            jax="Use a fused implementation: jax.nn.dot_product_attention(..., implementation='cudnn') in bfloat16, or a Pallas kernel.",
+        ),
+        evidence=(
+            Evidence("its share of the step, forward and backward", share, Unit.FRACTION, "hlo_lines"),
+            Evidence("of the step, without its matrix products", moves, Unit.FRACTION, "hlo_lines"),
+        ),
+        threshold=_SCORES,
+        counter_evidence=("Fused kernels have conditions: the size of a head, the kind of a mask, 16 bits.",),
+        saving=compute_saving(share, "if attention cost nothing"),
+        location=known[0] if known else "",
+        host=host,
+        certainty=Certainty.LIKELY,
+        effort=Effort.SMALL,
+        explains=("slow_part", "slow_kind", "model_bound"),
+    )
+
+
+def iter_remat_findings(run: Run, host: str) -> Iterator[Finding]:
+    """What the backward pass computes once more, because the program asks for it, to
+    save memory.
+    """
+    ran = [r for r in instruction_stats(run).get(host, ()) if is_rematerialized(r.op.framework_op)]
+    share = min(1.0, sum(r.share for r in ran))
+    if share < _AGAIN.value:
+        return
+    yield Finding(
+        id="recomputed",
+        severity=Severity.MODERATE,
+        sentence=f"{share:.0%} of the step computes the forward pass once more for the backward pass (jax.checkpoint, jax.remat).",
+        action="Leave it out where memory allows, or keep more: jax.checkpoint(..., policy=jax.checkpoint_policies.dots_saveable), and around "
+        "fewer layers.",
+        evidence=(Evidence("share of the step in what is recomputed", share, Unit.FRACTION, "hlo_lines"),),
+        threshold=_AGAIN,
+        saving=compute_saving(share, "if nothing was computed twice"),
+        counter_evidence=("What is kept instead takes memory: look at the memory page before.",),
+        host=host,
+        certainty=Certainty.LIKELY,
+        effort=Effort.SMALL,
+    )
+
+
+def iter_one_hot_findings(run: Run, host: str) -> Iterator[Finding]:
+    """Products with one-hot matrices: rows of a table that indexing takes as well, without the
+    arithmetic.
+    """
+    by_line: dict[str, float] = {}
+    for r in instruction_stats(run).get(host, ()):
+        if r.op.is_one_hot:
+            by_line[format_source(r.op.source)] = by_line.get(format_source(r.op.source), 0.0) + r.share
+    share = min(1.0, sum(by_line.values()))
+    if share < _HOT.value:
+        return
+    known = sorted((line for line in by_line if line), key=lambda line: -by_line[line])
+    yield Finding(
+        id="one_hot_product",
+        severity=Severity.HIGH,
+        sentence=f"{share:.0%} of the step multiplies by one-hot matrices{f', at {format_lines(known)}' if known else ''}: 0 but for one place in "
+        "each row.",
+        action="Take the rows by their index instead (table[ids], jnp.take), and sums by group with jax.ops.segment_sum.",
+        evidence=(
+            Evidence("share of the step in such products, and in what makes their matrices", share, Unit.FRACTION, "hlo_lines"),
+        ),
+        threshold=_HOT,
+        saving=compute_saving(share, "if taking rows cost nothing"),
+        location=known[0] if known else "",
+        host=host,
+        certainty=Certainty.LIKELY,
+        effort=Effort.SMALL,
+        explains=("slow_part", "slow_kind", "model_bound", "low_16_bit_share"),
+    )
+
+
+def iter_float64_findings(run: Run, host: str, program: Workload) -> Iterator[Finding]:
+    """Products in float64, which hardly any training needs and NumPy makes by default."""
+    rows = list(float64_ops(run).filter_by("host", host).records())
+    products = [row for row in rows if row["product"]]
+    share, whole = (min(1.0, sum(row["share"] for row in those)) for those in (products, rows))
+    if share < _DOUBLE.value:
+        return
+    top = products[0]
+    source = format_source(top["source"])
+    where = format_source(top["part"]) + (f" ({source})" if source and source != format_source(top["part"]) else "")
+    cast = "Give arrays and layers float32: NumPy's are float64 by default (x.astype('float32'))"
+    yield Finding(
+        id="float64",
+        severity=Severity.HIGH,
+        sentence=f"{share:.0%} of the step computes products in float64, {format_largest_part(top['op'], top['share'], share)} in {where}: at least "
+        "twice as long as in float32.",
+        action=program.select_text(
+            keras=f"{cast}, and leave keras.config.set_floatx('float64') out.",
+            tensorflow=f"{cast}, and tf.Variable and tf.constant a dtype of tf.float32.",
+            jax=f"{cast}, and leave jax_enable_x64 off.",
+        ),
+        evidence=(Evidence("share of the step in such products", share, Unit.FRACTION, "double_ops"),),
+        threshold=_DOUBLE,
+        counter_evidence=("What needs more than seven digits stays in float64.",),
+        saving=compute_saving(whole, "if they and all else in float64 cost nothing in float32"),
+        location=source,
+        host=host,
+        certainty=Certainty.CERTAIN,
+        effort=Effort.SMALL,
+        explains=("slow_part", "slow_kind", "model_bound"),
+    )

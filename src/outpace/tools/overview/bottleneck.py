@@ -1,0 +1,129 @@
+"""What bounds the mean step, in a sentence and as figures of the picture beside it: both are made
+here, so that neither denies the other.
+"""
+
+from __future__ import annotations
+
+from outpace._dataclass import dataclass
+from outpace.metrics.cluster.program_groups import main_program_hosts
+from outpace.metrics.facts.partial_steps import partial_step_reason
+from outpace.metrics.facts.step_breakdown import step_breakdown
+from outpace.metrics.facts.workload import find_workload
+from outpace.metrics.views.host_copies import host_copies
+from outpace.metrics.views.host_time import HostTime, mean_host_time
+from outpace.model import Category, Chart, ChartKind, Table, Unit, humanize
+from outpace.timeline import Run
+from outpace.tools.overview.compute import MeanStep
+from outpace.tools.overview.schema import STEADY_STEP
+
+HOST_OPS, HOST_NO_OP, HOST_TRANSFERS = "Ops on the host", "Host, no op runs", "Transfers from the host"
+"""Parts of categories in the picture: of computation on the host, and what of the input moves to
+devices, which nothing waits for.
+"""
+
+_UNSEEN = "Host-bound (Python or untraced work)"
+_COLORS = {c.label: c.value for c in Category}
+_MOSTLY_OPS = 0.5  # of what counts as computation on the host
+_MOSTLY_COPIES = 0.5  # of what counts as computation on the host
+_INPUT_BOUND = 0.2  # of the step, from where XProf calls a program highly input-bound
+
+
+@dataclass(frozen=True)
+class StepBottleneck:
+    """The sentence, and what it says of parts of the picture: their labels, and the share of the
+    step that it gives them.
+    """
+
+    sentence: str
+    shares: dict[str, float]
+
+
+def find_bottleneck(run: Run, mean_step: MeanStep) -> StepBottleneck:
+    """What bounds the mean step."""
+    shares = {c: mean_step.share(c) for c in Category}
+    halves = (Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
+    shares[halves[1]] += shares.pop(halves[0])  # one sentence speaks of device compute as a whole
+    top = max(shares, key=lambda c: shares[c])
+    kind = "prediction" if find_workload(run).is_inference else "step"
+    step = f"{humanize(mean_step.mean_ps, Unit.PS)} {'mean ' * mean_step.is_uneven}{kind}"
+    moved = _moved(run)
+    whole = mean_step.share(Category.INPUT)
+    waits = max(0.0, whole - moved)
+    waiting = {Category.INPUT.label: waits}
+    if moved >= whole / 2 and (top is Category.INPUT or whole >= _INPUT_BOUND):
+        said = f"Bound by transfers from the host: {moved:.0%} of the {step}; {waits:.0%} waits for input data."
+        return StepBottleneck(said, {HOST_TRANSFERS: moved, **waiting})
+    if top is Category.INPUT or whole >= _INPUT_BOUND:
+        return StepBottleneck(f"Input-bound: {waits:.0%} of the {step} waits for input data.", waiting)
+    copied = [row["share"] for row in host_copies(run).records() if row["host"] in main_program_hosts(run)]
+    if top is Category.HOST_COMPUTE and sum(copied) >= _MOSTLY_COPIES * shares[top] * len(copied) > 0:
+        share = sum(copied) / len(copied)
+        said = f"Bound by copies of NumPy arrays to the device: {share:.0%} of the {step}; {waits:.0%} waits for input."
+        return StepBottleneck(said, waiting)
+    if top is Category.HOST_COMPUTE:
+        time = mean_host_time(run, *main_program_hosts(run))
+        said, parts = _on_host(time, step, run.has_device)
+        return StepBottleneck(f"{said}; {waits:.0%} waits for input.", {**parts, **waiting})
+    named = {
+        Category.DEVICE_COMPUTE_32: "Bound by computation on the device",
+        Category.ALL_OTHERS: _UNSEEN,
+    }.get(top, f"Bound by {top.label.lower()}")
+    parts = {} if top in halves else {top.label: shares[top]}
+    return StepBottleneck(f"{named}: {shares[top]:.0%} of the {step}; {waits:.0%} waits for input.", {**parts, **waiting})
+
+
+def _moved(run: Run) -> float:
+    """Share of the step that goes to transfers from the host, which counts as input."""
+    return step_breakdown(run).select_hosts(*main_program_hosts(run)).transfer_share
+
+
+def _on_host(time: HostTime, step: str, has_device: bool) -> tuple[str, dict[str, float]]:
+    """What bounds a step in which the host works: ops, or what stands between them; and the parts
+    of the picture that say so.
+    """
+    idle = time.compute_share - time.op_share
+    if time.op_share >= _MOSTLY_OPS * time.compute_share:
+        parts = {} if has_device else {HOST_OPS: time.op_share}
+        return f"Bound by computation on the host: ops run in {time.op_share:.0%} of the {step}", parts
+    what, share = time.largest_other_part
+    parts = {} if has_device else {HOST_NO_OP: idle}
+    return f"Host-bound: no op runs in {idle:.0%} of the {step} ({what}: {share:.0%})", parts
+
+
+def build_step_chart(run: Run, mean_step: MeanStep, title: str) -> Chart:
+    """The mean step; computation on a host without devices is divided into ops and what stands
+    between them, input into waits and transfers.
+    """
+    time, moved = mean_host_time(run, *main_program_hosts(run)), _moved(run)
+    waits = mean_step.share(Category.INPUT)
+    divided: dict[str, dict[str, float]] = {}
+    if not run.has_device and time.compute_share:
+        divided[Category.HOST_COMPUTE.value] = {
+            HOST_OPS: time.op_share / time.compute_share,
+            HOST_NO_OP: 1 - time.op_share / time.compute_share,
+        }
+    if moved and waits:
+        divided[Category.INPUT.value] = {
+            Category.INPUT.label: max(0.0, 1 - moved / waits),
+            HOST_TRANSFERS: min(1.0, moved / waits),
+        }
+    if not divided:
+        return Chart(title, ChartKind.STACK_TOTAL, mean_step.table, "category", ("mean_ps",), _COLORS)
+    rows = []
+    for row in mean_step.table.records():
+        for name, part in divided.get(row["key"], {row["category"]: 1.0}).items():
+            rows.append({**row, "category": name, "mean_ps": row["mean_ps"] * part})
+    rows.sort(key=lambda row: row["category"] in (HOST_NO_OP, HOST_TRANSFERS))  # a category keeps its glyph
+    table = Table.from_rows("steady_step", title, STEADY_STEP, [tuple(row[f.name] for f in STEADY_STEP) for row in rows])
+    return Chart(
+        title, ChartKind.STACK_TOTAL, table, "category", ("mean_ps",), {**_COLORS, HOST_OPS: Category.HOST_COMPUTE.value}
+    )
+
+
+def format_step_name(run: Run, mean_step: MeanStep, *, is_compiling: bool) -> str:
+    """What the step is that is shown: one name for its time and its picture."""
+    if partial_step_reason(run):
+        return "Captured step"
+    if is_compiling:
+        return "Step"
+    return "Mean step" if mean_step.is_uneven else "Steady step" if mean_step.step_count > 1 else "Step"

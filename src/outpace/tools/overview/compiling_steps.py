@@ -1,0 +1,49 @@
+"""Captures that hold little else than compilation: their steps are no steady state, and their mean
+misleads.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace.metrics.facts.missing_steps import later_capture_command
+from outpace.metrics.facts.step_breakdown import StepBreakdown
+from outpace.model import Category, Unit, humanize, median
+from outpace.model.units import format_count
+from outpace.timeline import Run
+
+_MOSTLY = 0.5  # of the steps' time
+_NONE = 0.01  # of a step: one that compiles for less only runs
+_FEWEST = 50  # steps that only run: a few of them, each after a compilation, only hand work to a device that is idle
+
+
+@dataclass(frozen=True)
+class CompilingSteps:
+    """`count` of the `step_count` captured ones compile; those that only run take `plain_step_ps`
+    ps (median; None: too few of them).
+    """
+
+    count: int
+    step_count: int
+    plain_step_ps: float | None
+
+    def render_caveat(self, run: Run) -> str:
+        """A line for the confidence in the report."""
+        which = (
+            f"{self.count} of {format_count(self.step_count, 'step')} compile"
+            if self.count < self.step_count
+            else "all of them compile"
+        )
+        rest = f" ({humanize(self.plain_step_ps, Unit.PS)} without)" if self.plain_step_ps is not None else ""
+        return f"{which}{rest}: no steady state yet, unless it goes on; capture later: {later_capture_command(run)}"
+
+
+def find_compiling_steps(breakdown: StepBreakdown) -> CompilingSteps | None:
+    """What is to be said of steps that mostly compile; None for others."""
+    whole = breakdown.steady_steps
+    duration, built = whole["duration_ps"].astype(np.float64), breakdown.category_ps(Category.COMPILATION)
+    if not len(whole) or built.sum() < _MOSTLY * duration.sum():
+        return None
+    runs = duration[built < _NONE * duration]
+    return CompilingSteps(len(whole) - len(runs), len(whole), median(runs) if len(runs) >= _FEWEST else None)

@@ -1,0 +1,393 @@
+"""Steps that are no steady state: which were set aside and why, and what comes round every few
+steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace.metrics.facts.python_samples import find_slow_step_library, find_slow_step_lines
+from outpace.metrics.facts.step_breakdown import StepBreakdown
+from outpace.metrics.facts.step_function import function_call_rows
+from outpace.metrics.facts.workload import Workload
+from outpace.metrics.savings.budget import build_saving, excess_share
+from outpace.metrics.source_line import format_source_line
+from outpace.model import (
+    OUTSIDE_STEPS,
+    Category,
+    Certainty,
+    Evidence,
+    Finding,
+    Severity,
+    Table,
+    Threshold,
+    Unit,
+    humanize,
+    median,
+)
+from outpace.model.arrays import Indices, Values
+from outpace.model.text import is_majority
+from outpace.model.units import format_count
+from outpace.timeline import Run, Timeline
+from outpace.timeline.event_names import EventFlag
+from outpace.timeline.steady_state import Exclusion, find_period
+
+_PERIODIC = Threshold("periodic cost", 0.03, Unit.FRACTION, "our choice: a smaller saving could not be measured")
+_MUCH = Threshold("high periodic cost", 0.15, Unit.FRACTION, "our choice: five times the smallest cost worth a look")
+_TWICE = 2
+_MORE_CALLS = 1.5  # times as many calls as usual: then an evaluation ran, and not the same calls longer
+_PLAIN = 3.0  # times the usual step: what comes only twice in a capture, and takes less, may be chance
+_STALLS = {
+    Category.INPUT: "Find what stalls the input (a buffer that is filled, a slow file)",
+    Category.COMPILATION: "Keep shapes, dtypes and Python arguments constant: these steps compile",
+}
+_CATEGORIES = tuple(f"{category.value}_ps" for category in Category)
+_OTHERWISE_KNOWN = (Category.INPUT, Category.COMPILATION)  # rules of their own name what waits, and what is compiled
+
+
+@dataclass(frozen=True)
+class ExcludedStep:
+    """A step that was set aside: its number, why, how long it took and what its host's steady step
+    takes (ps), and which category made most of the difference (None: less than half of it by any).
+    """
+
+    host: str
+    step: int
+    reason: str
+    duration: float
+    steady_duration: float
+    cause: Category | None
+
+    def __str__(self) -> str:
+        why = self.cause.label.lower() if self.cause else "several causes"
+        if self.cause is Category.ALL_OTHERS:
+            why = "untraced time (Python, start-up)"
+        if self.reason == Exclusion.BUFFERED.value:
+            why = "its input was already buffered"
+        if self.reason == Exclusion.FIRST_BUILD.value:
+            return f"step {self.step}, {humanize(self.duration, Unit.PS)}, set aside ({self.reason})"
+        return f"step {self.step}, {humanize(self.duration, Unit.PS)}, set aside ({self.reason}): {why}"
+
+
+def iter_excluded_steps(breakdown: StepBreakdown) -> Iterator[ExcludedStep]:
+    """The steps that were set aside, in their order."""
+    apart, whole = breakdown.steps.take(breakdown.steps["aside"] != ""), breakdown.steady_steps
+    usual = {
+        host: _means(others) for host in dict.fromkeys(apart["host"].tolist()) if len(others := whole.filter_by("host", host))
+    }
+    times = np.stack([apart[name] for name in ("duration_ps", *_CATEGORIES)], axis=1).astype(np.float64)
+    for host, step, why, mine in zip(
+        *(apart[name].tolist() for name in ("host", "step", "aside")), times.tolist(), strict=True
+    ):
+        longer, *extra = (time - mean for time, mean in zip(mine, usual[host], strict=True))
+        most = max(extra)
+        cause = tuple(Category)[extra.index(most)] if most >= 0.5 * longer > 0 else None
+        if why == Exclusion.FIRST_BUILD.value:
+            cause = Category.COMPILATION
+        yield ExcludedStep(host, step, why, mine[0], usual[host][0], cause)
+
+
+def _means(steps: Table) -> list[float]:
+    """The mean duration of steps, and of each category, ps."""
+    return [float(steps[name].mean()) for name in ("duration_ps", *_CATEGORIES)]
+
+
+def iter_findings(run: Run, breakdown: StepBreakdown, program: Workload) -> Iterator[Finding]:
+    """Of a host one finding for each reason for which steps that took longer were set aside, and
+    one for slow steps, for what comes round, and for steps that grow.
+    """
+    known = [timeline for timeline in run.hosts if timeline.host in breakdown.steps_per_execution]
+    much = {t.host: list(_slow(run, t, breakdown.select_hosts(t.host), Exclusion.ONE_OFF)) for t in known}
+    for alike in _alike(iter_excluded_steps(breakdown)):
+        reason, host = alike[0].reason, alike[0].host
+        if reason not in (Exclusion.BUFFERED.value, Exclusion.SLOW.value) and not (
+            reason == Exclusion.ONE_OFF.value and much[host]
+        ):
+            yield _aside(alike, program)
+    for timeline in run.hosts:
+        if timeline in known:
+            yield from _slow(run, timeline, breakdown.select_hosts(timeline.host), Exclusion.SLOW)
+            yield from much[timeline.host]
+        yield from _growing(timeline, breakdown.steps.filter_by("host", timeline.host), program)
+    whole = breakdown.steady_steps
+    for timeline in run.hosts:
+        mine = whole.filter_by("host", timeline.host)
+        if len(mine):
+            yield from _periodic(run, timeline, mine, program)
+
+
+def _alike(found: Iterable[ExcludedStep]) -> list[list[ExcludedStep]]:
+    """Steps of a host that were set aside for the same reason stand together, wherever they are: a
+    warm-up may be as long as the capture.
+    """
+    groups: dict[tuple[str, str, Category | None], list[ExcludedStep]] = {}
+    for one in found:
+        groups.setdefault((one.host, one.reason, one.cause), []).append(one)
+    return list(groups.values())
+
+
+def render_exclusions(breakdown: StepBreakdown) -> list[str]:
+    """What was set aside and why, a sentence for each reason."""
+    return [_sentence(alike) for alike in _alike(iter_excluded_steps(breakdown))]
+
+
+def _sentence(alike: list[ExcludedStep]) -> str:
+    if len(alike) == 1:
+        return str(alike[0])
+    longest = max(one.duration for one in alike)
+    why = str(alike[0]).partition("set aside")[2]
+    first, last = alike[0].step, alike[-1].step
+    which = f"steps {first} to {last}" if last - first < len(alike) else f"{len(alike):,} steps from {first} to {last}"
+    return f"{which}, up to {humanize(longest, Unit.PS)}, set aside{why}"
+
+
+def _aside(alike: list[ExcludedStep], program: Workload) -> Finding:
+    one = max(alike, key=lambda step: step.duration)
+    said = _sentence(alike)
+    action = "Nothing, if it happens once. Capture more steps to see whether it recurs."
+    if one.cause is Category.COMPILATION:
+        action = program.select_text(
+            keras="Nothing: the first batch of each shape is traced and compiled. Capture after a warm-up to leave it out.",
+            tensorflow="Nothing, if shapes and Python arguments stay the same: the first call is traced. Capture after a warm-up to "
+            "leave it out.",
+            jax="Nothing, if shapes stay the same: the first call is compiled. Capture after a warm-up, or keep programs in "
+            "jax_compilation_cache_dir between runs.",
+        )
+    return Finding(
+        id="set_aside",
+        severity=Severity.INFO,
+        sentence=f"{said[:1].upper()}{said[1:]}. {'It took' if len(alike) == 1 else 'They took up to'} "
+        f"{one.duration / one.steady_duration:.1f} times the steady step.",
+        action=action,
+        evidence=(
+            Evidence("duration of that step", one.duration, Unit.PS, "steps"),
+            Evidence("steady step", one.steady_duration, Unit.PS, "steps"),
+        ),
+        location=f"step {one.step}" if one.host else "",
+        host=one.host,
+    )
+
+
+def _slow(run: Run, timeline: Timeline, mine: StepBreakdown, aside: Exclusion) -> Iterator[Finding]:
+    """Steps that take much longer than the others, now and then: of those that wait for input, that
+    compile, and that do something else.
+    """
+    slow = np.flatnonzero(mine.steps["aside"] == aside.value)
+    if not len(slow):
+        return
+    usual = {c: mine.category_ps(c, mine.steady_steps).mean() for c in Category}
+    extra = np.stack([mine.category_ps(c, mine.steps.take(slow)) - usual[c] for c in Category])
+    alike: dict[Category | None, list[int]] = {None: []}
+    for row, most in zip(slow.tolist(), extra.argmax(axis=0).tolist(), strict=True):
+        cause = tuple(Category)[most]
+        alike.setdefault(cause if cause in _OTHERWISE_KNOWN else None, []).append(row)
+    for cause, rows in alike.items():
+        if rows:
+            yield from _slow_alike(run, timeline, mine, aside, np.array(rows), cause)
+
+
+def _slow_alike(
+    run: Run, timeline: Timeline, mine: StepBreakdown, aside: Exclusion, slow: Indices, known: Category | None
+) -> Iterator[Finding]:
+    """Those (rows of the steps) that are slow for one reason, which other rules name (`known`) or
+    do not; or a single one that holds much of the capture, where it is known what it does: else the
+    machine may have stood still.
+    """
+    every = mine.steps.take(mine.steps["aside"] == aside.value)["duration_ps"].astype(np.float64)
+    found, usual = mine.steps.take(slow), mine.steady_steps
+    times, steady = found["duration_ps"].astype(np.float64), float(usual["duration_ps"].mean())
+    held = float(times.sum()) / float(every.sum() + usual["duration_ps"].sum())
+    if len(times) < len(every) and held < _PERIODIC.value:
+        return
+    part = float((times - steady).sum() / (every - steady).sum())
+    extra = {c: float(mine.category_ps(c, found).mean() - mine.category_ps(c, usual).mean()) for c in Category}
+    once = aside is Exclusion.ONE_OFF
+    cause = known or max((c for c in extra if c not in _OTHERWISE_KNOWN), key=lambda c: extra[c])
+    chosen = slow, timeline.steps.steady_rows
+    lines = find_slow_step_lines(run, timeline, *chosen)
+    place = format_source_line(*lines[0][:2]) if lines else ""
+    where = f" at {place} in {lines[0][2]}()" if lines else ""
+    only = _only_there(timeline, *chosen)
+    if once and (held < _MUCH.value or not (lines or only)):
+        return
+    longer = not only and cause is Category.HOST_COMPUTE and _same_calls_longer(timeline, *chosen)
+    action = _STALLS.get(cause, "Find what runs there and in no other step")
+    if only:
+        where = f"{where}, in {only}, which runs in no other step"
+        action = f"Do what runs {only} less often, or off the training thread"
+    elif longer:
+        where = f"{where}, in the calls that every step makes"
+        action = "Look at what else used the cores then, and at larger inputs: the same calls took longer"
+    yield Finding(
+        id="input_stalls" if cause is Category.INPUT else ("compile_stalls" if cause is Category.COMPILATION else "slow_steps"),
+        severity=Severity.HIGH if held >= _MUCH.value else Severity.MODERATE,
+        sentence=f"{'Once in this capture: ' if once else ''}{_holding(times, len(usual) + len(every), held)} instead of "
+        f"{humanize(steady, Unit.PS)}, {_spent(cause, extra)}{where}.",
+        action=f"{action}: 'outpace explain' compares a slow step with the others. Capture more steps to see whether it recurs.",
+        evidence=(
+            Evidence("their share of the time of all these steps", held, Unit.FRACTION, "steps"),
+            Evidence("mean of the other steps", steady, Unit.PS, "steps"),
+            Evidence(f"more {cause.label.lower()} in them", extra[cause], Unit.PS, "steps"),
+        ),
+        threshold=_MUCH,
+        saving=build_saving(
+            part * excess_share(timeline, aside),
+            OUTSIDE_STEPS,
+            assumes="if it comes as often as in this capture" if once else "if these steps took as long as the others",
+        ),
+        counter_evidence=(
+            "It came once: nothing shows how often it does."
+            if once
+            else "They come at no period: something else on the machine may have held them up.",
+        ),
+        location=place,
+        certainty=Certainty.LIKELY if (lines or only) and len(times) > _TWICE and not longer else Certainty.POSSIBLE,
+        host=timeline.host,
+    )
+
+
+def _holding(times: Values, steps: int, held: float) -> str:
+    """How many of so many steps hold which share of the time, and how long the longest two take."""
+    longest = " and ".join(humanize(time, Unit.PS) for time in sorted(times.tolist(), reverse=True)[:2])
+    more = " and more" if len(times) > _TWICE else ""
+    return f"{len(times)} of {format_count(steps, 'step')} {'holds' if len(times) == 1 else 'hold'} {held:.0%} of the time: {longest}{more}"
+
+
+def _growing(timeline: Timeline, mine: Table, program: Workload) -> Iterator[Finding]:
+    """Steps that take longer and longer: something is kept, and gone through again in
+    each of them.
+    """
+    grown = timeline.steps.trend
+    if grown is None:
+        return
+    known, (first, last) = mine.take(mine["complete"].astype(bool)), grown
+    share = 1 - first / last
+    quarter = len(known) // 4
+    extra = {c: float(known[f"{c.value}_ps"][-quarter:].mean() - known[f"{c.value}_ps"][:quarter].mean()) for c in Category}
+    yield Finding(
+        id="growing_steps",
+        severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
+        sentence=f"Steps take longer and longer: from {humanize(first, Unit.PS)} to {humanize(last, Unit.PS)} over "
+        f"{format_count(len(known), 'step')}, {_spent(max(extra, key=lambda c: extra[c]), extra)}.",
+        action="Find what grows with the steps: a list of results that each step goes through, "
+        + program.select_text(
+            keras="metrics that are never reset, ops that are added to a graph, sequences of growing length.",
+            tensorflow="ops that are added to a graph, a tape that is kept, sequences of growing length.",
+            jax="arrays that are put together again, sequences of growing length.",
+        ),
+        evidence=(
+            Evidence("median of the first quarter", first, Unit.PS, "steps"),
+            Evidence("median of the last quarter", last, Unit.PS, "steps"),
+        ),
+        threshold=_MUCH,
+        counter_evidence=("What a step of the profiler's own costs is not known beside it.",),
+        certainty=Certainty.LIKELY,
+        host=timeline.host,
+    )
+
+
+def _periodic(run: Run, timeline: Timeline, mine: Table, program: Workload) -> Iterator[Finding]:
+    """What some steps do beyond the others, again and again: a checkpoint, a summary, an
+    evaluation.
+    """
+    times = mine["duration_ps"].astype(np.float64)
+    slow, every = find_period(times, np.ones(len(times), bool))
+    usual = np.delete(np.arange(len(times)), slow)
+    if len(slow) < _TWICE or every is None or (len(slow) == _TWICE and times[slow].min() < _PLAIN * median(times[usual])):
+        return
+    extra = {c: _mean(mine, c, slow) - _mean(mine, c, usual) for c in Category}
+    cause = max(extra, key=lambda c: extra[c])
+    share = extra[cause] * len(slow) / float(times.sum())
+    more = {c: time for c, time in extra.items() if time > 0 and c not in _OTHERWISE_KNOWN}
+    if cause in _OTHERWISE_KNOWN or share < _PERIODIC.value:
+        return
+    chosen = timeline.steps.steady_rows[slow], timeline.steps.steady_rows[usual]
+    if cause is Category.HOST_COMPUTE and _same_calls_longer(timeline, *chosen):
+        return  # other programs on the machine, or the data, made the step's own function slow: nothing that could be done less often
+    lines, library = find_slow_step_lines(run, timeline, *chosen), find_slow_step_library(run, timeline, *chosen)
+    if cause is Category.HOST_COMPUTE and not lines and len(slow) == _TWICE:
+        return  # twice, and nothing says what it is
+    place = format_source_line(*lines[0][:2]) if lines else ""
+    where = (f" at {place} in {lines[0][2]}()" if lines else "") + (f", in {library}()" if library else "")
+    yield Finding(
+        id="periodic_cost",
+        severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
+        sentence=f"One step in {every:.0f} takes {humanize(float(times[slow].mean()), Unit.PS)} instead of "
+        f"{humanize(float(times[usual].mean()), Unit.PS)}, {_spent(cause, extra)}{where}: {share:.0%} of the time of all steps.",
+        action=program.select_text(
+            keras="Do this periodic work less often, or off the training thread: a larger save_freq, validation_freq or update_freq, or "
+            "asynchronous checkpoints (Orbax).",
+            tensorflow="Do this periodic work less often, or in its own thread: checkpoints (tf.train.CheckpointOptions(enable_async=True)), "
+            "evaluation, summaries.",
+            jax="Do this periodic work less often, or in its own thread: asynchronous checkpoints (Orbax), evaluation on fewer batches.",
+        ),
+        evidence=(
+            Evidence("mean of those steps", float(times[slow].mean()), Unit.PS, "steps"),
+            Evidence("mean of the others", float(times[usual].mean()), Unit.PS, "steps"),
+            Evidence(f"more {cause.label.lower()} in them", extra[cause], Unit.PS, "steps"),
+        ),
+        threshold=_MUCH if share >= _MUCH.value else _PERIODIC,
+        saving=build_saving(
+            sum(more.values()) * len(slow) / float(times.sum()), *more, assumes="if these steps took as long as the others"
+        ),
+        counter_evidence=(f"It occurred {len(slow)} times in {len(times)} steps.",),
+        location=place,
+        certainty=Certainty.CERTAIN if len(slow) > _TWICE or lines else Certainty.LIKELY,
+        host=timeline.host,
+        explains=("python_overhead", "small_steps", "compiling_in_steps", "late_launches", "waits_for_device"),
+    )
+
+
+def _same_calls_longer(timeline: Timeline, slow: Indices, usual: Indices) -> bool:
+    """Whether slow steps make no more calls of the functions that run in usual ones, and most of
+    their time beyond lies in these.
+    """
+    trace, steps = timeline.trace, timeline.steps
+    rows = function_call_rows(timeline)
+    rows = rows[timeline.step_index[rows] >= 0]
+    step = timeline.step_index[rows]
+    known = np.isin(trace.name[rows], trace.name[rows[np.isin(step, usual)]])
+    rows, step = rows[known], step[known]
+    if not len(rows):
+        return False
+    count = np.bincount(step, minlength=len(steps)).astype(np.float64)
+    took = np.bincount(step, weights=trace.duration[rows].astype(np.float64), minlength=len(steps))
+    longer = float(steps.duration[slow].mean() - steps.duration[usual].mean())
+    return bool(count[slow].mean() < _MORE_CALLS * count[usual].mean() and took[slow].mean() - took[usual].mean() >= longer / 2)
+
+
+def _only_there(timeline: Timeline, slow: Indices, usual: Indices) -> str:
+    """Name of the event of the training thread that runs in each of the slow steps and in no usual
+    one, for at least half of what these take beyond the usual; of several the longest, of those the
+    innermost. Empty where there is none.
+    """
+    trace, steps = timeline.trace, timeline.steps
+    if int(steps.line[slow[0]]) < 0:
+        return ""
+    rows = trace.lines.row_numbers(int(steps.line[slow[0]]))
+    step = np.searchsorted(steps.start, trace.start[rows], side="right") - 1
+    rows, step = rows[step >= 0], step[step >= 0]
+    code = trace.name[rows]
+    elsewhere = np.zeros(len(trace.names), bool)
+    elsewhere[code[np.isin(step, usual)]] = True
+    own = np.isin(step, slow) & ~elsewhere[code] & ~timeline.event_names.mask(EventFlag.PYTHON_FRAME)[code]
+    if not own.any():
+        return ""
+    took = np.bincount(code[own], weights=trace.duration[rows[own]].astype(np.float64))
+    beyond = float(steps.duration[slow].sum()) - len(slow) * float(steps.duration[usual].mean())
+    name = int(np.flatnonzero(took >= took.max())[-1])
+    everywhere = len(np.unique(step[own & (code == name)])) == len(slow)
+    return trace.names[name] if everywhere and took[name] >= beyond / 2 else ""
+
+
+def _mean(table: Table, category: Category, rows: Indices) -> float:
+    return float(table[f"{category.value}_ps"][rows].mean()) if len(rows) else 0.0
+
+
+def _spent(cause: Category, extra: Mapping[Category, float]) -> str:
+    """What takes the largest part of the time that was added, of what each category adds."""
+    name = "Python or untraced work" if cause is Category.ALL_OTHERS else cause.label.lower()
+    return f"{'mostly' if is_majority(extra[cause], sum(max(0.0, time) for time in extra.values())) else 'more than elsewhere'} in {name}"

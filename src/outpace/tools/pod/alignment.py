@@ -1,0 +1,128 @@
+"""Which steps of several hosts belong together, and what their clocks have to do with
+each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace.metrics.cluster.clock_offsets import ClockOffset, clock_offsets, host_zeros_ps
+from outpace.metrics.cluster.host_summary import HostSummary
+from outpace.metrics.cluster.program_groups import steps_overlap
+from outpace.model import Table, Unit, humanize, median
+from outpace.model.arrays import Numbers
+from outpace.tools.pod.schema import CLOCKS
+
+_OVERLAP = 0.5  # of the shorter one, for two steps to have run at the same time
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """`numbers`: by host, the aligned number of each of its steps. `shared_numbers`: numbers that
+    all hosts have. `description` says it in a sentence.
+
+    `zero`: by host, ps from the run's earliest event to the zero of its times, on one clock.
+    """
+
+    numbers: dict[str, Numbers]
+    shared_numbers: tuple[int, ...]
+    description: str
+    clocks: Table
+    zero: dict[str, int]
+
+
+def align_steps(digests: Sequence[HostSummary]) -> Alignment:
+    """Match steps by their numbers when hosts count alike, and by overlap in time where the numbers
+    have nothing in common.
+    """
+    hosts = [d for d in digests if len(d.step_number)]
+    zero, apart = host_zeros_ps(digests), clock_offsets(digests)
+    numbers = {d.host: d.step_number for d in hosts}
+    shared = _common(numbers)
+    how = "only one host recorded steps" if len(hosts) < 2 else _by_number(hosts, shared, zero)
+    if len(hosts) > 1 and not shared and _common(matched := _by_overlap(hosts, zero)):
+        numbers, shared = matched, _common(matched)
+        how = f"the hosts count their steps differently; {len(shared)} of them are matched by when they ran, numbered as on {hosts[0].host}"
+    told = "".join(f". {sentence}" for sentence in format_clock_offsets(apart))
+    return Alignment(numbers, shared, how + told, _clocks(digests, numbers, shared, zero, apart), zero)
+
+
+def format_clock_offsets(host_offsets: Mapping[str, ClockOffset]) -> list[str]:
+    """A sentence for each host whose clock is so wrong that its steps had to be moved."""
+    return [
+        f"The clock of {host} is {humanize(abs(each.offset_ps), Unit.PS)} {'ahead of' if each.offset_ps > 0 else 'behind'} that of the others, by the ends "
+        f"of their collectives in {each.step_count} steps (± {humanize(each.spread_ps, Unit.PS)}): its times are put right"
+        for host, each in host_offsets.items()
+        if each.is_wrong
+    ]
+
+
+def _common(numbers: dict[str, Numbers]) -> tuple[int, ...]:
+    sets = [set(n.tolist()) for n in numbers.values()]
+    return tuple(sorted(set.intersection(*sets))) if sets else ()
+
+
+def _by_number(hosts: list[HostSummary], shared: tuple[int, ...], zero: dict[str, int]) -> str:
+    fewest = min(len(d.step_number) for d in hosts)
+    if not shared:
+        return "the hosts share no step number, and none of their steps ran at the same time: each host is shown by itself"
+    steps = f"step {shared[0]} is" if len(shared) == 1 else f"{len(shared)} steps ({shared[0]} to {shared[-1]}) are"
+    how = f"{steps} on {'both' if len(hosts) == 2 else f'all {len(hosts)}'} hosts, matched by number"
+    if len(shared) < fewest:
+        how += "; the other steps are not on every host"
+    spans = [_spans(d, zero[d.host]) for d in hosts]
+    apart = [number for number in shared if not steps_overlap(s[number] for s in spans)]
+    if len(apart) > len(shared) / 2:
+        how += "; steps of one number did not run at the same time: these train independently"
+    return how
+
+
+def _spans(host: HostSummary, zero: int) -> dict[int, tuple[int, int]]:
+    """Start and end of every step by its number, ps on the run's clock."""
+    bounds = zip((host.step_start + zero).tolist(), (host.step_end + zero).tolist(), strict=True)
+    return dict(zip(host.step_number.tolist(), bounds, strict=True))
+
+
+def _by_overlap(hosts: list[HostSummary], zero: dict[str, int]) -> dict[str, Numbers]:
+    """Numbers of the first host's steps for every host's steps that overlap one of them; -1 - i for
+    steps that overlap none.
+    """
+    first = hosts[0]
+    begin, finish = first.step_start + zero[first.host], first.step_end + zero[first.host]
+    numbers = {first.host: first.step_number}
+    for t in hosts[1:]:
+        start, end = t.step_start + zero[t.host], t.step_end + zero[t.host]
+        middle = (start + end) // 2
+        at = np.clip(np.searchsorted(begin, middle, side="right") - 1, 0, len(begin) - 1)
+        overlap = np.minimum(end, finish[at]) - np.maximum(start, begin[at])
+        same = overlap >= _OVERLAP * np.minimum(end - start, finish[at] - begin[at])
+        same[1:] &= at[1:] != at[:-1]  # of two steps in the time of one, the first
+        numbers[t.host] = np.where(same, first.step_number[at], -1 - np.arange(len(at)))
+    return numbers
+
+
+def _clocks(
+    every: Sequence[HostSummary],
+    numbers: dict[str, Numbers],
+    shared: tuple[int, ...],
+    zero: dict[str, int],
+    apart: Mapping[str, ClockOffset],
+) -> Table:
+    ends: dict[str, dict[int, int]] = {}
+    on_all = set(shared)
+    for d in every:
+        if d.host in numbers:
+            known = zip(numbers[d.host].tolist(), (d.step_end + zero[d.host]).tolist(), strict=True)
+            ends[d.host] = {number: end for number, end in known if number in on_all}
+    base = next(iter(ends.values()), {})
+    rows = []
+    for d in every:
+        mine = ends.get(d.host, {})
+        offset = median([mine[number] - base[number] for number in shared]) if mine and base else float("nan")
+        bounds = (int(d.step_number[0]), int(d.step_number[-1])) if len(d.step_number) else (float("nan"), float("nan"))
+        clock = apart[d.host].offset_ps if d.host in apart else float("nan")
+        rows.append((d.host, d.span_ps[0] + zero[d.host], d.span_ps[1] - d.span_ps[0], *bounds, len(mine), offset, clock))
+    return Table.from_rows("clocks", "Hosts and their clocks", CLOCKS, rows)

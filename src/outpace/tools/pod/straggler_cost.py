@@ -1,0 +1,47 @@
+"""What a step of all workers would lose if a slow one were repaired."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from outpace.metrics.cluster.workers import Worker
+from outpace.model import leave_one_out_medians
+from outpace.model.arrays import Values
+from outpace.tools.pod.alignment import Alignment
+
+_FEWEST = 3  # steps in common, below which means say more
+
+
+def compute_straggler_cost(workers: Sequence[Worker], excess: Values, alignment: Alignment) -> Values:
+    """Per worker the mean time, ps, that a step of all of them loses if it takes as long before the
+    first collective as the median worker.
+
+    A step goes on when the last worker has come, so that repairing one gives back only what it is
+    later than the next. Workers are repaired one after the other, from the slowest on: what a
+    worker gives back is what it gives once those slower than it are repaired, and all of them
+    together give no more than the step has. Steps are matched by their numbers; without three in
+    common, means stand for them.
+    """
+    order = np.argsort(-excess, kind="stable")
+    leads = _leads(workers, alignment)[order]
+    mended = np.minimum(leads, leave_one_out_medians(leads))
+    still = np.maximum.accumulate(leads[::-1], axis=0)[::-1]  # the last of those that are not repaired yet
+    late = np.maximum(np.maximum.accumulate(mended, axis=0), np.concatenate((still[1:], mended[-1:])))
+    before = np.concatenate((still[:1], late[:-1]))
+    saved = np.zeros(len(workers))
+    saved[order] = np.where(excess[order] > 0, (before - late).mean(axis=1), 0.0)
+    return saved
+
+
+def _leads(found: Sequence[Worker], aligned: Alignment) -> Values:
+    """Time before the first collective, ps, of shape (workers, steps)."""
+    rows = [
+        dict(zip(aligned.numbers[w.host][w.steady_collective_steps].tolist(), w.steady_lead_ps.tolist(), strict=True))
+        for w in found
+    ]
+    shared = sorted(set.intersection(*(set(known) for known in rows)))
+    if len(shared) < _FEWEST:
+        return np.array([[w.mean_lead_ps] for w in found])
+    return np.array([[known[number] for number in shared] for known in rows], np.float64)

@@ -1,0 +1,136 @@
+"""Columns of events that give values of the rows that are asked for: computed there and then, or
+kept in few bytes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from outpace import _native
+from outpace.model.arrays import Codes, Column, Indices, Numbers, Picoseconds
+
+Side: TypeAlias = Literal["left", "right"]
+MIN_PACKED_ROWS = 1 << 23
+"""Fewer numbers are held as they are, which is faster: all columns of so many events take some
+hundred megabytes.
+"""
+_WIDTHS = (1, 2, 4)  # bytes of an entry that numbers are packed into
+_BLOCK = 256  # entries that share a base
+_ASIDE = 256  # bytes that a number which stands aside is worth: it takes 16, and time whenever it is looked up
+
+
+class EventColumn(ABC):
+    """A column of events that gives values of the rows that are asked for: no table needs all of it
+    at once.
+    """
+
+    __iter__ = None  # it is no sequence: one row at a time takes a hundred times as long
+
+    @overload
+    def __getitem__(self, rows: int) -> np.int64: ...
+
+    @overload
+    def __getitem__(self, rows: Indices | slice) -> npt.NDArray[np.int64]: ...
+
+    def __getitem__(self, rows: int | Indices | slice) -> Any:
+        return self._of(rows)
+
+    @abstractmethod
+    def _of(self, rows: Any) -> Any: ...
+
+
+class ComputedColumn(EventColumn):
+    """A column that is computed when it is asked for."""
+
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
+        self._compute = compute
+
+    def _of(self, rows: Any) -> Any:
+        return self._compute(rows)
+
+
+class StoredColumn(EventColumn):
+    """A column of whole numbers, int32 or int64, that is held in memory; nobody can write to it."""
+
+    @abstractmethod
+    def searchsorted(self, block: slice, targets: Picoseconds, side: Side = "left") -> Indices:
+        """`np.searchsorted` in some rows, in which numbers are sorted; what is found is a row of
+        all.
+        """
+
+
+def store_column(values: Codes | Numbers) -> StoredColumn:
+    """Hold numbers, from then on read-only: few as they are, many in as few bytes as it takes."""
+    return (_packed(values) if len(values) >= MIN_PACKED_ROWS else None) or _Plain(values)
+
+
+class _Plain(StoredColumn):
+    def __init__(self, values: Codes | Numbers) -> None:
+        self._values = values
+        values.setflags(write=False)
+
+    def _of(self, rows: Any) -> Any:
+        return self._values[rows]
+
+    def searchsorted(self, block: slice, targets: Picoseconds, side: Side = "left") -> Indices:
+        return np.asarray(np.searchsorted(self._values[block], targets, side) + block.start)
+
+
+def _packed(values: Codes | Numbers) -> StoredColumn | None:
+    """The same in fewer bytes; None where that is not possible."""
+    count = len(values)
+    base, unit = np.empty(-(-count // _BLOCK), np.int64), ctypes.c_int64()
+    asides = np.empty(len(_WIDTHS), np.uint64)
+    _native.call("ox_pack_plan", count, values, values.itemsize, _native.thread_count(), base, unit, asides)
+    sizes = [width * count + _ASIDE * many for width, many in zip(_WIDTHS, asides.tolist(), strict=True)]
+    if min(sizes) >= values.nbytes:
+        return None
+    width = _WIDTHS[sizes.index(min(sizes))]
+    small = np.empty(count, f"u{width}")
+    _native.call("ox_pack", count, values, values.itemsize, _native.thread_count(), base, unit.value, width, small)
+    aside = np.flatnonzero(small == np.iinfo(small.dtype).max)
+    return _Packed(values.dtype, unit.value, small, base, aside, values[aside].astype(np.int64))
+
+
+class _Packed(StoredColumn):
+    """See `ox_packed`. It gives copies."""
+
+    def __init__(
+        self, dtype: np.dtype[Any], unit: int, small: Column, base: Numbers, aside_row: Indices, aside: Numbers
+    ) -> None:
+        self._dtype, self._columns = dtype, (small, base, aside_row, aside)
+        given = (_native.pointer(column) for column in self._columns)
+        self._core = _native.PackedStruct(len(small), len(aside), unit, *given, small.itemsize)
+
+    def _of(self, rows: Any) -> Any:
+        if isinstance(rows, slice):
+            begin, end, step = rows.indices(self._core.count)
+            if step == 1:
+                return self._unpacked(max(end - begin, 0), None, 0, begin)
+            rows = np.arange(begin, end, step)
+        given = np.asarray(rows)
+        if given.dtype.kind not in "iu":
+            raise IndexError("rows are whole numbers")
+        if given.dtype not in (np.int32, np.int64):
+            given = given.astype(np.int64)
+        found = self._unpacked(given.size, np.ascontiguousarray(given), given.itemsize, 0).reshape(given.shape)
+        return found if given.ndim else found[()]
+
+    def _unpacked(self, count: int, rows: Indices | None, width: int, begin: int) -> Column:
+        found = np.empty(count, self._dtype)
+        try:
+            _native.call("ox_unpack", self._core, count, rows, width, begin, found, found.itemsize)
+        except RuntimeError:
+            raise IndexError(f"a row that is none of {self._core.count}") from None
+        return found
+
+    def searchsorted(self, block: slice, targets: Picoseconds, side: Side = "left") -> Indices:
+        found, values = np.empty(len(targets), np.int64), np.ascontiguousarray(targets, np.int64)
+        _native.call("ox_search", self._core, block.start, block.stop, len(targets), values, side == "right", found)
+        return found

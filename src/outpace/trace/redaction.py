@@ -1,0 +1,71 @@
+"""A trace without paths, hosts and users: stand-ins in all of its texts, those in its file's bytes
+included.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from outpace.model.redaction import Redaction
+from outpace.trace import dialect
+from outpace.trace.stats import Value
+from outpace.trace.trace import Trace
+
+DIALECT_WORDS = frozenset(re.findall(r"\w+", " ".join(text for text in vars(dialect).values() if isinstance(text, str))))
+"""Words of the dialect: a host that is called `redact_host` is no secret, and `/redact_host:CPU`
+stays.
+"""
+
+
+def learn_names(trace: Trace, redaction: Redaction) -> None:
+    """Let a redaction see the names in a trace, so that it knows them in what it redacts first."""
+    for host in (trace.host, *trace.hostnames):
+        redaction.redact_host(host.rpartition(":")[0] or host)
+        redaction.redact_name(host)
+    for value in _values(trace):
+        _redacted(value, redaction)
+    trace.rewrite(
+        *(lambda content, see=see: see(content) and content for see in (redaction.redact_bytes, redaction.redact_message))
+    )
+
+
+def redact_trace(trace: Trace, redaction: Redaction, host: str) -> Trace:
+    """The trace under another host's name, with stand-ins. Its file's bytes in memory are changed:
+    the one that was given is void.
+    """
+    text = redaction.redact_text
+    trace.rewrite(redaction.redact_bytes, redaction.redact_message)
+    return replace(
+        trace,
+        host=host,
+        source=redaction.redact_path(trace.source),
+        planes=tuple(replace(plane, name=text(plane.name), stats=_stats(plane.stats, redaction)) for plane in trace.planes),
+        lines=replace(trace.lines, names=tuple(map(text, trace.lines.names))),
+        names=tuple(map(text, trace.names)),
+        display_names={row: text(name) for row, name in trace.display_names.items()},
+        name_stats={row: _stats(stats, redaction) for row, stats in trace.name_stats.items()},
+        stat_names=tuple(map(text, trace.stat_names)),
+        hostnames=tuple(map(text, trace.hostnames)),
+        messages=tuple(map(text, trace.messages)),
+        damages=tuple(replace(loss, description=text(loss.description), plane=text(loss.plane)) for loss in trace.damages),
+    )
+
+
+def _values(trace: Trace) -> Iterator[Value]:
+    """All texts and messages of a trace but for those of events."""
+    yield from (plane.name for plane in trace.planes)
+    yield from (*trace.lines.names, *trace.names, *trace.display_names.values(), *trace.stat_names, *trace.messages)
+    for stats in (*(plane.stats for plane in trace.planes), *trace.name_stats.values()):
+        yield from stats.values()
+
+
+def _stats(stats: dict[str, Value], redaction: Redaction) -> dict[str, Value]:
+    return {redaction.redact_text(name): _redacted(value, redaction) for name, value in stats.items()}
+
+
+def _redacted(value: Value, redaction: Redaction) -> Value:
+    if isinstance(value, str):
+        return redaction.redact_text(value)
+    return redaction.redact_message(value) if isinstance(value, bytes) else value

@@ -1,0 +1,129 @@
+"""Captures that are asked for in the workbench: one at a time, into the first of its folders, as
+long as a page looks on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from outpace.capture.remote.addresses import Addresses, read_addresses
+from outpace.capture.remote.options import RemoteOptions, parse_seconds
+from outpace.capture.remote.result import CaptureProgress, HostOutcome, format_progress
+from outpace.model import OutpaceError, UsageError
+from outpace.model.files import parse_json
+from outpace.model.text import clean_prose
+from outpace.model.units import Unit, humanize
+
+_UNSEEN = 10.0  # seconds after the last look of a page, in which a capture still goes on
+_LEVELS = ("host_level", "device_level", "python_level")
+
+
+class _Stopped(Exception):
+    """Nobody waits for the capture any more."""
+
+
+class CaptureJob:
+    """What is captured now, or was last."""
+
+    def __init__(self, logdir: str) -> None:
+        self._logdir = logdir
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stop, self._seen = threading.Event(), 0.0
+        self._state: dict[str, Any] = {"state": "none"}
+
+    def begin(self, body: bytes) -> None:
+        """Begin what a page asks for, as JSON. Raises UsageError for what makes no sense, or where
+        a capture runs.
+        """
+        addresses, options = _asked(body)
+        with self._lock:
+            if self._thread is not None and self._thread.is_alive():
+                raise UsageError("A capture runs already: wait for it, or stop it.")
+            self._stop.clear()
+            self._seen = time.monotonic()
+            hosts = [{"address": str(address), "state": "waiting"} for address in addresses.addresses]
+            self._state = {"state": "running", "text": "connecting", "hosts": hosts}
+            self._thread = threading.Thread(target=self._run, args=(addresses, options), daemon=True)
+            self._thread.start()
+
+    def poll(self) -> Mapping[str, Any]:
+        """How far it is: `state` (none, running, done, failed, stopped), `text`, `hosts`, and
+        `folder` of the run that was saved.
+        """
+        self._seen = time.monotonic()
+        return self._state
+
+    def stop(self) -> None:
+        """End what runs; nothing is kept of it. Returns once it has ended."""
+        self._stop.set()
+        thread = self._thread
+        if thread is not None:
+            thread.join(30)
+
+    def _run(self, addresses: Addresses, options: RemoteOptions) -> None:
+        from outpace.capture.remote.fleet import capture_addresses
+
+        def watch(progress: CaptureProgress) -> None:
+            if self._stop.is_set() or time.monotonic() - self._seen > _UNSEEN:
+                raise _Stopped
+            hosts = _hosts(addresses, progress.outcomes)
+            self._state = {"state": "running", "text": format_progress(progress, options.duration, live=True), "hosts": hosts}
+
+        try:
+            result = capture_addresses(addresses, self._logdir, options, watch)
+        except _Stopped:
+            self._state = {"state": "stopped", "text": "The capture was stopped; nothing of it is kept.", "hosts": []}
+        except Exception as error:  # also of gRPC, of a store: it must not look like a capture that goes on
+            said = str(error) if isinstance(error, OutpaceError) else f"{type(error).__name__}: {error}"
+            self._state = {"state": "failed", "text": clean_prose(said), "hosts": self._state["hosts"]}
+        else:
+            missing = result.error(reasons=False)
+            text = clean_prose(str(missing)) if missing else "All profiles were saved."
+            state = "failed" if result.run is None else "done"
+            self._state = {"state": state, "text": text, "hosts": _hosts(addresses, result.hosts), "folder": result.run}
+
+
+def _asked(asked: bytes) -> tuple[Addresses, RemoteOptions]:
+    try:
+        fields = parse_json(asked)
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict) or not all(isinstance(value, str) for value in fields.values()):
+        raise UsageError("What to capture must be texts in a JSON object.")
+    given = fields.get("addresses", "").replace("\n", ",")
+    if "@" in given:
+        raise UsageError("Give addresses as HOST:PORT; a file of them is for 'outpace capture'.")
+    known = RemoteOptions()
+    try:
+        numbers = {name: int(fields.get(name) or getattr(known, name)) for name in (*_LEVELS, "retries")}
+    except ValueError:
+        raise UsageError("Levels and retries must be whole numbers.") from None
+    options = replace(
+        known,
+        duration=parse_seconds(fields.get("duration") or "2s"),
+        delay=parse_seconds(fields.get("delay") or "0s"),
+        **numbers,
+    )
+    problem = options.find_problem()
+    if problem:
+        raise UsageError(problem)
+    return read_addresses([part for part in given.split(",") if part.strip()]), options
+
+
+def _hosts(addresses: Addresses, outcomes: tuple[HostOutcome, ...]) -> list[dict[str, str]]:
+    """A line for each worker, in the order asked."""
+    known = {outcome.address: outcome for outcome in outcomes}
+    return [_host(str(address), known.get(str(address))) for address in addresses.addresses]
+
+
+def _host(address: str, outcome: HostOutcome | None) -> dict[str, str]:
+    if outcome is None:
+        return {"address": address, "state": "waiting"}
+    took = f"{humanize(outcome.bytes, Unit.BYTES)} in {outcome.seconds:.1f} s" if outcome.saved else ""
+    said = "; ".join(filter(None, (took, outcome.remark)))
+    return {"address": address, "state": outcome.state, "text": clean_prose(said)}

@@ -1,0 +1,171 @@
+"""What the lines of a monitor's file add up to, as they come: no more than a page shows of them is
+kept, however many they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections import deque
+from collections.abc import Mapping
+from operator import add
+from typing import Any
+
+from outpace.model import Unit
+from outpace.model.files import parse_json
+from outpace.model.text import ELLIPSIS, clean_prose, format_cell
+from outpace.model.units import format_count
+from outpace.ui.runs import path_id
+
+MAX_LINE_BYTES = 1 << 16  # bytes: a longer line is none of the monitor's
+_MOST_POINTS = 600  # of a curve: more than a picture has columns
+_MOST_EVENTS = 100
+_MOST_CHARACTERS = 500  # of a text, or of a path
+_MOST = 1e15  # steps, ms or MB: what is larger, or no number, was not measured
+_REMEMBERED = 1024  # bytes of the last lines, each with its time, by which a file is known again
+
+_Group = tuple[
+    int, float, tuple[float, ...], tuple[int, ...]
+]  # intervals, the last one's step, and of each number sum and count
+
+
+class Curve:
+    """Numbers over steps. Neighbours are taken together where they are many: when there is no room,
+    all by two, and what comes as well.
+    """
+
+    def __init__(self) -> None:
+        self._groups: list[_Group] = []
+        self._each = 1  # intervals of a group, but for the last one
+
+    def add(self, step: float, values: tuple[float | None, ...]) -> None:
+        """Add an interval."""
+        one = (1, step, tuple(number or 0.0 for number in values), tuple(int(number is not None) for number in values))
+        if self._groups and self._groups[-1][0] < self._each:
+            self._groups[-1] = _together(self._groups[-1], one)
+            return
+        if len(self._groups) == _MOST_POINTS:
+            self._groups = [_together(*pair) for pair in zip(self._groups[::2], self._groups[1::2], strict=True)]
+            self._each *= 2
+        self._groups.append(one)
+
+    def steps(self) -> list[float]:
+        """The last step of each group."""
+        return [group[1] for group in self._groups]
+
+    def column_means(self, index: int) -> list[float | None]:
+        """One of the numbers, of each group; None where it was not measured."""
+        return [sums[index] / counts[index] if counts[index] else None for _, _, sums, counts in self._groups]
+
+
+def _together(one: _Group, other: _Group) -> _Group:
+    return one[0] + other[0], other[1], tuple(map(add, one[2], other[2])), tuple(map(add, one[3], other[3]))
+
+
+class MonitorSeries:
+    """A file as far as it was read. `offset`: where the next line begins; `tail`: the bytes before
+    it; `file_state`: size and time of change of the file when all of it was read; `step`, `step_ps`
+    and `input_share`: of the last interval; `slowdown_count`: how many slowdowns there were.
+    """
+
+    def __init__(self) -> None:
+        self.offset, self.tail, self.file_state = 0, b"", (-1, 0.0)
+        self.step: float | None = None
+        self.step_ps: float | None = None
+        self.input_share: float | None = None
+        self.slowdown_count, self.has_ended = 0, False
+        self.curve = Curve()
+        self._events: deque[dict[str, Any]] = deque(maxlen=_MOST_EVENTS)
+        self._count = 0  # events, also those for which there was no room
+
+    def feed(self, data: bytes) -> None:
+        """Add the lines of what follows `tail`, with which the data begin. The last line, while it
+        is written, is left for the next time; what is no line of the monitor is passed over.
+        """
+        lines = io.BytesIO(data)  # one at a time: there may be millions
+        end = lines.seek(len(self.tail))
+        for line in lines:
+            if not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES:
+                break
+            end += len(line)
+            if b'"event"' in line and len(line) < MAX_LINE_BYTES:
+                with contextlib.suppress(ValueError, RecursionError):
+                    event = parse_json(line.decode())
+                    if isinstance(event, dict):
+                        self._add(event)
+        self.offset += end - len(self.tail)
+        self.tail = data[max(0, end - _REMEMBERED) : end]
+
+    def format_last(self) -> str:
+        """The last interval in words."""
+        waits = f", {self.input_share:.0%} of it waiting for input" if self.input_share is not None else ""
+        return f"{format_cell(self.step_ps, Unit.PS)} per step{waits}" if self.step_ps is not None else ""
+
+    def events(self) -> list[dict[str, Any]]:
+        """The last events, each with its step, its text, and the run of a capture; how many came
+        before them stands first.
+        """
+        found = [{**event, "run": path_id(event["run"])} if "run" in event else event for event in self._events]
+        before = self._count - len(found)
+        text = f"{format_count(before, 'earlier event')} are not shown"
+        return [*([{"step": found[0]["step"], "kind": "note", "text": text}] if before else []), *found]
+
+    def _add(self, event: Mapping[str, Any]) -> None:
+        if event.get("event") == "interval":
+            self.step, self.step_ps, self.input_share = (
+                _number(event.get("step")),
+                _time(_inner(event, "step_ms", "p50")),
+                _share(event),
+            )
+            wait, memory = _number(event.get("input_wait_ms")), _number(_inner(event, "memory", "rss_mb"))
+            p95 = _time(_inner(event, "step_ms", "p95"))
+            self.curve.add(
+                self.step or 0,
+                (self.step_ps, p95, None if wait is None else wait * 1e9, None if memory is None else memory * 1e6),
+            )
+        elif (annotation := _annotation(event)) is not None:
+            self._events.append(annotation)
+            self._count += 1
+            self.slowdown_count += annotation["kind"] == "slowdown"
+            self.has_ended |= annotation["kind"] == "end"
+
+
+def _annotation(event: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What an event says beside the curves; None of one that is in them."""
+    kind = event.get("event")
+    if kind not in ("slowdown", "capture", "note", "end"):
+        return None
+    told = {"step": _number(event.get("step")) or 0, "kind": kind}
+    if kind == "slowdown":
+        now, before, since = (_number(event.get(name)) for name in ("now_ms", "before_ms", "since"))
+        known = None not in (now, before, since)
+        text = f"steps take {now} ms instead of {before} ms since step {since}" if known else "steps take longer than before"
+        return {**told, "text": text}
+    if kind == "capture":
+        steps = _number(event.get("steps"))
+        text = "captured some steps" if steps is None else f"captured {format_count(steps, 'step')}"
+        return {**told, "text": text, "run": str(event.get("run", ""))[:_MOST_CHARACTERS]}
+    said = str(event.get("text", "the training has ended"))
+    return {**told, "text": clean_prose(said if len(said) <= _MOST_CHARACTERS else said[:_MOST_CHARACTERS] + ELLIPSIS)}
+
+
+def _inner(event: Mapping[str, Any], outer: str, name: str) -> Any:
+    inner = event.get(outer)
+    return inner.get(name) if isinstance(inner, dict) else None
+
+
+def _number(value: Any, most: float = _MOST) -> Any:
+    """A number that is finite and not negative, as it is; None for everything else."""
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most else None
+
+
+def _time(milliseconds: Any) -> float | None:
+    """A step's time in ps; None for what no step can take."""
+    number = _number(milliseconds)
+    return number * 1e9 if number else None
+
+
+def _share(event: Mapping[str, Any]) -> float | None:
+    """The share of a step that waits for input; None for what is no share."""
+    share: float | None = _number(event.get("input_share"), 1.0)
+    return share

@@ -1,0 +1,101 @@
+"""Which part of a run a page shows: its hosts, device and steps, as the page's address asks, and
+what there is to choose from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from outpace._dataclass import dataclass
+from outpace.metrics.cluster.program_groups import program_groups
+from outpace.model import UsageError
+from outpace.timeline.run_part import RunPart, StepRange, parse_step_range
+from outpace.timeline.steps import Steps
+
+if TYPE_CHECKING:
+    from outpace.timeline import Run
+
+_ASKED = ("hosts", "device", "steps")
+_MOST_STEPS = 2_000  # columns of the strip; of more steps it shows the first
+
+
+@dataclass(frozen=True)
+class PartChoices:
+    """What there is to choose from: hosts, programs (indices of their hosts), devices, and (number,
+    ps, whether set aside) of the steps.
+    """
+
+    hosts: tuple[str, ...]
+    programs: tuple[tuple[int, ...], ...]
+    devices: tuple[str, ...]
+    steps: tuple[tuple[int, int, bool], ...]
+
+    def parse_part(self, query: Mapping[str, str]) -> RunPart:
+        """The part that an address asks for. Raises UsageError where that makes no sense."""
+        chosen = query.get("hosts", "")
+        if chosen and not re.fullmatch(r"\d{1,6}(,\d{1,6})*", chosen):
+            raise UsageError(f"hosts={chosen!r} names no hosts: write their numbers, as in hosts=0,2.")
+        numbers = [int(each) for each in chosen.split(",")] if chosen else []
+        if any(number >= len(self.hosts) for number in numbers):
+            raise UsageError(f"The run has {len(self.hosts)} hosts: hosts={chosen} names another one.")
+        device = query.get("device", "")
+        return RunPart(tuple(self.hosts[number] for number in numbers), (device,) if device else (), _steps(query))
+
+
+def _steps(query: Mapping[str, str]) -> StepRange | None:
+    return parse_step_range(query["steps"]) if query.get("steps") else None
+
+
+NO_CHOICES = PartChoices((), (), (), ())
+"""Of what cannot be divided."""
+
+
+def part_query(query: Mapping[str, str]) -> str:
+    """What of an address says which part it shows, to go on with; "" for all of the run."""
+    return urlencode({name: query[name] for name in _ASKED if query.get(name)})
+
+
+def build_choices(run: Run) -> PartChoices:
+    """What there is to choose from of a run."""
+    hosts = tuple(t.host for t in run.hosts)
+    programs = tuple(tuple(hosts.index(host) for host in group) for group in program_groups(run).groups)
+    devices = tuple(dict.fromkeys(plane.name for t in run.hosts for plane in t.device_planes))
+    longest = max((t.steps for t in run.hosts), key=len)
+    return PartChoices(hosts, programs, devices, _lengths(longest))
+
+
+def _lengths(steps: Steps) -> tuple[tuple[int, int, bool], ...]:
+    rows = zip(steps.number.tolist(), steps.duration.tolist(), steps.exclusions, strict=True)
+    return tuple((number, length, bool(reason.value)) for number, length, reason in list(rows)[:_MOST_STEPS])
+
+
+def build_part_view(choices: PartChoices, query: Mapping[str, str]) -> dict[str, Any]:
+    """What the head of a page draws: the choices, and what is chosen."""
+    hosts, (first, last) = query.get("hosts", ""), _steps(query) or (None, None)
+    every = [(str(at), name) for at, name in enumerate(choices.hosts)]
+    programs = [
+        (
+            ",".join(map(str, group)),
+            f"program {at + 1} ({', '.join(choices.hosts[i] for i in group[:3])}{', …' if len(group) > 3 else ''})",
+        )
+        for at, group in enumerate(choices.programs)
+    ]
+    return {
+        "hosts": _options(hosts, [*(programs if len(programs) > 1 else []), *every]) if len(every) > 1 else [],
+        "devices": _options(query.get("device", ""), [(name, name) for name in choices.devices])
+        if len(choices.devices) > 1
+        else [],
+        "steps": choices.steps if len(choices.steps) > 1 else (),
+        "first": "" if first is None else first,
+        "last": "" if last is None else last,
+        "part": bool(part_query(query)),
+    }
+
+
+def _options(chosen: str, options: list[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Entries of a list, each once: a program of one host is that host."""
+    texts = dict(reversed(options))
+    return [{"value": value, "text": texts[value], "chosen": value == chosen} for value in reversed(texts)]

@@ -1,0 +1,159 @@
+"""What a run's line says: its bottleneck in a sentence, its step, and what to change first. Kept in
+the user's cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from outpace._caching import once
+from outpace._dataclass import dataclass
+from outpace._version import __version__
+from outpace.metrics.cluster.host_summary import host_summaries
+from outpace.model.codec import decode
+from outpace.model.files import parse_json, write_atomically
+from outpace.model.input_files import VERDICT, read_file
+from outpace.report.first_screen import build_first_screen, format_saving
+
+if TYPE_CHECKING:
+    from outpace.api import Profile
+    from outpace.model import Report
+    from outpace.store.profiles import RunInfo
+    from outpace.timeline import Run
+
+_SAMPLE = 16  # numbers of a sample of names; a digest of BLAKE2b has room for no more
+_FEWEST = 8  # names, below which two programs may have the same ones by chance
+_HALF, _EQUAL = 0.5, 15 / 16  # of what two runs execute
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """`step_ps`: the steady step in ps, 0 where there is none; `script`: what was captured, with
+    its arguments, "" where that is not known; `op_ps`: a sample of the names of what it executes
+    (see `same_program`), empty where that is little; `error`: why the run could not be read, and
+    then all else is empty.
+    """
+
+    headline: str = ""
+    step: float = 0.0
+    change: str = ""
+    saves: str = ""
+    script: str = ""
+    ops: tuple[int, ...] = ()
+    error: str = ""
+
+    @once
+    def program(self) -> str:
+        """The script without its arguments, "" where that is not known."""
+        try:
+            return next(iter(shlex.split(self.script)), "")
+        except ValueError:  # a quote that does not end
+            return self.script
+
+
+def build_summary(profile: Profile, report: Report) -> RunSummary:
+    """What the line of an opened run says."""
+    screen, run = build_first_screen(report), profile.run
+    first = screen.changes[0] if screen.changes else None
+    change, saves = (first.action or first.sentence, format_saving(first, screen.step_ps)) if first is not None else ("", "")
+    return RunSummary(screen.headline, screen.step_ps, change, saves, run.script, compute_op_sketch(run))
+
+
+def same_program(one: RunSummary, other: RunSummary, *, same_logdir: bool) -> bool:
+    """Whether two runs are of one program, so that the difference of their steps says something: of
+    one script, where both say theirs, and then at least half of what they execute is the same, or
+    the arguments are and both lie `same_logdir` in one log directory; else nearly all that they
+    execute is the same.
+    """
+    share = _share(one.ops, other.ops)
+    if one.script and other.script:
+        if one.program != other.program:
+            return False
+        return same_logdir if share is None else share >= _HALF or (same_logdir and one.script == other.script)
+    return share is not None and share >= _EQUAL
+
+
+def _share(one: Sequence[int], other: Sequence[int]) -> float | None:
+    """The share of what two runs execute that both do, by their samples; None where one executes
+    too little to tell.
+    """
+    if not one or not other:
+        return None
+    return sum(a == b for a, b in zip(one, other, strict=False)) / _SAMPLE
+
+
+def compute_op_sketch(run: Run) -> tuple[int, ...]:
+    """A sample of what a run executes: of the names of the ops in which it spends time, and of the
+    functions that it calls.
+    """
+    facts = [digest.signature for digest in host_summaries(run)]
+    executed = {name for each in facts for name in (*each.op_ps, *each.functions)}
+    return _sample(executed) if len(executed) >= _FEWEST else ()
+
+
+def _sample(names: Iterable[str]) -> tuple[int, ...]:
+    """Of each of some orders of all names the first: two sets have as many of these in common as
+    they have names (MinHash, Broder 1997).
+    """
+    keys = [name.encode("utf-8", "surrogateescape") for name in names]
+    orders = (hashlib.blake2b(key, digest_size=4 * _SAMPLE).digest() for key in keys)
+    numbers = [[int.from_bytes(each[i : i + 4], "big") for i in range(0, 4 * _SAMPLE, 4)] for each in orders]
+    return tuple(map(min, zip(*numbers, strict=True)))
+
+
+def summarize_run(folder: str) -> RunSummary:
+    """In a worker: the verdict of a run that nobody looks at; nothing of it stays open."""
+    from outpace import api
+
+    with api.open(folder) as profile:
+        return build_summary(profile, profile.report())
+
+
+class SummaryCache:
+    """Verdicts on disk, by run, state of its files, and version of Outpace. A cache that cannot be
+    written is none.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder or _user_cache() / "outpace" / "verdicts"
+        self._known: dict[tuple[str, str], RunSummary | None] = {}
+        self.version = 0  # grows with each verdict
+
+    def get(self, run: RunInfo) -> RunSummary | None:
+        """The verdict; None where there is none yet."""
+        key = (run.folder, run.state)
+        if key not in self._known:
+            self._known[key] = None  # who puts one says so here
+            with contextlib.suppress(OSError, ValueError, TypeError):
+                self._known[key] = decode(RunSummary, parse_json(read_file(self._folder / f"{_key(run)}.json", VERDICT)))
+        return self._known[key]
+
+    def put(self, run: RunInfo, verdict: RunSummary) -> None:
+        """Keep a verdict. An error is kept as long as the server runs: another try may find it
+        gone.
+        """
+        self._known[run.folder, run.state] = verdict
+        self.version += 1
+        if not verdict.error:
+            from outpace.model import OutputError
+
+            with contextlib.suppress(OutputError), write_atomically(self._folder / f"{_key(run)}.json", "The verdict") as file:
+                file.write(json.dumps(asdict(verdict)).encode("utf-8", "replace"))
+
+
+def _key(run: RunInfo) -> str:
+    return hashlib.sha256(f"{__version__}\n{run.folder}\n{run.state}".encode("utf-8", "surrogateescape")).hexdigest()[:40]
+
+
+def _user_cache() -> Path:
+    """The folder for caches that the XDG Base Directory Specification names."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    return Path(named) if os.path.isabs(named) else Path(os.path.expanduser("~")) / ".cache"

